@@ -1,0 +1,466 @@
+/*
+ * libepsilon: differential-privacy accounting for correlated noise and amplification by sampling.
+ *
+ * The mechanism is y = C x + z with z ~ N(0, sigma^2 I): C is the strategy (encoder), x_i is the clipped
+ * contribution of step i (clip norm 1), sigma is the noise multiplier. Of epsilon, delta and the noise
+ * multiplier a job fixes two; eps_solve() returns the third as a proven upper bound, in both directions
+ * (remove: H(P||Q), add: H(Q||P)), with a bracket that bounds the numerical error. Epsilon is in nats.
+ *
+ * Conventions. Steps and indices count from 0. An absent real is NAN, an absent integer is 0. Fallible
+ * functions return enum eps_status and write their outputs only on EPS_OK. An error argument may be NULL.
+ * Objects are thread-compatible: one thread at a time may use one object, any number may use distinct ones.
+ * The library keeps no global state except FFTW's planner, which it locks. The caller turns the error
+ * handler of GSL off (gsl_set_error_handler_off()) before the first call.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPSILON_H
+#define EPSILON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EPS_VERSION "0.1.0"
+
+/* Raised with every change that can alter a number; part of every cache key. */
+#define EPS_ACCOUNTING_VERSION 1
+
+#if defined(__GNUC__)
+#define EPS_API __attribute__((visibility("default")))
+#define EPS_MUST_USE __attribute__((warn_unused_result))
+#else
+#define EPS_API
+#define EPS_MUST_USE
+#endif
+
+/* ---------------------------------------------------------------- errors */
+
+enum eps_status {
+    EPS_OK = 0,
+    EPS_INVALID,      /* the job is wrong: the member and the rule are named */
+    EPS_UNSUPPORTED,  /* a right job that no accountant of this build serves */
+    EPS_TOO_COSTLY,   /* the estimated operations or bytes are over the context's limits */
+    EPS_UNATTAINABLE, /* no finite answer exists */
+    EPS_CANCELED,     /* the context's canceled() said so */
+    EPS_TIMEOUT,      /* the context's deadline passed */
+    EPS_NO_MEMORY,
+    EPS_INTERNAL,     /* a defect of this library */
+    EPS_STATUS_COUNT
+};
+
+/* Why a call failed. `pointer` names the member of the job as a path ("/sampling/p"), "" for the whole job. */
+struct eps_error {
+    enum eps_status status;
+    char pointer[96];
+    char message[480];
+    double operations;   /* EPS_TOO_COSTLY: the estimates, else 0 */
+    double bytes;
+    uint32_t accountants; /* EPS_UNSUPPORTED: bit (1u << enum eps_accountant) for those that would serve a near job */
+};
+
+/* ---------------------------------------------------------------- the vocabulary */
+
+enum eps_family {
+    EPS_FAMILY_IDENTITY,
+    EPS_FAMILY_TOEPLITZ,
+    EPS_FAMILY_DENSE,
+    EPS_FAMILY_SQUARE_ROOT,
+    EPS_FAMILY_INVERSE_SQUARE_ROOT,
+    EPS_FAMILY_BANDED,
+    EPS_FAMILY_BANDED_INVERSE,
+    EPS_FAMILY_BLT,
+    EPS_FAMILY_OPTIMAL,
+    EPS_FAMILY_TREE,
+    EPS_FAMILY_FOURIER,
+    EPS_FAMILY_STORED,
+    EPS_FAMILY_COUNT
+};
+
+enum eps_normalization {
+    EPS_NORMALIZATION_MAX_COLUMN,  /* the largest column norm of C is 1 */
+    EPS_NORMALIZATION_NONE,        /* C as the family defines it */
+    EPS_NORMALIZATION_SENSITIVITY, /* C divided by its sensitivity under the job's participation */
+    EPS_NORMALIZATION_COUNT
+};
+
+enum eps_objective { EPS_OBJECTIVE_MEAN_SQUARED, EPS_OBJECTIVE_MAX_SQUARED, EPS_OBJECTIVE_COUNT };
+
+enum eps_decoder {
+    EPS_DECODER_DEFAULT, /* families without a choice */
+    EPS_DECODER_ONLINE,  /* tree: Honaker's estimator from below */
+    EPS_DECODER_FULL,    /* tree: the pseudoinverse */
+    EPS_DECODER_OPTIMAL, /* fourier */
+    EPS_DECODER_STANDARD,
+    EPS_DECODER_COUNT
+};
+
+enum eps_workload_type {
+    EPS_WORKLOAD_PREFIX_SUM,
+    EPS_WORKLOAD_MOMENTUM,
+    EPS_WORKLOAD_TOEPLITZ,
+    EPS_WORKLOAD_COUNT
+};
+
+enum eps_scheme {
+    EPS_SCHEME_NONE,           /* (k,b)-participation without randomness */
+    EPS_SCHEME_POISSON,        /* each step independently with probability p */
+    EPS_SCHEME_CYCLIC_POISSON, /* groups take turns, Poisson within the group */
+    EPS_SCHEME_BALLS_IN_BINS,  /* one uniform bin, the same in every epoch */
+    EPS_SCHEME_B_MIN_SEP,      /* Poisson, but at least `separation` steps apart */
+    EPS_SCHEME_COUNT
+};
+
+enum eps_schema { EPS_SCHEMA_FIXED_ORDER, EPS_SCHEMA_MIN_SEPARATION, EPS_SCHEMA_COUNT };
+
+enum eps_adjacency {
+    EPS_ADJACENCY_ZERO_OUT,
+    EPS_ADJACENCY_ADD_REMOVE,
+    EPS_ADJACENCY_REPLACE_ONE,
+    EPS_ADJACENCY_COUNT
+};
+
+enum eps_accountant {
+    EPS_ACCOUNTANT_AUTO,
+    EPS_ACCOUNTANT_GAUSSIAN,
+    EPS_ACCOUNTANT_PLD,
+    EPS_ACCOUNTANT_MMCC,
+    EPS_ACCOUNTANT_RENYI,
+    EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
+    EPS_ACCOUNTANT_MONTE_CARLO,
+    EPS_ACCOUNTANT_COUNT
+};
+
+enum eps_estimator { EPS_ESTIMATOR_AUTO, EPS_ESTIMATOR_PLAIN, EPS_ESTIMATOR_TILTED, EPS_ESTIMATOR_COUNT };
+
+enum eps_direction { EPS_REMOVE, EPS_ADD, EPS_DIRECTIONS };
+
+enum eps_unknown {
+    EPS_SOLVE_EPSILON,
+    EPS_SOLVE_DELTA,
+    EPS_SOLVE_NOISE_MULTIPLIER,
+    EPS_SOLVE_CURVE,
+    EPS_SOLVE_COUNT
+};
+
+enum eps_guarantee {
+    EPS_GUARANTEE_DETERMINISTIC,
+    EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE,
+    EPS_GUARANTEE_HIGH_PROBABILITY,
+    EPS_GUARANTEE_COUNT
+};
+
+/* The wire name of a value ("square_root", "b_min_sep", "pld", "remove", "epsilon"...); NULL out of range. */
+EPS_API const char *eps_family_name(enum eps_family family);
+EPS_API const char *eps_normalization_name(enum eps_normalization normalization);
+EPS_API const char *eps_objective_name(enum eps_objective objective);
+EPS_API const char *eps_decoder_name(enum eps_decoder decoder);
+EPS_API const char *eps_workload_name(enum eps_workload_type type);
+EPS_API const char *eps_scheme_name(enum eps_scheme scheme);
+EPS_API const char *eps_schema_name(enum eps_schema schema);
+EPS_API const char *eps_adjacency_name(enum eps_adjacency adjacency);
+EPS_API const char *eps_accountant_name(enum eps_accountant accountant);
+EPS_API const char *eps_estimator_name(enum eps_estimator estimator);
+EPS_API const char *eps_direction_name(enum eps_direction direction);
+EPS_API const char *eps_unknown_name(enum eps_unknown unknown);
+EPS_API const char *eps_guarantee_name(enum eps_guarantee guarantee);
+
+/* ---------------------------------------------------------------- the job */
+
+/* The strategy C. Arrays are borrowed: they must outlive every call that sees the job. */
+struct eps_matrix {
+    enum eps_family family;
+    enum eps_normalization normalization;
+    size_t stamps;              /* C of n/stamps steps, repeated down the diagonal; default 1 */
+    const double *coefficients; /* toeplitz: the first column, coefficients_len of 1..n numbers, the rest 0 */
+    size_t coefficients_len;
+    const double *rows;         /* dense: rows_n x rows_n, row-major, the upper triangle included */
+    size_t rows_n;
+    size_t bands;               /* square_root (default n), inverse_square_root, banded, banded_inverse; else 0 */
+    bool toeplitz;              /* banded: one Toeplitz column; default true */
+    bool column_normalize;      /* banded, toeplitz: divide each column by its norm afterwards */
+    size_t buffers;             /* blt, optimised: number of buffers; 0 where decay and scale are given */
+    const double *decay;        /* blt, given: in (0, 1), blt_len of them */
+    const double *scale;
+    size_t blt_len;
+    bool nonnegative;           /* optimal: X >= 0 everywhere; default true */
+    enum eps_decoder decoder;   /* tree, fourier */
+    char stored_id[65];         /* stored: a factorisation's id, lower-case hex; else "" */
+    /* Optimised families only (banded, banded_inverse, blt with buffers, optimal): */
+    enum eps_objective objective;
+    double gap;                 /* relative gap of the loss at which the optimiser stops; default 1e-3 */
+    size_t epochs;              /* participation optimised for, per stamp */
+    size_t separation;
+};
+
+/* The matrix A of the queries. */
+struct eps_workload {
+    enum eps_workload_type type;
+    double momentum;            /* momentum: in [0, 1) */
+    double decay;               /* momentum: in (0, 1], default 1 */
+    bool cooldown;              /* momentum: the learning rate falls linearly from step from*n on */
+    double cooldown_from;       /* in [0, 1] */
+    double cooldown_to;         /* in [0, 1]: the rate at step n */
+    const double *coefficients; /* toeplitz: the first column, coefficients_len of 1..n numbers, the rest 0 */
+    size_t coefficients_len;
+};
+
+/* How one example takes part. Of p on the one hand, batch_size with dataset_size on the other, one is given
+ * (balls_in_bins: bins in the place of p). */
+struct eps_sampling {
+    enum eps_scheme scheme;
+    double p;                   /* in (0, 1]; NAN: derived from the batch size */
+    uint64_t batch_size;        /* expected batch; 0: absent */
+    uint64_t dataset_size;      /* 0: absent */
+    size_t epochs;              /* none: k, default 1 */
+    size_t separation;          /* none: b, default floor(n/k); b_min_sep: default the matrix's bands */
+    enum eps_schema schema;     /* none */
+    size_t groups;              /* cyclic_poisson: default the matrix's bands */
+    size_t bins;                /* balls_in_bins */
+    bool warm_start;            /* b_min_sep: default true */
+    bool truncation;            /* poisson, cyclic_poisson, b_min_sep */
+    uint64_t max_batch_size;    /* with truncation: B >= 1 */
+    size_t examples_per_user;   /* poisson (group privacy), b_min_sep (multi-attribution): k, default 1 */
+    bool last_iterate;          /* poisson with identity: only the last iterate is released */
+};
+
+/* Which accountant, and its tuning. A field that was not given is NAN, 0 or -1, as said. */
+struct eps_tuning {
+    enum eps_accountant method;   /* default auto */
+    double tolerance;             /* in [1e-9, 0.1], default 1e-3: relative width of the bracket */
+    double bad_event_share;       /* mmcc, conditional_composition: in (0, 1); NAN: optimised */
+    unsigned max_order;           /* renyi: 0: chosen */
+    size_t bandwidth;             /* renyi: 0: chosen */
+    uint64_t samples;             /* monte_carlo: 0: chosen */
+    int64_t seed;                 /* monte_carlo: in [0, 2^53]; -1: derived from the job */
+    double threshold_share;       /* monte_carlo: delta'/delta in (0, 1), default 1/2 */
+    enum eps_estimator estimator; /* monte_carlo */
+    double max_seconds;           /* monte_carlo: NAN: none */
+    bool tolerance_given;         /* true where the client wrote the member: decides what is refused */
+    bool bad_event_share_given;
+    bool threshold_share_given;
+    bool estimator_given;
+};
+
+struct eps_mechanism {
+    size_t n; /* number of steps, >= 1 */
+    struct eps_matrix matrix;
+    struct eps_workload workload;
+    struct eps_sampling sampling;
+    enum eps_adjacency adjacency;
+};
+
+/* Exactly two of the three are numbers, the third NAN; or curve with the noise multiplier alone. */
+struct eps_query {
+    double epsilon;          /* in [0, 1e4] */
+    double delta;            /* in (0, 1) */
+    double noise_multiplier; /* in (0, 1e9] */
+    bool curve;
+    struct eps_tuning accountant;
+};
+
+struct eps_job {
+    struct eps_mechanism mechanism;
+    struct eps_query query;
+};
+
+/* A job with every default that does not depend on another member: identity, poisson with p = NAN, zero_out,
+ * auto, all three of the query NAN; n = 0. */
+EPS_API void eps_job_init(struct eps_job *job);
+
+/*
+ * Fills in the defaults that depend on other members (epochs, separation, groups, bands, cooldown...), each
+ * only where it is absent and can be told. Idempotent. Call it after decoding and before eps_job_check().
+ */
+EPS_API void eps_job_defaults(struct eps_job *job);
+
+/* Called once for each violation. `pointer` is a path such as "/matrix/coefficients/3"; both strings are
+ * borrowed for the call. */
+typedef void eps_report_fn(void *user, const char *pointer, const char *message);
+
+/*
+ * Checks every range and every dependence between members that can be decided without computing: what does
+ * not pass was never a job. Reports all violations, not the first. max_n bounds n (0: 2^24).
+ * Returns the number of violations.
+ */
+EPS_API size_t eps_job_check(const struct eps_job *job, size_t max_n, eps_report_fn *report, void *user);
+
+/* Which of the three the job asks for. */
+EPS_API enum eps_unknown eps_job_unknown(const struct eps_job *job);
+
+/* True if this build computes the family / serves the scheme / has the accountant: for the service's index. */
+EPS_API bool eps_serves_family(enum eps_family family);
+EPS_API bool eps_serves_scheme(enum eps_scheme scheme);
+EPS_API bool eps_serves_accountant(enum eps_accountant accountant);
+
+/* ---------------------------------------------------------------- the context */
+
+enum eps_cache_kind { EPS_CACHE_FACTORIZATION, EPS_CACHE_PLD, EPS_CACHE_KINDS };
+
+/*
+ * What the caller lends to a computation. Every hook may be NULL; `user` is passed to each. Hooks may be
+ * called from the threads that parallel_for lends.
+ */
+struct eps_context {
+    void *user;
+    /* fraction in [0, 1], never falling; stage is a static word ("discretise", "compose", "search"...);
+     * remaining_seconds is an estimate, NAN if unknown. Called a few times a second at most. */
+    void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds);
+    /* Polled at least every 100 ms of computing; true ends the call with EPS_CANCELED. */
+    bool (*canceled)(void *user);
+    /* Polled likewise; true ends the call with EPS_TIMEOUT. */
+    bool (*expired)(void *user);
+    /* Runs body(arg, i) for i = 0..count-1, each once, on any threads, and returns when all are done. */
+    void (*parallel_for)(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg);
+    /* Fetches a blob by its key: true and a malloc'ed *blob that the library frees, or false. */
+    bool (*cache_get)(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len);
+    /* Offers a blob for keeping; the hook copies what it wants. */
+    void (*cache_put)(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len);
+    double max_operations; /* 0: no limit */
+    double max_bytes;      /* 0: no limit */
+};
+
+/* ---------------------------------------------------------------- the answer */
+
+/* What one accountant found for one direction. */
+struct eps_candidate {
+    enum eps_accountant accountant;
+    enum eps_direction direction;
+    double value;           /* of the unknown; a proven upper bound */
+    unsigned order;         /* renyi: the order used; else 0 */
+    unsigned moments;       /* renyi: the number of exact moments used; else 0 */
+    double bad_event_share; /* mmcc, conditional_composition; else NAN */
+};
+
+struct eps_curve_point {
+    double epsilon;
+    double delta;  /* the larger of the two directions: an upper bound */
+    double lower;  /* the lower bound of the larger direction */
+    double remove; /* upper bounds by direction */
+    double add;
+};
+
+enum eps_cache_state { EPS_CACHE_UNUSED, EPS_CACHE_MISS, EPS_CACHE_HIT };
+
+struct eps_result {
+    enum eps_unknown solved_for;
+    double epsilon; /* all three are filled in, but for a curve (NAN but for the noise multiplier) */
+    double delta;
+    double noise_multiplier;
+    double bracket_lower; /* the numerical bracket of the value solved for; NAN for a curve */
+    double bracket_upper;
+    enum eps_guarantee guarantee;
+    enum eps_accountant accountant; /* of the worse direction */
+    struct eps_candidate directions[EPS_DIRECTIONS]; /* the best candidate of each direction */
+    struct eps_candidate *candidates;                /* everything that was tried */
+    size_t candidates_len;
+    enum eps_adjacency adjacency;
+    bool adaptive;
+    double p;                   /* the participation probability in force; NAN where there is none */
+    size_t bins;                /* balls_in_bins; else 0 */
+    double expected_batch_size; /* NAN if the dataset size is not known */
+    double sensitivity;         /* of the scaled C under the job's participation (adjacency included) */
+    const char *sensitivity_rule; /* static: "nonnegative_gram", "banded_columns"...; NULL if none was used */
+    bool sensitivity_exact;
+    char factorization_id[65];  /* content hash of the scaled C, lower-case hex */
+    size_t iterations;          /* of the optimiser; 0 if the family has none */
+    double optimality_gap;      /* NAN if the family has none */
+    double error_mean_squared;  /* variance of A C^-1 z per step at this sigma; NAN where undefined */
+    double error_max_squared;
+    double error_last_squared;
+    char **assumptions;         /* sentences */
+    size_t assumptions_len;
+    char **hints;
+    size_t hints_len;
+    struct eps_curve_point *curve; /* for EPS_SOLVE_CURVE; else NULL */
+    size_t curve_len;
+    enum eps_cache_state cache_factorization;
+    enum eps_cache_state cache_pld;
+};
+
+/*
+ * Whether some accountant serves the job, and what it would cost, without computing it.
+ * Returns EPS_OK, EPS_INVALID (a rule of eps_job_check(), or one that needs the matrix: it is singular, has a
+ * negative entry where amplification needs none...), EPS_UNSUPPORTED, EPS_TOO_COSTLY.
+ * Out: operations, bytes: estimates, written on EPS_OK; may be NULL. Cost: that of building the strategy where
+ * it is given or has a closed form, O(n); never an optimisation.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_job_serves(const struct eps_context *context, struct eps_error *error,
+                                                    const struct eps_job *job, double *operations, double *bytes);
+
+/*
+ * The rule of three: solves the job for its unknown, in both directions, by the accountant asked for, or by the
+ * tightest deterministic ones of those that serve.
+ * Returns EPS_OK and *result, which the caller releases with eps_result_destroy(); or any other status.
+ * The value is the upper end of the bracket. context may be NULL (no hooks, no limits).
+ * The job must have passed eps_job_check(); else EPS_INVALID with the first violation.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_solve(const struct eps_context *context, struct eps_result **result,
+                                               struct eps_error *error, const struct eps_job *job);
+EPS_API void eps_result_destroy(struct eps_result *result);
+
+/*
+ * The privacy curve of the job's mechanism at the given noise multiplier: 201 points, equally spaced from
+ * epsilon 0 to where delta falls under 1e-15 (or to the floor of an accountant that spends a part of delta on
+ * bad events). The query's two values are ignored; its accountant and tolerance count.
+ * Out: *points, malloc'ed, the caller frees; *len. Returns as eps_solve().
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context *context,
+                                                       struct eps_curve_point **points, size_t *len,
+                                                       struct eps_error *error, const struct eps_job *job,
+                                                       double noise_multiplier);
+
+/* ---------------------------------------------------------------- the strategy as computed */
+
+/* C, scaled by the job's normalization. Immutable once made; any number of threads may read it. */
+struct eps_strategy;
+
+enum eps_part { EPS_PART_ENCODER, EPS_PART_DECODER, EPS_PART_NOISE, EPS_PART_COUNT }; /* C, B = A C^-1, C^-1 */
+EPS_API const char *eps_part_name(enum eps_part part);
+
+/*
+ * Computes the job's strategy (through the context's cache where it was optimised).
+ * Returns EPS_OK and *strategy, which the caller releases with eps_strategy_destroy(); EPS_INVALID,
+ * EPS_UNSUPPORTED, EPS_TOO_COSTLY, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_strategy_create(const struct eps_context *context,
+                                                         struct eps_strategy **strategy, struct eps_error *error,
+                                                         const struct eps_mechanism *mechanism);
+EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
+
+EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);     /* rows of C */
+EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy);  /* n */
+EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);    /* bandwidth as found */
+EPS_API bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy);
+EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy);  /* content hash, 64 hex digits */
+
+/*
+ * The shape of a part of the factorisation: rows x columns. EPS_UNSUPPORTED where the part is not defined
+ * (no inverse, or a decoder that this build does not compute).
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct eps_error *error,
+                                                        enum eps_part part, size_t *rows, size_t *columns);
+
+/* Toeplitz strategies: the first `len` <= n numbers of the part's first column. EPS_UNSUPPORTED if the part is
+ * not Toeplitz. Cost O(len * bands) or O(len log len). */
+EPS_API EPS_MUST_USE enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy,
+                                                               double *coefficients, struct eps_error *error,
+                                                               enum eps_part part, size_t len);
+
+/* Row `row` of the part: out has its number of columns. For streaming a matrix of any kind. */
+EPS_API EPS_MUST_USE enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *out,
+                                                      struct eps_error *error, enum eps_part part, size_t row);
+
+/* Per-step variance of A C^-1 z at sigma = 1: out has n numbers. EPS_UNSUPPORTED where it is not defined. */
+EPS_API EPS_MUST_USE enum eps_status eps_strategy_variance(const struct eps_context *context,
+                                                           const struct eps_strategy *strategy, double *out,
+                                                           struct eps_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
