@@ -1,0 +1,300 @@
+# The one Makefile of epsilond, written by hand: libepsilon, the daemon, every kind of test, the bench, the
+# packaging. Sources are found by wildcard, headers by the compiler (-MMD), libraries by pkg-config, and that
+# only when a recipe needs them, so that `make deps` can run on a machine that has nothing but make.
+# Each flavour (release, debug, asan, tsan, clang, fuzz) builds in its own build/<flavour>/.
+#
+#   make -s all      build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc
+#   make demo        install what is missing, build, run a server, ask it three questions
+#   make test        install what is missing, build, run every test
+#   make help        the other targets
+#
+# Variables: FLAVOUR, CC, WERROR= (for packagers: warnings do not stop the build), PREFIX, DESTDIR,
+# FUZZ_SECONDS, PYTHON, JOBS (default: one a core), and B and BIN, where objects and products go.
+#
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+FLAVOUR ?= release
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+PYTHON ?= /usr/bin/python3
+WERROR ?= -Werror
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+
+VERSION := $(shell sed -n 's/^\#define EPS_VERSION "\(.*\)"/\1/p' lib/epsilon.h)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+
+# Objects go to B. The release's products lie one folder higher, where the documentation names them.
+B := build/$(FLAVOUR)
+BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
+
+# ---------------------------------------------------------------- what Debian must have
+
+DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
+              libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev
+DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-requests python3-numpy python3-yaml \
+             python3-jsonschema
+DEPS_DEMO := curl jq
+DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
+DEPS_FORMAT := clang-format-14
+DEPS_BENCH := curl jq wrk python3 python3-venv ca-certificates
+DEPS ?= $(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(DEPS_LINT) $(DEPS_FORMAT) $(DEPS_BENCH))
+
+# ---------------------------------------------------------------- how to compile
+
+ifeq ($(origin CC),default)
+CC := $(if $(filter clang fuzz,$(FLAVOUR)),clang-14,gcc)
+endif
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wvla $(WERROR)
+# Sums and products must round as written, on every machine: no contraction, no -march, no -ffast-math.
+BASE := -std=gnu17 -D_GNU_SOURCE -I. -fPIC -ffp-contract=off -fstack-protector-strong -fvisibility=hidden -pthread
+
+OPT_release := -O2 -g -D_FORTIFY_SOURCE=2
+OPT_clang := -O2 -g
+OPT_debug := -Og -g3
+OPT_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+OPT_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+OPT_fuzz := $(OPT_asan) -fsanitize=fuzzer-no-link
+OPT := $(OPT_$(FLAVOUR))
+ifeq ($(OPT),)
+$(error FLAVOUR=$(FLAVOUR) is none of release, debug, clang, asan, tsan, fuzz)
+endif
+
+# Of the OpenBLAS packages the serial one counts, whatever the machine's alternatives point at: our own workers
+# are the threads. The rpath makes the loader agree, for LAPACKE's BLAS too (hence not a runpath).
+SERIAL = $(wildcard /usr/lib/*/openblas-serial/pkgconfig)
+PKG = PKG_CONFIG_PATH="$(SERIAL):$$PKG_CONFIG_PATH" pkg-config
+PKG_LIB := openblas lapacke gsl fftw3 libsodium
+PKG_SERVER := libmicrohttpd jansson sqlite3
+
+# lazy,NAME,command: asks once, and only when NAME is first used.
+lazy = $(eval $(1) := $$(shell $(2)))$($(1))
+CFLAGS_LIB = $(call lazy,CFLAGS_LIB,$(PKG) --cflags $(PKG_LIB) $(PKG_SERVER))
+LIBS_PKG = $(call lazy,LIBS_PKG,$(PKG) --libs $(PKG_LIB))
+LIBS_SERVER = $(call lazy,LIBS_SERVER,$(PKG) --libs $(PKG_SERVER))
+LIBS_CMOCKA = $(call lazy,LIBS_CMOCKA,$(PKG) --libs cmocka)
+BLAS_DIR = $(call lazy,BLAS_DIR,$(PKG) --variable=libdir openblas)
+LIBS_LIB = $(LIBS_PKG) -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
+
+CFLAGS ?=
+LDFLAGS ?=
+COMPILE = $(CC) $(BASE) $(OPT) $(WARNINGS) $(CFLAGS_LIB) $(CFLAGS)
+LINK = $(CC) -pthread $(OPT) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
+
+# ---------------------------------------------------------------- what is there
+
+rooms = $(sort $(foreach d,$(1),$(wildcard $(d)/*.c $(d)/*/*.c $(d)/*/*/*.c)))
+objects = $(patsubst %.c,$(B)/%.o,$(1))
+
+LIB_C := $(call rooms,lib)
+API_C := $(call rooms,api)
+SERVER_C := $(filter-out server/main.c,$(call rooms,server))
+UNIT_C := $(wildcard tests/unit/test_*.c)
+PAPER_C := $(wildcard tests/paper/test_*.c)
+HELPER_C := $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)) \
+            $(filter-out $(PAPER_C) $(wildcard tests/paper/reproduce_*.c),$(wildcard tests/paper/*.c))
+REPRODUCE_C := $(wildcard tests/paper/reproduce_*.c)
+FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
+BENCH_C := $(wildcard tests/bench/bench_*.c)
+EMBED := $(sort $(wildcard migrations/*.sql)) api/openapi.yaml $(sort $(wildcard server/dashboard/*))
+
+TESTS := $(patsubst %.c,$(B)/%,$(UNIT_C) $(PAPER_C))
+REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(FUZZ_C))
+FUZZERS := $(patsubst %.c,$(B)/%,$(FUZZ_C))
+BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_C))
+REPRODUCERS := $(patsubst %.c,$(B)/%,$(REPRODUCE_C))
+ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
+
+# ---------------------------------------------------------------- products
+
+.PHONY: all deps demo test check bench reproduce lint format format-check asan tsan sanitized fuzz fuzzers \
+        fuzz-corpus install clean help programs
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+all: $(BIN)/libepsilon.a $(BIN)/libepsilon.so $(BIN)/epsilon.pc $(if $(wildcard server/main.c),$(BIN)/epsilond)
+
+programs: all $(TESTS) $(REPLAYS)
+
+$(BIN)/epsilond: $(B)/server/main.o $(ARCHIVES)
+	$(LINK) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
+
+$(BIN)/libepsilon.a: $(call objects,$(LIB_C))
+$(B)/libapi.a: $(call objects,$(API_C))
+$(B)/libserver.a: $(call objects,$(SERVER_C)) $(if $(wildcard server/embed.sh),$(B)/embedded.o)
+$(B)/libhelpers.a: $(call objects,$(HELPER_C))
+$(BIN)/libepsilon.a $(B)/libapi.a $(B)/libserver.a $(B)/libhelpers.a:
+	@mkdir -p $(@D)
+	rm -f $@
+	gcc-ar rcs $@ $^
+
+$(BIN)/libepsilon.so: $(call objects,$(LIB_C))
+	@mkdir -p $(@D)
+	$(LINK) -shared -Wl,-soname,libepsilon.so.$(SOVERSION) $(if $(filter release,$(FLAVOUR)),-Wl$(comma)-z$(comma)defs) \
+	    -o $@ $^ $(LIBS_LIB)
+	ln -sf libepsilon.so $@.$(SOVERSION)
+
+comma := ,
+
+$(BIN)/epsilon.pc: lib/epsilon.h Makefile
+	@mkdir -p $(@D)
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
+	    'Name: epsilon' 'Description: differential-privacy accounting for correlated noise and sampling' \
+	    'Version: $(VERSION)' 'Requires.private: $(PKG_LIB)' 'Libs: -L$${libdir} -lepsilon' \
+	    'Libs.private: -lm' 'Cflags: -I$${includedir}' > $@
+
+$(B)/embedded.c: server/embed.sh $(EMBED)
+	@mkdir -p $(@D)
+	sh server/embed.sh $@ $(EMBED)
+
+$(B)/embedded.o: $(B)/embedded.c $(B)/flags
+	$(COMPILE) -MMD -MP -c -o $@ $<
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(COMPILE) -MMD -MP -c -o $@ $<
+
+# A change of compiler or flags rebuilds; asking costs one shell.
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(COMPILE)' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+FORCE:
+
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d $(B)/*/*/*/*.d)
+
+# ---------------------------------------------------------------- test programs
+
+TEST_LIBS = $(LIBS_CMOCKA) -lquadmath $(LIBS_SERVER) $(LIBS_LIB)
+
+$(TESTS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
+	$(LINK) -o $@ $^ $(TEST_LIBS)
+
+$(REPRODUCERS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
+	$(LINK) -o $@ $^ $(TEST_LIBS)
+
+$(BENCHES): $(B)/%: $(B)/%.o $(ARCHIVES)
+	$(LINK) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
+
+$(REPLAYS): $(B)/tests/fuzz/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(ARCHIVES)
+	$(LINK) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
+
+$(FUZZERS): $(B)/%: $(B)/%.o $(ARCHIVES)
+	$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
+
+# Recursive make: what is missing is installed before anything asks pkg-config. One job a core unless told.
+SUB = $(MAKE) --no-print-directory
+PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
+
+# Installs the packages of DEPS that are missing; silent when none is.
+deps:
+	@command -v dpkg-query >/dev/null || { echo "deps: this is no Debian; what is needed: $(DEPS)"; exit 0; }; \
+	have=$$(dpkg-query -W -f='$${Package} $${db:Status-Status}\n' $(DEPS) 2>/dev/null | sed -n 's/ installed$$//p'); \
+	missing=; for p in $(DEPS); do \
+	    printf '%s\n' "$$have" | grep -qxF -- "$$p" || missing="$$missing $$p"; done; \
+	[ -n "$$missing" ] || exit 0; \
+	if [ "$$(id -u)" != 0 ]; then \
+	    echo "deps: missing packages; as root: apt-get install$$missing" >&2; exit 1; fi; \
+	echo "deps: installing$$missing"; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	    -o Dpkg::Use-Pty=0 $$missing >/dev/null
+
+test:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) programs
+	@+$(SUB) check
+
+# Every test of this flavour, in order of cost; the last line adds them up.
+check: programs
+	@B=$(B) BIN=$(BIN) CC="$(CC)" PYTHON=$(PYTHON) sh tests/run.sh $(SUITE)
+
+demo:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_DEMO)"
+	@+$(SUB) $(PARALLEL) all
+	@EPSILOND=$(BIN)/epsilond bash tests/demo.sh
+
+bench:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_BENCH)"
+	@+$(SUB) $(PARALLEL) all $(BENCHES)
+	@B=$(B) BIN=$(BIN) bash tests/bench/bench.sh
+
+# The papers' numbers beside ours: the paper tests in full, and the programs too long for `make test`.
+reproduce:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) programs $(REPRODUCERS)
+	@set -e; for t in $(patsubst %.c,$(B)/%,$(PAPER_C)) $(REPRODUCERS); do REPRODUCE=1 $$t; done
+
+# The unit tests, the corpus and the fast part of the end-to-end tests, instrumented.
+asan tsan:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) FLAVOUR=$@ programs
+	@+$(SUB) FLAVOUR=$@ SUITE="unit fuzz e2e-sanitized" check
+
+fuzz:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_LINT)"
+	@+$(SUB) $(PARALLEL) FLAVOUR=fuzz fuzzers
+	@set -e; for f in $(FUZZ_C); do n=$$(basename $$f .c); c=$${n#fuzz_}; \
+	    mkdir -p build/fuzz/corpus/$$c; echo "fuzz: $$c for $(FUZZ_SECONDS) s"; \
+	    build/fuzz/tests/fuzz/$$n -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+	        -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$c tests/fuzz/corpus/$$c; done
+
+fuzzers: $(FUZZERS)
+
+# Two compilers without a warning, the analyser, and the shell scripts' syntax.
+lint:
+	@+$(SUB) deps DEPS="$(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))"
+	@+$(SUB) $(PARALLEL) FLAVOUR=clang all $(patsubst %,build/clang/%.o,$(basename $(UNIT_C) $(FUZZ_C) $(BENCH_C)))
+	@+$(SUB) tidy
+	@set -e; for s in $(wildcard tests/*.sh tests/*/*.sh server/*.sh docker/*.sh .ci/run); do bash -n $$s; done
+	@echo "lint: clean"
+
+TIDY := $(patsubst %,$(B)/tidy/%.ok,$(LIB_C) $(API_C) $(SERVER_C) $(wildcard server/main.c))
+.PHONY: tidy
+tidy:
+	@+$(SUB) $(PARALLEL) $(TIDY)
+
+$(B)/tidy/%.ok: % .clang-tidy
+	@mkdir -p $(@D)
+	clang-tidy-14 --quiet $< -- $(BASE) $(filter-out -Werror,$(WARNINGS)) $(CFLAGS_LIB) 2>/dev/null
+	@touch $@
+
+SOURCES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+format:
+	@+$(SUB) deps DEPS="$(DEPS_FORMAT)"
+	clang-format-14 -i $(SOURCES)
+
+format-check:
+	@+$(SUB) deps DEPS="$(DEPS_FORMAT)"
+	clang-format-14 --dry-run -Werror $(SOURCES)
+
+# ---------------------------------------------------------------- installing
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BIN)/epsilond $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 lib/epsilon.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(BIN)/libepsilon.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BIN)/libepsilon.so $(DESTDIR)$(PREFIX)/lib/libepsilon.so.$(VERSION)
+	ln -sf libepsilon.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libepsilon.so.$(SOVERSION)
+	ln -sf libepsilon.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libepsilon.so
+	install -m 644 $(BIN)/epsilon.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+
+clean:
+	rm -rf build
+
+help:
+	@printf '%s\n' \
+	    'all        build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc' \
+	    'deps       install the missing Debian packages (root)' \
+	    'demo       a server, three questions, three answers' \
+	    'test       every test; ends with "N passed, N failed"' \
+	    'bench      dp_accounting and ours side by side, and requests per second' \
+	    'reproduce  the papers'"'"' numbers beside ours' \
+	    'lint       clang with -Werror, clang-tidy' \
+	    'format     clang-format on every source (format-check only looks)' \
+	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \
+	    'fuzz       every fuzz target for FUZZ_SECONDS (60) each' \
+	    'install    into DESTDIR, PREFIX (/usr/local)' \
+	    'clean      remove build/'
