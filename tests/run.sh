@@ -1,0 +1,110 @@
+#!/bin/sh
+# Runs the tests of one flavour and adds them up: cmocka programs speak TAP, as do the scripts beside this one;
+# pytest writes JUnit. The last line is "N passed, N failed". A program that dies counts as one failure, and
+# so does one that runs nothing, for a silent suite proves nothing.
+#
+#   tests/run.sh [unit] [paper] [exports] [fuzz] [e2e | e2e-sanitized]     (default: all of the first five)
+#
+# From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds a program, 900).
+#
+# SPDX-License-Identifier: GPL-3.0-or-later
+set -u
+B=${B:-build/release} BIN=${BIN:-build} PYTHON=${PYTHON:-/usr/bin/python3} CC=${CC:-cc}
+export B BIN CC
+suites=${*:-unit paper exports fuzz e2e}
+log=$B/tests/log
+mkdir -p "$log"
+passed=0 failed=0 skipped=0
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=0:exitcode=66:suppressions=tests/tsan.supp}
+
+# count NAME OK NOT_OK SKIPPED: one line of the report.
+count() {
+    passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+    printf '  %-34s %5d passed' "$1" "$2"
+    [ "$3" = 0 ] || printf ', %d FAILED' "$3"
+    [ "$4" = 0 ] || printf ', %d skipped' "$4"
+    printf '\n'
+}
+
+# tap NAME COMMAND...: runs it and counts the lines of its TAP.
+tap() {
+    name=$1
+    shift
+    out=$log/$(echo "$name" | tr / _)
+    CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" "$@" >"$out" 2>"$out.err"
+    status=$?
+    skips=$(grep -cE '^(not )?ok [0-9]+.*# SKIP' "$out")
+    bad=$(grep -E '^not ok [0-9]+' "$out" | grep -vc '# SKIP')
+    good=$(grep -E '^ok [0-9]+' "$out" | grep -vc '# SKIP')
+    planned=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$out" | awk '{ n += $1 } END { print n + 0 }')
+    if [ "$bad" = 0 ] && { [ "$status" != 0 ] || [ "$planned" = 0 ] || [ "$planned" != $((good + skips)) ]; }; then
+        bad=1
+        echo "# $name: exit status $status, $good of $planned tests ran to their end" >>"$out.err"
+    fi
+    count "$name" "$good" "$bad" "$skips"
+    [ "$bad" = 0 ] || { grep -E -A12 '^not ok' "$out" | grep -v '^ok'; tail -n 60 "$out.err"; } | sed 's/^/      /'
+}
+
+programs() {
+    for source in "tests/$1"/test_*.c; do
+        [ -e "$source" ] || continue
+        name=$(basename "$source" .c)
+        tap "$1/$name" "$B/tests/$1/$name"
+    done
+}
+
+replays() {
+    for source in tests/fuzz/fuzz_*.c; do
+        [ -e "$source" ] || continue
+        name=$(basename "$source" .c)
+        name=${name#fuzz_}
+        tap "fuzz/$name" sh tests/replay.sh "$B/tests/fuzz/replay_$name" "tests/fuzz/corpus/$name"
+    done
+}
+
+# e2e NAME ARGUMENTS...: pytest on the real binary.
+e2e() {
+    name=$1
+    shift
+    rm -f "$log/e2e.xml"
+    EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
+        --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
+    status=$?
+    counts=$("$PYTHON" - "$log/e2e.xml" <<'PY'
+import sys
+import xml.etree.ElementTree as tree
+try:
+    suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
+    total, skipped = int(suite.get("tests")), int(suite.get("skipped"))
+    bad = int(suite.get("failures")) + int(suite.get("errors"))
+except (OSError, tree.ParseError, AttributeError):
+    total, skipped, bad = 0, 0, 1
+print(max(total - skipped - bad, 0), bad, skipped)
+PY
+    )
+    # shellcheck disable=SC2086
+    set -- $counts
+    good=$1 bad=$2 skips=$3
+    [ "$status" = 0 ] || [ "$bad" != 0 ] || bad=1
+    [ "$good" != 0 ] || [ "$bad" != 0 ] || bad=1
+    count "$name" "$good" "$bad" "$skips"
+    [ "$bad" = 0 ] || tail -n 120 "$log/e2e" | sed 's/^/      /'
+}
+
+for suite in $suites; do
+    case $suite in
+    unit | paper) programs "$suite" ;;
+    exports) tap exports sh tests/check_exports.sh ;;
+    fuzz) replays ;;
+    e2e) e2e e2e ;;
+    e2e-sanitized) e2e e2e -m sanitized ;;
+    *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
+    esac
+done
+
+[ "$skipped" = 0 ] || echo "$skipped skipped"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]
