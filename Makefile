@@ -108,7 +108,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps demo test check bench reproduce lint format format-check asan tsan sanitized fuzz fuzzers \
+.PHONY: all deps deps-build demo test check bench reproduce lint format format-check asan tsan sanitized fuzz fuzzers \
         fuzz-corpus install clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -201,6 +201,10 @@ deps:
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 	    -o Dpkg::Use-Pty=0 $$missing >/dev/null
 
+# What compiling alone needs: for images and packagers.
+deps-build:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD)"
+
 test:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) programs
@@ -218,7 +222,7 @@ demo:
 bench:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_BENCH)"
 	@+$(SUB) $(PARALLEL) all $(BENCHES)
-	@B=$(B) BIN=$(BIN) bash tests/bench/bench.sh
+	@$(PYTHON) tests/bench/bench.py --build $(BIN) --objects $(B)
 
 # The papers' numbers beside ours: the paper tests in full, and the programs too long for `make test`.
 reproduce:

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Executes the Dockerfile without an engine: FROM, WORKDIR, COPY, RUN and USER line by line in THIS root, both
+# stages one after the other, then runs what the image would run. Meant for a bare Debian 12 in a chroot or a
+# throw-away machine, for it installs packages, adds a user and writes to /src, /out and /usr/bin; so it wants
+# to be told: docker/check.sh --here
+#
+# As both stages share one root, a run-time package that the second stage forgets would go unnoticed. Hence the
+# last check: every library that the binary names must come from a package that the second stage installs.
+#
+# SPDX-License-Identifier: GPL-3.0-or-later
+set -euo pipefail
+if [ "${1:-}" != --here ] || [ "$(id -u)" != 0 ]; then
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+project=$(cd "$(dirname "$0")/.." && pwd)
+user=root stage=0 packages=
+cd /
+
+drop() {
+    setpriv --reuid="$user" --regid="$user" --init-groups "$@"
+}
+
+# as_user COMMAND: a shell line, as the user in force.
+as_user() {
+    if [ "$user" = root ]; then sh -c "$1"; else drop sh -c "$1"; fi
+}
+
+copy() {
+    case $1 in
+    --from=*) mkdir -p "$(dirname "$3")" && cp -a "$2" "$3" ;;
+    .) tar -C "$project" --exclude=./build --exclude=./.git -cf - . | tar -xf - ;;
+    *) echo "check: COPY $* is not understood" >&2 && exit 1 ;;
+    esac
+}
+
+while read -r word rest; do
+    case $word in
+    FROM) stage=$((stage + 1)) user=root && cd / && echo "check: stage $stage: $rest" ;;
+    WORKDIR) mkdir -p "$rest" && cd "$rest" ;;
+    COPY) # shellcheck disable=SC2086
+        copy $rest ;;
+    USER) user=$rest ;;
+    RUN)
+        echo "check: RUN $rest"
+        [ "$stage" = 1 ] || packages="$packages $rest"
+        as_user "$rest" </dev/null ;;
+    '' | '#'* | VOLUME | EXPOSE | STOPSIGNAL | HEALTHCHECK | ENTRYPOINT | CMD) ;;
+    *) echo "check: $word is not understood" >&2 && exit 1 ;;
+    esac
+done <"$project/Dockerfile"
+
+echo "check: as $user in $PWD: epsilond --version"
+as_user "/usr/bin/epsilond --version"
+as_user "touch /var/lib/epsilond/writable && rm /var/lib/epsilond/writable"
+
+forgotten=0
+for soname in $(objdump -p /usr/bin/epsilond | sed -n 's/^ *NEEDED *//p'); do
+    file=$(ldd /usr/bin/epsilond | awk -v want="$soname" '$1 == want { print $3 }')
+    owner=$(dpkg -S "*/$(basename "$(readlink -f "$file")")" | head -n 1 | cut -d: -f1)
+    case " $packages libc6 libm6 " in
+    *" $owner "*) ;;
+    *) echo "check: $soname is of $owner, which the second stage does not install" && forgotten=1 ;;
+    esac
+done
+[ "$forgotten" = 0 ]
+
+# The image's command and its health check, on a port of our choosing.
+setpriv --reuid="$user" --regid="$user" --init-groups \
+    /usr/bin/epsilond serve --listen 127.0.0.1:18080 --db /var/lib/epsilond/check.db >/dev/null 2>&1 &
+server=$!
+healthy=1
+for _ in $(seq 50); do
+    curl -fsS -o /dev/null http://127.0.0.1:18080/healthz 2>/dev/null && healthy=0 && break
+    sleep 0.1
+done
+kill "$server" && wait "$server" || true
+rm -f /var/lib/epsilond/check.db*
+[ "$healthy" = 0 ] && echo "check: the image builds, starts and is healthy"
