@@ -7,18 +7,17 @@
 #include "lib/epsilon.h"
 
 /* The name at `index` of a table that has one entry for each value of its enum. */
-#define NAME_TABLE(function, type, count, ...)                                                              \
-    const char *function(type value)                                                                        \
-    {                                                                                                       \
-        static const char *const names[] = {__VA_ARGS__};                                                   \
-        _Static_assert(sizeof names / sizeof names[0] == (count), "one name for each value of " #type);     \
-        return (size_t)value < (size_t)(count) ? names[value] : NULL;                                       \
+#define NAME_TABLE(function, type, count, ...)                                                          \
+    const char *function(type value)                                                                    \
+    {                                                                                                   \
+        static const char *const names[] = {__VA_ARGS__};                                               \
+        _Static_assert(sizeof names / sizeof names[0] == (count), "one name for each value of " #type); \
+        return (size_t)value < (size_t)(count) ? names[value] : NULL;                                   \
     }
 
 NAME_TABLE(eps_family_name, enum eps_family, EPS_FAMILY_COUNT, "identity", "toeplitz", "dense", "square_root",
            "inverse_square_root", "banded", "banded_inverse", "blt", "optimal", "tree", "fourier", "stored")
-NAME_TABLE(eps_normalization_name, enum eps_normalization, EPS_NORMALIZATION_COUNT, "max_column", "none",
-           "sensitivity")
+NAME_TABLE(eps_normalization_name, enum eps_normalization, EPS_NORMALIZATION_COUNT, "max_column", "none", "sensitivity")
 NAME_TABLE(eps_objective_name, enum eps_objective, EPS_OBJECTIVE_COUNT, "mean_squared", "max_squared")
 NAME_TABLE(eps_decoder_name, enum eps_decoder, EPS_DECODER_COUNT, "default", "online", "full", "optimal", "standard")
 NAME_TABLE(eps_workload_name, enum eps_workload_type, EPS_WORKLOAD_COUNT, "prefix_sum", "momentum", "toeplitz")

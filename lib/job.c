@@ -1,0 +1,165 @@
+/*
+ * A job before it is computed: its defaults, those that are constants and those that follow from other members.
+ *
+ * Both are kept here and not in the codec, so that a C caller and an HTTP client who say the same ask the same.
+ * What a job must satisfy is in job_check.c.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/epsilon.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "lib/sampling/sampling.h"
+
+void eps_job_init(struct eps_job *job)
+{
+    memset(job, 0, sizeof *job);
+
+    struct eps_matrix *matrix = &job->mechanism.matrix;
+    matrix->family = EPS_FAMILY_IDENTITY;
+    matrix->normalization = EPS_NORMALIZATION_MAX_COLUMN;
+    matrix->stamps = 1;
+    matrix->toeplitz = true;
+    matrix->nonnegative = true;
+    matrix->objective = EPS_OBJECTIVE_MEAN_SQUARED;
+    matrix->gap = 1e-3;
+
+    job->mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1.0, .momentum = NAN};
+    job->mechanism.sampling =
+        (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = NAN, .warm_start = true, .examples_per_user = 1};
+    job->mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
+
+    job->query = (struct eps_query){.epsilon = NAN, .delta = NAN, .noise_multiplier = NAN};
+    job->query.accountant = (struct eps_tuning){.method = EPS_ACCOUNTANT_AUTO,
+                                                .tolerance = 1e-3,
+                                                .bad_event_share = NAN,
+                                                .seed = -1,
+                                                .threshold_share = 0.5,
+                                                .estimator = EPS_ESTIMATOR_AUTO,
+                                                .max_seconds = NAN};
+}
+
+/* Distance of the farthest nonzero entry below the diagonal, plus one; n where there is one above it. */
+static size_t measured_bands(const double *rows, size_t n)
+{
+    size_t bands = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n; j++) {
+            if (rows[i * n + j] == 0.0)
+                continue;
+            if (j > i)
+                return n;
+            if (i - j + 1 > bands)
+                bands = i - j + 1;
+        }
+    }
+    return bands;
+}
+
+/* Bandwidth of the strategy, per stamp, as far as the job alone tells: 0 where it does not. */
+static size_t strategy_bands(const struct eps_matrix *matrix, size_t block)
+{
+    size_t len = matrix->coefficients_len;
+
+    switch (matrix->family) {
+    case EPS_FAMILY_IDENTITY:
+        return 1;
+    case EPS_FAMILY_TOEPLITZ:
+        while (len > 0 && matrix->coefficients && matrix->coefficients[len - 1] == 0.0)
+            len--;
+        return len;
+    case EPS_FAMILY_DENSE:
+        return matrix->rows ? measured_bands(matrix->rows, matrix->rows_n) : 0;
+    case EPS_FAMILY_SQUARE_ROOT:
+    case EPS_FAMILY_BANDED:
+        return matrix->bands;
+    case EPS_FAMILY_STORED:
+        return 0;
+    default:
+        return block; /* bands of the inverse families are those of C^-1: C itself is full */
+    }
+}
+
+static void default_participation(struct eps_mechanism *mechanism, size_t block)
+{
+    struct eps_sampling *sampling = &mechanism->sampling;
+    const struct eps_matrix *matrix = &mechanism->matrix;
+
+    if (sampling->scheme == EPS_SCHEME_NONE) {
+        if (sampling->epochs == 0)
+            sampling->epochs = 1;
+        if (sampling->separation == 0)
+            sampling->separation = mechanism->n / sampling->epochs;
+    } else if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON && sampling->groups == 0) {
+        size_t bands = strategy_bands(matrix, block);
+        sampling->groups = bands < mechanism->n ? bands : 0;
+    } else if (sampling->scheme == EPS_SCHEME_B_MIN_SEP) {
+        if (sampling->separation == 0) {
+            size_t bands = strategy_bands(matrix, block);
+            sampling->separation = bands < mechanism->n ? bands : 0;
+        }
+        if (sampling->examples_per_user > 1)
+            sampling->warm_start = false; /* multi-attribution is analysed from a cold start only */
+    }
+}
+
+static bool is_optimised(const struct eps_matrix *matrix)
+{
+    return matrix->family == EPS_FAMILY_BANDED || matrix->family == EPS_FAMILY_BANDED_INVERSE ||
+           matrix->family == EPS_FAMILY_OPTIMAL || (matrix->family == EPS_FAMILY_BLT && matrix->blt_len == 0);
+}
+
+/* The participation an optimised family is optimised for: the job's, where one block sees all of it. */
+static void default_target(struct eps_mechanism *mechanism, size_t block)
+{
+    struct eps_matrix *matrix = &mechanism->matrix;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    size_t epochs = 1, separation = 0;
+
+    if (matrix->stamps == 1) {
+        size_t bins = eps__sampling_bins(mechanism);
+        if (sampling->scheme == EPS_SCHEME_NONE)
+            epochs = sampling->epochs;
+        else if (bins > 0)
+            epochs = mechanism->n / bins;
+        if (sampling->scheme == EPS_SCHEME_NONE || sampling->scheme == EPS_SCHEME_B_MIN_SEP)
+            separation = sampling->separation;
+        else
+            separation = bins;
+    }
+    if (matrix->epochs == 0)
+        matrix->epochs = epochs;
+    if (matrix->separation == 0)
+        matrix->separation = separation > 0 || matrix->epochs == 0 ? separation : block / matrix->epochs;
+}
+
+void eps_job_defaults(struct eps_job *job)
+{
+    struct eps_mechanism *mechanism = &job->mechanism;
+    struct eps_matrix *matrix = &mechanism->matrix;
+    size_t block = matrix->stamps > 0 ? mechanism->n / matrix->stamps : 0;
+
+    if (matrix->family == EPS_FAMILY_SQUARE_ROOT && matrix->bands == 0)
+        matrix->bands = block;
+    if (matrix->decoder == EPS_DECODER_DEFAULT) {
+        if (matrix->family == EPS_FAMILY_TREE)
+            matrix->decoder = EPS_DECODER_ONLINE;
+        else if (matrix->family == EPS_FAMILY_FOURIER)
+            matrix->decoder = EPS_DECODER_OPTIMAL;
+    }
+    default_participation(mechanism, block);
+    if (is_optimised(matrix))
+        default_target(mechanism, block);
+}
+
+enum eps_unknown eps_job_unknown(const struct eps_job *job)
+{
+    if (job->query.curve)
+        return EPS_SOLVE_CURVE;
+    if (isnan(job->query.epsilon))
+        return EPS_SOLVE_EPSILON;
+    return isnan(job->query.delta) ? EPS_SOLVE_DELTA : EPS_SOLVE_NOISE_MULTIPLIER;
+}
