@@ -3,7 +3,7 @@
 # pytest writes JUnit. The last line is "N passed, N failed". A program that dies counts as one failure, and
 # so does one that runs nothing, for a silent suite proves nothing.
 #
-#   tests/run.sh [unit] [paper] [exports] [fuzz] [e2e | e2e-sanitized]     (default: all of the first five)
+#   tests/run.sh [unit] [paper] [exports] [fuzz] [e2e] [readme] [e2e-sanitized]     (default: all but the last)
 #
 # From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds a program, 900).
 #
@@ -11,7 +11,7 @@
 set -u
 B=${B:-build/release} BIN=${BIN:-build} PYTHON=${PYTHON:-/usr/bin/python3} CC=${CC:-cc}
 export B BIN CC
-suites=${*:-unit paper exports fuzz e2e}
+suites=${*:-unit paper exports fuzz e2e readme}
 log=$B/tests/log
 mkdir -p "$log"
 passed=0 failed=0 skipped=0
@@ -99,6 +99,7 @@ for suite in $suites; do
     unit | paper) programs "$suite" ;;
     exports) tap exports sh tests/check_exports.sh ;;
     fuzz) replays ;;
+    readme) EPSILOND=$BIN/epsilond tap readme "$PYTHON" tests/check_readme.py ;;
     e2e) e2e e2e ;;
     e2e-sanitized) e2e e2e -m sanitized ;;
     *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
