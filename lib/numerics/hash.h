@@ -1,0 +1,33 @@
+/*
+ * Content ids: BLAKE2b (libsodium's generichash) over numbers in one byte order, so that an id is the same on
+ * every machine.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_NUMERICS_HASH_H
+#define EPS_NUMERICS_HASH_H
+
+#include <sodium.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EPS__HASH_BYTES 32
+#define EPS__HASH_HEX 65 /* 64 digits and NUL */
+
+/* Thread-compatible. Needs no release. */
+struct eps__hash {
+    crypto_generichash_state state;
+};
+
+/* Starts a hash; `tag` names what is hashed and in which form, so that ids of different things never meet. */
+void eps__hash_init(struct eps__hash *hash, const char *tag);
+void eps__hash_bytes(struct eps__hash *hash, const void *bytes, size_t len);
+void eps__hash_u64(struct eps__hash *hash, uint64_t value);
+/* Doubles as little-endian IEEE 754, -0 as 0. The length is hashed by the caller where it is not implied. */
+void eps__hash_doubles(struct eps__hash *hash, const double *values, size_t len);
+void eps__hash_final(struct eps__hash *hash, uint8_t digest[EPS__HASH_BYTES]);
+
+/* A digest as lower-case hex. */
+void eps__hash_hex(char hex[EPS__HASH_HEX], const uint8_t digest[EPS__HASH_BYTES]);
+
+#endif

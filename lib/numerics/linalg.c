@@ -1,0 +1,89 @@
+/*
+ * Dense linear algebra over OpenBLAS. LAPACKE is called in column-major order on row-major data, that is on the
+ * transpose: eigenvalues and inverses do not mind, and no copy is made. What has to be proven is proven by a
+ * Cholesky factorisation with a margin, never by computed eigenvalues, which carry no bound of their own.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/numerics/linalg.h"
+
+#include <cblas.h>
+#include <float.h>
+#include <lapacke.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/numerics/normal.h"
+
+bool eps__symmetric_eigenvalues(double *values, double *matrix, size_t n)
+{
+    lapack_int order = (lapack_int)n;
+    return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'N', 'U', order, matrix, order, values) == 0;
+}
+
+double eps__positive_margin(double trace, size_t n)
+{
+    /* Rump: gamma/(1 - gamma) trace with gamma = (n + 1)u/(1 - (n + 1)u); twice that, for the trace's own rounding
+     * and that of the subtraction. */
+    return 2 * ((double)n + 4) * EPS__UNIT_ROUNDOFF * trace + (double)n * DBL_MIN;
+}
+
+bool eps__proven_positive(double *matrix, size_t n, double error)
+{
+    double trace = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(matrix[i * n + i] >= 0))
+            return false;
+        trace += matrix[i * n + i];
+    }
+    double margin = eps__positive_margin(trace, n) + error;
+    for (size_t i = 0; i < n; i++)
+        matrix[i * n + i] -= margin;
+    lapack_int order = (lapack_int)n;
+    return LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, matrix, order) == 0;
+}
+
+bool eps__lower_inverse(double *matrix, size_t n)
+{
+    lapack_int order = (lapack_int)n;
+    if (LAPACKE_dtrtri(LAPACK_COL_MAJOR, 'U', 'N', order, matrix, order) != 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            matrix[i * n + j] = 0;
+    return true;
+}
+
+bool eps__general_inverse(double *matrix, size_t n)
+{
+    bool ok = false;
+    lapack_int order = (lapack_int)n;
+    double norm = LAPACKE_dlange(LAPACK_COL_MAJOR, '1', order, order, matrix, order), reciprocal = 0;
+    lapack_int *pivots = malloc(n * sizeof *pivots);
+    if (pivots && LAPACKE_dgetrf(LAPACK_COL_MAJOR, order, order, matrix, order, pivots) == 0
+        && LAPACKE_dgecon(LAPACK_COL_MAJOR, '1', order, matrix, order, norm, &reciprocal) == 0
+        && reciprocal > EPS__UNIT_ROUNDOFF)
+        ok = LAPACKE_dgetri(LAPACK_COL_MAJOR, order, matrix, order, pivots) == 0;
+    free(pivots);
+    return ok;
+}
+
+void eps__gram(double *out, const double *a, size_t rows, size_t n)
+{
+    cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)n, (blasint)rows, 1, a, (blasint)n, 0, out,
+                (blasint)n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            out[i * n + j] = out[j * n + i];
+}
+
+void eps__multiply(double *out, const double *a, const double *b, size_t n)
+{
+    blasint order = (blasint)n;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, order, order, order, 1, a, order, b, order, 0, out, order);
+}
+
+void eps__multiply_row(double *out, const double *v, const double *a, size_t rows, size_t n)
+{
+    cblas_dgemv(CblasRowMajor, CblasTrans, (blasint)rows, (blasint)n, 1, a, (blasint)n, v, 1, 0, out, 1);
+}

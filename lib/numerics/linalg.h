@@ -1,0 +1,46 @@
+/*
+ * The few pieces of dense linear algebra that the library needs, over OpenBLAS and LAPACKE. Matrices are square or
+ * rectangular, row-major, without padding. Integers of LAPACK are 32 bits: sizes up to 2^15 a side are meant.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_NUMERICS_LINALG_H
+#define EPS_NUMERICS_LINALG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Eigenvalues of the symmetric n x n matrix, ascending; destroys the matrix. False if LAPACK did not converge or
+ * had no memory. */
+bool eps__symmetric_eigenvalues(double *values, double *matrix, size_t n);
+
+/*
+ * Whether the symmetric n x n matrix, each entry of which is known up to `error` (absolute, on the diagonal only),
+ * is proven positive semidefinite: a Cholesky factorisation of the matrix less a multiple of the identity ran
+ * through, the multiple bounding all rounding of the factorisation (Rump 2006, "Verification of positive
+ * definiteness"). False proves nothing. Destroys the matrix.
+ */
+bool eps__proven_positive(double *matrix, size_t n, double error);
+
+/* The multiple of the identity that eps__proven_positive() subtracts for a matrix of this trace: what a matrix must
+ * have to spare. */
+double eps__positive_margin(double trace, size_t n);
+
+/* Replaces a lower-triangular n x n matrix (its upper triangle is not read, and zero afterwards) by its inverse.
+ * False if it is singular. */
+bool eps__lower_inverse(double *matrix, size_t n);
+
+/* Replaces an n x n matrix by its inverse. False if it is singular to working precision, or without memory. */
+bool eps__general_inverse(double *matrix, size_t n);
+
+/* out = a' a (n x n, both triangles) for the rows x n matrix a. Each entry (i, j) is within
+ * (rows + 8) 2^-53 ||a_i|| ||a_j|| of the exact one. */
+void eps__gram(double *out, const double *a, size_t rows, size_t n);
+
+/* out = a b for n x n matrices. */
+void eps__multiply(double *out, const double *a, const double *b, size_t n);
+
+/* out = v' a for the rows x n matrix a. */
+void eps__multiply_row(double *out, const double *v, const double *a, size_t rows, size_t n);
+
+#endif
