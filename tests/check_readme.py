@@ -1,6 +1,7 @@
 """Replays the README: every `$ ` command in a console block runs against the real server, and what it prints
 must be what the README shows. Numbers may differ by a part in a million (another machine's FFT), ids and times
-are not shown. Prints TAP, one test a command.
+are not shown. Prints TAP, one test a command. The C program is
+compiled against the header and the shared library, and run.
 
     check_readme.py [--update]      --update writes what the server says into the README instead
 
@@ -24,8 +25,7 @@ BLOCK = re.compile(r"(?<=^```console\n)(.*?)(?=^```$)", re.M | re.S)
 
 
 def commands(block):
-    """The (command, expected output) pairs of a block; a command goes on while its lines end in a backslash,
-    inside an open quote or a here-document's body, which is indented by two spaces."""
+    """The (command, expected output) pairs of a block: `$ ` opens a command, `> ` carries it on."""
     pairs = []
     for line in block.splitlines(keepends=True):
         if line.startswith("$ "):
@@ -44,11 +44,9 @@ def run(block, address):
     script = ""
     for command, _ in commands(block):
         script += re.sub(r"^[$>] ", "", command, flags=re.M) + f"printf '{MARK}'\n"
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(["bash", "-c", script.replace("localhost:8080", address)], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=300,
-                              env={**os.environ, "PATH": folder + ":" + os.path.dirname(EPSILOND) + ":" +
-                                   os.environ["PATH"]})
+    path = os.path.dirname(EPSILOND) + ":" + os.environ["PATH"]
+    done = subprocess.run(["bash", "-c", script.replace("localhost:8080", address)], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=300, env={**os.environ, "PATH": path})
     return done.stdout.replace(address, "localhost:8080").split(MARK)[:-1]
 
 
@@ -78,11 +76,26 @@ def update(text, address):
     return BLOCK.sub(replace, text)
 
 
-def check(text, address):
+def compile_and_run(text, folder):
+    """The README's C program, built as a user of the installed library would; what it printed, or the errors."""
+    source, program = os.path.join(folder, "readme.c"), os.path.join(folder, "readme")
+    libraries = os.path.dirname(EPSILOND)
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(re.search(r"^```c\n(.*?)^```$", text, re.M | re.S).group(1))
+    for command in (["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-Ilib", "-o", program, source,
+                     "-L" + libraries, "-lepsilon", "-lgsl"], [program]):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+                              env={**os.environ, "LD_LIBRARY_PATH": libraries})
+        if done.returncode != 0:
+            return done.stdout
+    return done.stdout
+
+
+def check(text, address, folder):
     pairs = [(pair, block) for block in BLOCK.findall(text) for pair in commands(block)]
     outputs = [output for block in BLOCK.findall(text) for output in
                (run(block, address) + [""] * len(commands(block)))[:len(commands(block))]]
-    print(f"1..{len(pairs)}")
+    print(f"1..{len(pairs) + 1}")
     failures = 0
     for number, (((command, shown), _), printed) in enumerate(zip(pairs, outputs), 1):
         good = same(shown, printed)
@@ -91,7 +104,12 @@ def check(text, address):
         if not good:
             print("".join(f"# shown:   {line}\n" for line in shown.splitlines()) +
                   "".join(f"# printed: {line}\n" for line in printed.splitlines()), end="")
-    return 1 if failures or not pairs else 0
+    printed = compile_and_run(text, folder)
+    good = re.fullmatch(r"epsilon \d+\.\d+\n", printed) is not None
+    print(f"{'ok' if good else 'not ok'} {len(pairs) + 1} - the C program")
+    if not good:
+        print("".join(f"# printed: {line}\n" for line in printed.splitlines()), end="")
+    return 1 if failures or not good or not pairs else 0
 
 
 def main():
@@ -104,7 +122,7 @@ def main():
                 with open(README, "w", encoding="utf-8") as file:
                     file.write(update(text, address))
                 return 0
-            return check(text, address)
+            return check(text, address, folder)
         finally:
             server.terminate()
             server.wait(30)
