@@ -1,0 +1,230 @@
+/*
+ * One table of options drives getopt_long, the environment and --help, so that the three cannot disagree.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/ops/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum option_kind { KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_REAL, KIND_SECONDS, KIND_LEVEL };
+
+struct option_row {
+    const char *name;
+    enum option_kind kind;
+    size_t offset; /* of the field in struct config */
+    unsigned commands;
+    double low; /* of numbers, inclusive */
+    double high;
+    const char *fallback; /* NULL: decided at run time */
+    const char *value;    /* how --help calls the value */
+    const char *help;
+};
+
+#define FIELD(member) offsetof(struct config, member)
+#define BOTH (CONFIG_SERVE | CONFIG_SOLVE)
+
+static const struct option_row rows[] = {
+    {"listen", KIND_TEXT, FIELD(listen), CONFIG_SERVE, 0, 0, "127.0.0.1:8080", "HOST:PORT",
+     "address to listen on; port 0 takes a free one"},
+    {"db", KIND_TEXT, FIELD(db), BOTH, 0, 0, NULL, "FILE", "SQLite database (serve: epsilond.db; solve: none)"},
+    {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one a core)"},
+    {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 2, 64, "2", "N", "threads that speak HTTP"},
+    {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
+     "open connections, waiting ones included"},
+    {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N", "jobs that may wait; more are 503"},
+    {"max-body", KIND_BYTES, FIELD(max_body), CONFIG_SERVE, 1024, 1e9, "8MiB", "BYTES", "largest request body"},
+    {"max-n", KIND_COUNT, FIELD(max_n), BOTH, 1, 1 << 24, "16777216", "N", "largest number of steps"},
+    {"max-operations", KIND_REAL, FIELD(max_operations), BOTH, 1, 1e18, "1e13", "NUMBER",
+     "estimated operations of one job"},
+    {"max-bytes", KIND_BYTES, FIELD(max_bytes), BOTH, 1 << 20, 1e15, "2GiB", "BYTES", "estimated memory of one job"},
+    {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME", "longest run; 0: no bound"},
+    {"cache-bytes", KIND_BYTES, FIELD(cache_bytes), BOTH, 0, 1e15, "1GiB", "BYTES",
+     "factorisations and PLDs kept in the database"},
+    {"memory-bytes", KIND_BYTES, FIELD(memory_bytes), CONFIG_SERVE, 0, 1e15, "128MiB", "BYTES",
+     "finished jobs and results kept in memory"},
+    {"keep", KIND_SECONDS, FIELD(keep_seconds), CONFIG_SERVE, 0, 1e11, "30d", "TIME",
+     "how long finished jobs are kept; 0: for ever"},
+    {"log-level", KIND_LEVEL, FIELD(log_level), BOTH, 0, 0, "info", "LEVEL", "debug, info, warn or error"},
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+
+/* A number with an optional unit; a table of units ends with NULL. */
+struct unit {
+    const char *name;
+    double factor;
+};
+
+static const struct unit byte_units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                                         {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {NULL, 0}};
+static const struct unit time_units[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {NULL, 0}};
+static const struct unit no_units[] = {{NULL, 0}};
+
+static bool read_number(const char *text, const struct unit *units, double *value)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (end == text || errno || !isfinite(number)) {
+        return false;
+    }
+    if (*end == '\0') {
+        *value = number;
+        return true;
+    }
+    for (; units->name; units++) {
+        if (strcmp(end, units->name) == 0) {
+            *value = number * units->factor;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool set_level(void *field, const char *text)
+{
+    for (int level = 0; level < LOG_LEVEL_COUNT; level++) {
+        if (strcmp(text, log_level_name((enum log_level)level)) == 0) {
+            *(enum log_level *)field = (enum log_level)level;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool option_set(struct config *config, const struct option_row *row, const char *text, char *message,
+                       size_t message_size)
+{
+    static const struct unit *const units[] = {[KIND_TEXT] = no_units,     [KIND_COUNT] = no_units,
+                                               [KIND_BYTES] = byte_units,  [KIND_REAL] = no_units,
+                                               [KIND_SECONDS] = time_units, [KIND_LEVEL] = no_units};
+    void *field = (char *)config + row->offset;
+    double value;
+
+    if (row->kind == KIND_TEXT) {
+        *(const char **)field = text;
+        return true;
+    }
+    if (row->kind == KIND_LEVEL) {
+        if (!set_level(field, text)) {
+            snprintf(message, message_size, "--%s must be debug, info, warn or error, not \"%s\"", row->name, text);
+            return false;
+        }
+        return true;
+    }
+    if (!read_number(text, units[row->kind], &value) || !(value >= row->low && value <= row->high)) {
+        const char *form = row->kind == KIND_BYTES     ? " bytes, also as KiB, MiB, GiB"
+                           : row->kind == KIND_SECONDS ? " seconds, also as 10m, 2h, 30d"
+                                                       : "";
+        snprintf(message, message_size, "--%s must lie in [%.15g, %.15g]%s; \"%s\" does not", row->name, row->low,
+                 row->high, form, text);
+        return false;
+    }
+    if (row->kind == KIND_REAL || row->kind == KIND_SECONDS) {
+        *(double *)field = value;
+        return true;
+    }
+    if (row->kind == KIND_COUNT && value != floor(value)) {
+        snprintf(message, message_size, "--%s must be an integer, not \"%s\"", row->name, text);
+        return false;
+    }
+    *(uint64_t *)field = (uint64_t)value;
+    return true;
+}
+
+static void environment_name(char out[64], const char *option)
+{
+    int len = snprintf(out, 64, "EPSILOND_%s", option);
+    for (int i = 0; i < len && i < 63; i++) {
+        out[i] = out[i] == '-' ? '_' : (char)toupper((unsigned char)out[i]);
+    }
+}
+
+static bool set_defaults(struct config *config, enum config_command command, char *message, size_t message_size)
+{
+    *config = (struct config){0};
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].fallback && !option_set(config, &rows[i], rows[i].fallback, message, message_size)) {
+            return false;
+        }
+    }
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    config->workers = cores > 0 ? (uint64_t)cores : 1;
+    config->db = command == CONFIG_SERVE ? "epsilond.db" : NULL;
+    return true;
+}
+
+static bool set_environment(struct config *config, enum config_command command, char *message, size_t message_size)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        char name[64];
+        environment_name(name, rows[i].name);
+        const char *value = getenv(name);
+        /* Set but empty counts as not set: compose files write it so. */
+        if (!value || !*value || !(rows[i].commands & (unsigned)command)) {
+            continue;
+        }
+        if (!option_set(config, &rows[i], value, message, message_size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int config_read(struct config *config, enum config_command command, int argc, char **argv, char *message,
+                size_t message_size)
+{
+    struct option options[ROWS + 2] = {{"help", no_argument, NULL, 'h'}};
+    size_t len = 1;
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].commands & (unsigned)command) {
+            options[len++] = (struct option){rows[i].name, required_argument, NULL, 256 + (int)i};
+        }
+    }
+    if (!set_defaults(config, command, message, message_size) ||
+        !set_environment(config, command, message, message_size)) {
+        return -1;
+    }
+    int found;
+    optind = 1;
+    opterr = 0;
+    while ((found = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (found == 'h') {
+            return -2;
+        }
+        if (found == '?' || found == ':') {
+            snprintf(message, message_size, "%s %s; see epsilond --help",
+                     found == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
+            return -1;
+        }
+        if (!option_set(config, &rows[found - 256], optarg, message, message_size)) {
+            return -1;
+        }
+    }
+    return optind;
+}
+
+void config_help(FILE *out, enum config_command command)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (!(rows[i].commands & (unsigned)command)) {
+            continue;
+        }
+        char name[64];
+        char flag[48];
+        environment_name(name, rows[i].name);
+        snprintf(flag, sizeof flag, "--%s %s", rows[i].name, rows[i].value);
+        fprintf(out, "  %-24s %s", flag, rows[i].help);
+        if (rows[i].fallback) {
+            fprintf(out, " [%s]", rows[i].fallback);
+        }
+        fprintf(out, " (%s)\n", name);
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * What the operator sets: one table of options, read from EPSILOND_... first and the command line second, and
+ * printed by --help. Immutable after config_read().
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_OPS_CONFIG_H
+#define SERVER_OPS_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "server/ops/log.h"
+
+enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2 };
+
+struct config {
+    const char *listen;      /* HOST:PORT, [HOST]:PORT */
+    const char *db;          /* NULL (solve): none */
+    uint64_t workers;
+    uint64_t http_threads;
+    uint64_t max_connections;
+    uint64_t queue;          /* jobs that may wait */
+    uint64_t max_body;       /* bytes */
+    uint64_t max_n;
+    double max_operations;
+    uint64_t max_bytes;      /* of one job's memory */
+    double max_seconds;      /* of one run; 0: no bound */
+    uint64_t cache_bytes;    /* factorisations and PLDs on disk */
+    uint64_t memory_bytes;   /* finished documents and results in memory */
+    double keep_seconds;     /* finished jobs; 0: for ever */
+    enum log_level log_level;
+};
+
+/*
+ * Fills in defaults, the environment, then argv[1...]. argv is that of the command ("serve" at argv[0]).
+ * Returns the index of the first operand, or -1 with a message; -2 if --help was asked for.
+ * Strings point into argv or the environment.
+ */
+int config_read(struct config *config, enum config_command command, int argc, char **argv, char *message,
+                size_t message_size);
+/* The options of a command, one line each, with defaults and environment names. */
+void config_help(FILE *out, enum config_command command);
+
+#endif

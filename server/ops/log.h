@@ -1,0 +1,23 @@
+/*
+ * The log: one key=value line per event on standard error, each written by a single write(2) so that lines of
+ * several threads never mix. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_OPS_LOG_H
+#define SERVER_OPS_LOG_H
+
+#include <stdbool.h>
+
+enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR, LOG_LEVEL_COUNT };
+
+const char *log_level_name(enum log_level level);
+/* Lines below `level` are left out. Call before other threads start. */
+void log_start(enum log_level level);
+bool log_enabled(enum log_level level);
+/* event is a word; format gives further key=value pairs, and may be NULL. */
+void log_event(enum log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Copies `value` so that it can stand after `key=`: bare, or quoted with escapes. Long values are cut. */
+const char *log_quote(char *out, unsigned size, const char *value);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * What /metrics shows: counters and gauges in C11 atomics, one table of families. Global, because everything
+ * counts and nothing decides by it. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_OPS_METRICS_H
+#define SERVER_OPS_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/ops/text.h"
+
+enum metric {
+    METRIC_JOBS_ACCEPTED,
+    METRIC_JOBS_SUCCEEDED,
+    METRIC_JOBS_FAILED,
+    METRIC_JOBS_CANCELED,
+    METRIC_JOBS_CRASHED,
+    METRIC_JOBS_JOINED,
+    METRIC_JOBS_QUEUED,  /* gauge */
+    METRIC_JOBS_RUNNING, /* gauge */
+    METRIC_WORKERS,      /* gauge */
+    METRIC_WORKERS_BUSY, /* gauge */
+    METRIC_QUEUE_REFUSED,
+    METRIC_RESULT_HITS,
+    METRIC_RESULT_MISSES,
+    METRIC_FACTORIZATION_HITS,
+    METRIC_FACTORIZATION_MISSES,
+    METRIC_PLD_HITS,
+    METRIC_PLD_MISSES,
+    METRIC_CHECKSUM_FAILURES,
+    METRIC_CACHE_BYTES, /* gauge */
+    METRIC_CACHE_EVICTIONS,
+    METRIC_STORE_COMMITS,
+    METRIC_STORE_WRITES,
+    METRIC_STORE_FAILURES,
+    METRIC_HTTP_IN_FLIGHT, /* gauge */
+    METRIC_HTTP_WAITING,   /* gauge */
+    METRIC_BUGS,
+    METRIC_COUNT
+};
+
+#define METRIC_ROUTES_MAX 32
+
+void metric_add(enum metric metric, int64_t amount);
+void metric_set(enum metric metric, int64_t value);
+int64_t metric_get(enum metric metric);
+/* One request: its row in the route table (METRIC_ROUTES_MAX - 1: no route), status and time. */
+void metric_request(size_t route, int status, double seconds);
+/* One computation. */
+void metric_run(double seconds);
+/* The Prometheus text; routes_len names (path patterns with method). */
+void metrics_write(struct text *out, const char *const *routes, size_t routes_len);
+
+#endif

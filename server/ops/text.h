@@ -1,0 +1,32 @@
+/*
+ * A growable text, for building replies without a format pass over finished JSON. The first failed allocation
+ * marks it `failed`; later appends do nothing, so that a builder checks once, at its end.
+ * Thread-compatible.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_OPS_TEXT_H
+#define SERVER_OPS_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct text {
+    char *data; /* NUL-terminated once anything was appended */
+    size_t len;
+    size_t capacity;
+    bool failed;
+};
+
+void text_append(struct text *text, const char *bytes, size_t len);
+void text_puts(struct text *text, const char *string);
+void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A JSON string literal, or null for NULL. The input is UTF-8. */
+void text_json(struct text *text, const char *string);
+/* The shortest decimal that reads back as the same double; null where it is not finite. */
+void text_number(struct text *text, double value);
+/* Hands the buffer over (free() it) and leaves the text empty; NULL if anything failed. */
+char *text_steal(struct text *text);
+void text_clear(struct text *text);
+
+#endif

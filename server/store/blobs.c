@@ -1,0 +1,264 @@
+/*
+ * The cache of factorisations and PLDs: checksummed blobs under the accounting version, bounded in bytes, the least
+ * recently used evicted first. A lookup reads on the caller's thread; everything that writes (put, touch, drop) is
+ * queued to the writer, and no computation waits for it.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ops/clock.h"
+#include "server/ops/log.h"
+#include "server/ops/metrics.h"
+#include "server/store/internal.h"
+
+#define CHECKSUM_SIZE 16
+#define PENDING_MAX (INT64_C(256) << 20) /* bytes of blobs that may wait for the writer */
+#define TOUCH_MS 60000                   /* a use is noted at most this often */
+
+struct blob_write {
+    struct store_write write;
+    struct store *store;
+    enum eps_cache_kind kind;
+    unsigned char key[32];
+    unsigned char checksum[CHECKSUM_SIZE];
+    size_t len;
+    unsigned char data[];
+};
+
+static void blob_checksum(unsigned char checksum[CHECKSUM_SIZE], const uint8_t key[32], const void *data, size_t len)
+{
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, CHECKSUM_SIZE);
+    crypto_generichash_update(&state, key, 32);
+    crypto_generichash_update(&state, data, len);
+    crypto_generichash_final(&state, checksum, CHECKSUM_SIZE);
+}
+
+static sqlite3_stmt *blob_statement(struct store_connection *connection, enum store_sql sql,
+                                    enum eps_cache_kind kind, const uint8_t key[32], int version)
+{
+    sqlite3_stmt *statement = store__statement(connection, sql);
+    if (statement) {
+        sqlite3_bind_int(statement, 1, (int)kind);
+        sqlite3_bind_blob(statement, 2, key, 32, SQLITE_STATIC);
+        sqlite3_bind_int(statement, 3, version);
+    }
+    return statement;
+}
+
+static void blob_done(struct store_write *write, enum store_status status)
+{
+    struct blob_write *blob = (struct blob_write *)write;
+    (void)status; /* a cache that cannot be written is logged by the store and costs only time */
+    atomic_fetch_sub(&blob->store->pending, blob->len);
+    free(blob);
+}
+
+static struct blob_write *blob_write_create(struct store *store, enum eps_cache_kind kind, const uint8_t key[32],
+                                            const void *data, size_t len)
+{
+    struct blob_write *blob = calloc(1, sizeof *blob + len);
+    if (blob) {
+        blob->write.done = blob_done;
+        blob->store = store;
+        blob->kind = kind;
+        blob->len = len;
+        memcpy(blob->key, key, 32);
+        if (len) {
+            memcpy(blob->data, data, len);
+        }
+        atomic_fetch_add(&store->pending, len);
+    }
+    return blob;
+}
+
+/* ---------------------------------------------------------------- eviction (writer thread) */
+
+static enum store_status drop_row(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], int version)
+{
+    sqlite3_stmt *statement = blob_statement(store->writer, SQL_BLOB_DROP, kind, key, version);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        store->blob_bytes -= sqlite3_column_int64(statement, 0);
+        code = sqlite3_step(statement);
+    }
+    enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "drop blob");
+    sqlite3_reset(statement);
+    return status;
+}
+
+enum store_status store__evict(struct store *store, int64_t incoming)
+{
+    int64_t bound = (int64_t)store->options.cache_bytes;
+    while (store->blob_bytes + incoming > bound) {
+        sqlite3_stmt *statement = store__statement(store->writer, SQL_BLOB_OLDEST);
+        if (!statement) {
+            return STORE_FAILED;
+        }
+        int code = sqlite3_step(statement);
+        if (code != SQLITE_ROW) {
+            sqlite3_reset(statement);
+            return code == SQLITE_DONE ? STORE_NONE : store__complain(store->writer, "oldest blob");
+        }
+        enum eps_cache_kind kind = (enum eps_cache_kind)sqlite3_column_int(statement, 0);
+        int version = sqlite3_column_int(statement, 2);
+        uint8_t key[32] = {0};
+        if (sqlite3_column_bytes(statement, 1) == 32) {
+            memcpy(key, sqlite3_column_blob(statement, 1), 32);
+        }
+        sqlite3_reset(statement);
+        int64_t before = store->blob_bytes;
+        if (drop_row(store, kind, key, version) != STORE_OK) {
+            return STORE_FAILED;
+        }
+        if (store->blob_bytes >= before) { /* nothing went: no use in going on */
+            return STORE_NONE;
+        }
+        metric_add(METRIC_CACHE_EVICTIONS, 1);
+    }
+    return STORE_OK;
+}
+
+void store__blob_prepare(struct store *store)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_BLOB_OUTDATED);
+    if (statement) {
+        sqlite3_bind_int(statement, 1, EPS_ACCOUNTING_VERSION);
+        store__run(store->writer, statement);
+    }
+    statement = store__statement(store->writer, SQL_BLOB_TOTAL);
+    if (statement && sqlite3_step(statement) == SQLITE_ROW) {
+        store->blob_bytes = sqlite3_column_int64(statement, 0);
+    }
+    sqlite3_reset(statement);
+    metric_set(METRIC_CACHE_BYTES, store->blob_bytes);
+}
+
+/* ---------------------------------------------------------------- put */
+
+static enum store_status put_apply(struct store *store, struct store_write *write)
+{
+    struct blob_write *blob = (struct blob_write *)write;
+    enum store_status status = store__evict(store, (int64_t)blob->len);
+    if (status != STORE_OK) { /* STORE_NONE: what is kept may not go, so there is no room */
+        return status;
+    }
+    sqlite3_stmt *statement =
+        blob_statement(store->writer, SQL_BLOB_PUT, blob->kind, blob->key, EPS_ACCOUNTING_VERSION);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    sqlite3_bind_int64(statement, 4, (sqlite3_int64)blob->len);
+    sqlite3_bind_int64(statement, 5, clock_now_ms());
+    sqlite3_bind_blob(statement, 6, blob->checksum, CHECKSUM_SIZE, SQLITE_STATIC);
+    sqlite3_bind_blob64(statement, 7, blob->data, blob->len, SQLITE_STATIC);
+    status = store__run(store->writer, statement);
+    if (status == STORE_OK && sqlite3_changes(store->writer->db) > 0) {
+        store->blob_bytes += (int64_t)blob->len;
+    }
+    return status;
+}
+
+void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data,
+                    size_t len)
+{
+    if (len > store->options.cache_bytes / 4 || atomic_load(&store->pending) + len > PENDING_MAX) {
+        return;
+    }
+    struct blob_write *blob = blob_write_create(store, kind, key, data, len);
+    if (blob) {
+        blob->write.apply = put_apply;
+        blob_checksum(blob->checksum, key, data, len);
+        store_submit(store, &blob->write);
+    }
+}
+
+/* ---------------------------------------------------------------- get */
+
+static enum store_status touch_apply(struct store *store, struct store_write *write)
+{
+    struct blob_write *blob = (struct blob_write *)write;
+    sqlite3_stmt *statement =
+        blob_statement(store->writer, SQL_BLOB_TOUCH, blob->kind, blob->key, EPS_ACCOUNTING_VERSION);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    sqlite3_bind_int64(statement, 4, clock_now_ms());
+    return store__run(store->writer, statement);
+}
+
+static enum store_status drop_apply(struct store *store, struct store_write *write)
+{
+    struct blob_write *blob = (struct blob_write *)write;
+    return drop_row(store, blob->kind, blob->key, EPS_ACCOUNTING_VERSION);
+}
+
+static void blob_note(struct store *store, enum eps_cache_kind kind, const uint8_t key[32],
+                      enum store_status (*apply)(struct store *, struct store_write *))
+{
+    struct blob_write *blob = blob_write_create(store, kind, key, NULL, 0);
+    if (blob) {
+        blob->write.apply = apply;
+        store_submit(store, &blob->write);
+    }
+}
+
+/* Reads and checks. STORE_CORRUPT: the checksum is wrong. */
+static enum store_status blob_read(struct store_connection *reader, enum eps_cache_kind kind, const uint8_t key[32],
+                                   void **data, size_t *len, int64_t *used_at)
+{
+    sqlite3_stmt *statement = blob_statement(reader, SQL_BLOB_READ, kind, key, EPS_ACCOUNTING_VERSION);
+    enum store_status status = STORE_NONE;
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    if (sqlite3_step(statement) == SQLITE_ROW) {
+        unsigned char checksum[CHECKSUM_SIZE];
+        const void *bytes = sqlite3_column_blob(statement, 2);
+        *len = (size_t)sqlite3_column_bytes(statement, 2);
+        *used_at = sqlite3_column_int64(statement, 0);
+        blob_checksum(checksum, key, *len ? bytes : "", *len);
+        *data = NULL;
+        if (sqlite3_column_bytes(statement, 1) != CHECKSUM_SIZE ||
+            memcmp(sqlite3_column_blob(statement, 1), checksum, CHECKSUM_SIZE) != 0) {
+            status = STORE_CORRUPT;
+        } else if ((*data = malloc(*len ? *len : 1)) != NULL) {
+            if (*len) {
+                memcpy(*data, bytes, *len);
+            }
+            status = STORE_OK;
+        }
+    }
+    sqlite3_reset(statement);
+    return status;
+}
+
+bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], void **data, size_t *len)
+{
+    int64_t used_at = 0;
+    struct store_connection *reader = store__reader_take(store);
+    enum store_status status = reader ? blob_read(reader, kind, key, data, len, &used_at) : STORE_FAILED;
+    store__reader_give(store, reader);
+    if (status == STORE_CORRUPT) {
+        metric_add(METRIC_CHECKSUM_FAILURES, 1);
+        log_event(LOG_LEVEL_ERROR, "checksum", "table=blobs kind=%d key=%02x%02x%02x%02x", (int)kind, key[0], key[1],
+                  key[2], key[3]);
+        blob_note(store, kind, key, drop_apply);
+    }
+    bool hit = status == STORE_OK;
+    if (hit && clock_now_ms() - used_at > TOUCH_MS) {
+        blob_note(store, kind, key, touch_apply);
+    }
+    if (kind == EPS_CACHE_FACTORIZATION) {
+        metric_add(hit ? METRIC_FACTORIZATION_HITS : METRIC_FACTORIZATION_MISSES, 1);
+    } else {
+        metric_add(hit ? METRIC_PLD_HITS : METRIC_PLD_MISSES, 1);
+    }
+    return hit;
+}

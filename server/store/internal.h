@@ -1,0 +1,98 @@
+/*
+ * What the files of server/store/ share: connections with their prepared statements, and the writer's state.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_STORE_INTERNAL_H
+#define SERVER_STORE_INTERNAL_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "server/store/store.h"
+
+/* Statements are prepared on first use and kept for the life of their connection. */
+enum store_sql {
+    SQL_BEGIN,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_PING,
+    SQL_JOB_INSERT,
+    SQL_JOB_UPDATE,
+    SQL_JOB_DELETE,
+    SQL_JOB_READ,
+    SQL_JOB_LIST,
+    SQL_JOB_LIST_STATUS,
+    SQL_JOB_LIST_LABEL,
+    SQL_JOB_LIST_BOTH,
+    SQL_JOB_OPEN,
+    SQL_JOB_EXPIRE,
+    SQL_RESULT_PUT,
+    SQL_RESULT_READ,
+    SQL_RESULT_EXPIRE,
+    SQL_USE_PUT,
+    SQL_USE_EXPIRE,
+    SQL_KEY_READ,
+    SQL_KEY_PUT,
+    SQL_KEY_EXPIRE,
+    SQL_BLOB_PUT,
+    SQL_BLOB_READ,
+    SQL_BLOB_TOUCH,
+    SQL_BLOB_DROP,
+    SQL_BLOB_TOTAL,
+    SQL_BLOB_OLDEST,
+    SQL_BLOB_OUTDATED,
+    SQL_COUNT
+};
+
+struct store_connection {
+    sqlite3 *db;
+    sqlite3_stmt *statements[SQL_COUNT];
+    struct store_connection *next;
+};
+
+struct store {
+    char *path;
+    struct store_options options;
+    pthread_mutex_t readers_mutex;
+    struct store_connection *readers; /* idle ones */
+    struct store_connection *writer;  /* the writer thread's; others only before it starts */
+    pthread_t thread;
+    bool thread_started;
+    pthread_mutex_t mutex; /* guards the queue */
+    pthread_cond_t arrived;
+    struct store_write *first;
+    struct store_write **last;
+    bool stopping;
+    int64_t blob_bytes;           /* kept; the writer thread's */
+    atomic_uint_fast64_t pending; /* bytes of blobs that wait for the writer */
+};
+
+struct store_connection *store__connect(const char *path, bool read_only, char *message, size_t message_size);
+void store__disconnect(struct store_connection *connection);
+struct store_connection *store__reader_take(struct store *store);
+void store__reader_give(struct store *store, struct store_connection *connection);
+
+/* The statement, reset and unbound; NULL (logged) if it does not prepare. */
+sqlite3_stmt *store__statement(struct store_connection *connection, enum store_sql sql);
+const char *store__sql(enum store_sql sql);
+/* Steps a statement that returns no row, and resets it. */
+enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
+/* Logs SQLite's complaint and returns STORE_FAILED. */
+enum store_status store__complain(struct store_connection *connection, const char *what);
+
+/* Brings the schema up to date. False with a message. */
+bool store__migrate(struct store_connection *connection, char *message, size_t message_size);
+
+void *store__writer_main(void *store);
+/* Removes what has expired; inside a transaction. */
+enum store_status store__sweep(struct store *store);
+enum store_status store__result_put(struct store *store, const struct store_update *update);
+/* Makes room for `incoming` bytes; STORE_NONE: there is none. */
+enum store_status store__evict(struct store *store, int64_t incoming);
+/* Drops blobs of other accounting versions and counts the rest. */
+void store__blob_prepare(struct store *store);
+
+char *store__column_text(sqlite3_stmt *statement, int column); /* a copy; NULL for NULL */
+
+#endif

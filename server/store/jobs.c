@@ -1,0 +1,335 @@
+/*
+ * Rows of jobs and of idempotency keys.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ops/clock.h"
+#include "server/store/internal.h"
+
+#define KEY_AGE_MS (24 * INT64_C(3600000))
+/* Sorts after every id: ids are of hexadecimal digits and dashes. */
+#define AFTER_EVERY_ID "~"
+
+static void bind_text(sqlite3_stmt *statement, int index, const char *text)
+{
+    if (text) {
+        sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
+    }
+}
+
+static void bind_time(sqlite3_stmt *statement, int index, int64_t ms)
+{
+    if (ms) {
+        sqlite3_bind_int64(statement, index, ms);
+    }
+}
+
+/* ---------------------------------------------------------------- writes */
+
+/* STORE_NONE: the key is free. */
+static enum store_status key_read(struct store_connection *connection, const char *client, const char *key,
+                                  const char *request, char id[UUID_SIZE], bool *matches)
+{
+    sqlite3_stmt *statement = store__statement(connection, SQL_KEY_READ);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    bind_text(statement, 1, client);
+    bind_text(statement, 2, key);
+    sqlite3_bind_int64(statement, 3, clock_now_ms() - KEY_AGE_MS);
+    enum store_status status = STORE_NONE;
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW && sqlite3_column_bytes(statement, 1) == UUID_SIZE - 1) {
+        *matches = strcmp((const char *)sqlite3_column_text(statement, 0), request) == 0;
+        memcpy(id, sqlite3_column_text(statement, 1), UUID_SIZE);
+        status = STORE_OK;
+    } else if (code != SQLITE_DONE) {
+        status = store__complain(connection, "idempotency key");
+    }
+    sqlite3_reset(statement);
+    return status;
+}
+
+static enum store_status key_put(struct store_connection *connection, const struct store_insert *insert)
+{
+    sqlite3_stmt *statement = store__statement(connection, SQL_KEY_PUT);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    bind_text(statement, 1, insert->client);
+    bind_text(statement, 2, insert->key);
+    bind_text(statement, 3, insert->request);
+    bind_text(statement, 4, insert->record->id);
+    sqlite3_bind_int64(statement, 5, insert->record->created_at);
+    return store__run(connection, statement);
+}
+
+static enum store_status insert_row(struct store_connection *connection, const struct job_record *record)
+{
+    sqlite3_stmt *statement = store__statement(connection, SQL_JOB_INSERT);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    bind_text(statement, 1, record->id);
+    bind_text(statement, 2, record->hash);
+    bind_text(statement, 3, record->label);
+    sqlite3_bind_int(statement, 4, (int)record->status);
+    sqlite3_bind_int(statement, 5, record->attempts);
+    sqlite3_bind_int64(statement, 6, record->created_at);
+    bind_time(statement, 7, record->started_at);
+    bind_time(statement, 8, record->finished_at);
+    sqlite3_bind_int(statement, 9, record->from_cache);
+    if (record->version) {
+        sqlite3_bind_int(statement, 10, record->version);
+    }
+    bind_text(statement, 11, record->job);
+    bind_text(statement, 12, record->brief);
+    bind_text(statement, 13, record->error);
+    return store__run(connection, statement);
+}
+
+static enum store_status insert_apply(struct store *store, struct store_write *write)
+{
+    struct store_insert *insert = (struct store_insert *)write;
+    insert->replayed = insert->conflict = false;
+    if (insert->key) {
+        bool matches = false;
+        enum store_status status =
+            key_read(store->writer, insert->client, insert->key, insert->request, insert->replayed_id, &matches);
+        if (status != STORE_NONE) {
+            insert->replayed = status == STORE_OK && matches;
+            insert->conflict = status == STORE_OK && !matches;
+            return status;
+        }
+        if (key_put(store->writer, insert) != STORE_OK) {
+            return STORE_FAILED;
+        }
+    }
+    return insert_row(store->writer, insert->record);
+}
+
+void store_insert_job(struct store *store, struct store_insert *insert)
+{
+    insert->write.apply = insert_apply;
+    store_submit(store, &insert->write);
+}
+
+void job_change_of(struct job_change *change, const struct job_record *record, char *error)
+{
+    *change = (struct job_change){
+        .status = record->status,
+        .attempts = record->attempts,
+        .from_cache = record->from_cache,
+        .version = record->version,
+        .started_at = record->started_at,
+        .finished_at = record->finished_at,
+        .error = error,
+    };
+    memcpy(change->id, record->id, UUID_SIZE);
+}
+
+static enum store_status change_row(struct store_connection *connection, const struct job_change *change)
+{
+    sqlite3_stmt *statement = store__statement(connection, SQL_JOB_UPDATE);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    bind_text(statement, 1, change->id);
+    sqlite3_bind_int(statement, 2, (int)change->status);
+    sqlite3_bind_int(statement, 3, change->attempts);
+    bind_time(statement, 4, change->started_at);
+    bind_time(statement, 5, change->finished_at);
+    sqlite3_bind_int(statement, 6, change->from_cache);
+    if (change->version) {
+        sqlite3_bind_int(statement, 7, change->version);
+    }
+    bind_text(statement, 8, change->error);
+    return store__run(connection, statement);
+}
+
+static enum store_status update_apply(struct store *store, struct store_write *write)
+{
+    struct store_update *update = (struct store_update *)write;
+    enum store_status status = update->result ? store__result_put(store, update) : STORE_OK;
+    for (size_t i = 0; i < update->changes_len && status == STORE_OK; i++) {
+        status = change_row(store->writer, &update->changes[i]);
+    }
+    return status;
+}
+
+void store_update_jobs(struct store *store, struct store_update *update)
+{
+    update->write.apply = update_apply;
+    store_submit(store, &update->write);
+}
+
+enum store_status store_update_jobs_wait(struct store *store, struct store_update *update)
+{
+    update->write.apply = update_apply;
+    return store_submit_wait(store, &update->write);
+}
+
+static enum store_status delete_apply(struct store *store, struct store_write *write)
+{
+    struct store_delete *deletion = (struct store_delete *)write;
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_DELETE);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    bind_text(statement, 1, deletion->id);
+    enum store_status status = store__run(store->writer, statement);
+    return status == STORE_OK && sqlite3_changes(store->writer->db) == 0 ? STORE_NONE : status;
+}
+
+void store_delete_job(struct store *store, struct store_delete *deletion)
+{
+    deletion->write.apply = delete_apply;
+    store_submit(store, &deletion->write);
+}
+
+/* ---------------------------------------------------------------- reads */
+
+/* Reads a row in the order of the statements' columns. False: out of memory. */
+static bool record_of_row(struct job_record *record, sqlite3_stmt *row)
+{
+    *record = (struct job_record){0};
+    const char *id = (const char *)sqlite3_column_text(row, 0);
+    const char *hash = (const char *)sqlite3_column_text(row, 1);
+    if (!id || !hash || strlen(id) >= UUID_SIZE || strlen(hash) >= HASH_SIZE) {
+        return false;
+    }
+    strcpy(record->id, id);
+    strcpy(record->hash, hash);
+    record->label = store__column_text(row, 2);
+    record->status = (enum job_status)sqlite3_column_int(row, 3);
+    record->attempts = sqlite3_column_int(row, 4);
+    record->created_at = sqlite3_column_int64(row, 5);
+    record->started_at = sqlite3_column_int64(row, 6);
+    record->finished_at = sqlite3_column_int64(row, 7);
+    record->from_cache = sqlite3_column_int(row, 8) != 0;
+    record->version = sqlite3_column_int(row, 9);
+    record->job = store__column_text(row, 10);
+    record->brief = store__column_text(row, 11);
+    record->error = store__column_text(row, 12);
+    if (!record->job) {
+        job_record_clear(record);
+        return false;
+    }
+    return true;
+}
+
+enum store_status store_read_job(struct store *store, const char *id, struct job_record *record)
+{
+    struct store_connection *reader = store__reader_take(store);
+    sqlite3_stmt *statement = reader ? store__statement(reader, SQL_JOB_READ) : NULL;
+    enum store_status status = STORE_FAILED;
+    if (statement) {
+        bind_text(statement, 1, id);
+        int code = sqlite3_step(statement);
+        if (code == SQLITE_ROW) {
+            status = record_of_row(record, statement) ? STORE_OK : STORE_FAILED;
+        } else {
+            status = code == SQLITE_DONE ? STORE_NONE : store__complain(reader, "read job");
+        }
+        sqlite3_reset(statement);
+    }
+    store__reader_give(store, reader);
+    return status;
+}
+
+enum store_status store_read_idempotency(struct store *store, const char *client, const char *key,
+                                         const char *request, char id[UUID_SIZE], bool *matches)
+{
+    struct store_connection *reader = store__reader_take(store);
+    enum store_status status = reader ? key_read(reader, client, key, request, id, matches) : STORE_FAILED;
+    store__reader_give(store, reader);
+    return status;
+}
+
+static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt *statement,
+                                   struct job_record *records, size_t limit, size_t *len)
+{
+    int code = SQLITE_DONE;
+    *len = 0;
+    while (*len < limit && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        if (!record_of_row(&records[*len], statement)) {
+            return STORE_FAILED;
+        }
+        ++*len;
+    }
+    return code == SQLITE_DONE || code == SQLITE_ROW ? STORE_OK : store__complain(reader, "list jobs");
+}
+
+enum store_status store_list_jobs(struct store *store, const struct job_filter *filter, struct job_record **records,
+                                  size_t *len)
+{
+    static const enum store_sql lists[2][2] = {{SQL_JOB_LIST, SQL_JOB_LIST_LABEL},
+                                               {SQL_JOB_LIST_STATUS, SQL_JOB_LIST_BOTH}};
+    bool by_status = filter->status < JOB_STATUS_COUNT;
+    struct job_record *found = calloc(filter->limit ? filter->limit : 1, sizeof *found);
+    struct store_connection *reader = found ? store__reader_take(store) : NULL;
+    sqlite3_stmt *statement = reader ? store__statement(reader, lists[by_status][filter->label != NULL]) : NULL;
+    enum store_status status = STORE_FAILED;
+    size_t found_len = 0;
+    if (statement) {
+        bind_text(statement, 1, filter->before ? filter->before : AFTER_EVERY_ID);
+        sqlite3_bind_int64(statement, 2, (sqlite3_int64)filter->limit);
+        if (by_status) {
+            sqlite3_bind_int(statement, 3, (int)filter->status);
+        }
+        if (filter->label) {
+            bind_text(statement, 4, filter->label);
+        }
+        status = list_rows(reader, statement, found, filter->limit, &found_len);
+        sqlite3_reset(statement);
+    }
+    if (reader) {
+        store__reader_give(store, reader);
+    }
+    if (status != STORE_OK) {
+        for (size_t i = 0; i < found_len; i++) {
+            job_record_clear(&found[i]);
+        }
+        free(found);
+        return status;
+    }
+    *records = found;
+    *len = found_len;
+    return STORE_OK;
+}
+
+enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], size_t *len)
+{
+    struct store_connection *reader = store__reader_take(store);
+    sqlite3_stmt *statement = reader ? store__statement(reader, SQL_JOB_OPEN) : NULL;
+    char(*found)[UUID_SIZE] = NULL;
+    size_t found_len = 0;
+    size_t capacity = 0;
+    int code = SQLITE_ERROR;
+    while (statement && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        if (found_len == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            char(*more)[UUID_SIZE] = realloc(found, capacity * sizeof *found);
+            if (!more) {
+                break;
+            }
+            found = more;
+        }
+        const char *id = (const char *)sqlite3_column_text(statement, 0);
+        if (id && strlen(id) == UUID_SIZE - 1) {
+            memcpy(found[found_len++], id, UUID_SIZE);
+        }
+    }
+    sqlite3_reset(statement);
+    store__reader_give(store, reader);
+    if (code != SQLITE_DONE) {
+        free(found);
+        return STORE_FAILED;
+    }
+    *ids = found;
+    *len = found_len;
+    return STORE_OK;
+}

@@ -1,0 +1,84 @@
+/*
+ * Making, counting and freeing records.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/store/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const status_names[JOB_STATUS_COUNT] = {
+    [JOB_QUEUED] = "queued", [JOB_RUNNING] = "running",   [JOB_SUCCEEDED] = "succeeded",
+    [JOB_FAILED] = "failed", [JOB_CANCELED] = "canceled",
+};
+
+const char *job_status_name(enum job_status status)
+{
+    return status < JOB_STATUS_COUNT ? status_names[status] : NULL;
+}
+
+enum job_status job_status_named(const char *name)
+{
+    int status = 0;
+    while (status < JOB_STATUS_COUNT && strcmp(status_names[status], name) != 0) {
+        status++;
+    }
+    return (enum job_status)status;
+}
+
+void job_record_clear(struct job_record *record)
+{
+    free(record->label);
+    free(record->job);
+    free(record->brief);
+    free(record->error);
+    *record = (struct job_record){0};
+}
+
+static size_t bytes_of(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+size_t job_record_bytes(const struct job_record *record)
+{
+    return sizeof *record + bytes_of(record->label) + bytes_of(record->job) + bytes_of(record->brief) +
+           bytes_of(record->error);
+}
+
+struct result_record *result_record_create(const char hash[HASH_SIZE])
+{
+    struct result_record *result = calloc(1, sizeof *result);
+    if (result) {
+        atomic_init(&result->references, 1);
+        memcpy(result->hash, hash, HASH_SIZE);
+        result->version = EPS_ACCOUNTING_VERSION;
+    }
+    return result;
+}
+
+struct result_record *result_record_retain(struct result_record *result)
+{
+    atomic_fetch_add_explicit(&result->references, 1, memory_order_relaxed);
+    return result;
+}
+
+void result_record_release(struct result_record *result)
+{
+    if (!result || atomic_fetch_sub_explicit(&result->references, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    free(result->core);
+    free(result->cache);
+    free(result->curve);
+    free(result->note);
+    free(result->points);
+    free(result);
+}
+
+size_t result_record_bytes(const struct result_record *result)
+{
+    return sizeof *result + bytes_of(result->core) + bytes_of(result->cache) + bytes_of(result->curve) +
+           bytes_of(result->note) + result->points_len * sizeof *result->points;
+}

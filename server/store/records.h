@@ -1,0 +1,77 @@
+/*
+ * The rows of the database as structs, shared by the store and the jobs.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_STORE_RECORDS_H
+#define SERVER_STORE_RECORDS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/epsilon.h"
+#include "server/ops/clock.h"
+
+#define HASH_SIZE 65 /* 64 hex digits and NUL */
+
+/* The numbers stand in the database: never renumber. */
+enum job_status {
+    JOB_QUEUED = 0,
+    JOB_RUNNING = 1,
+    JOB_SUCCEEDED = 2,
+    JOB_FAILED = 3,
+    JOB_CANCELED = 4,
+    JOB_STATUS_COUNT
+};
+
+const char *job_status_name(enum job_status status);
+enum job_status job_status_named(const char *name); /* JOB_STATUS_COUNT: none */
+static inline bool job_status_final(enum job_status status)
+{
+    return status >= JOB_SUCCEEDED;
+}
+
+/* A row of jobs. Texts are owned. Thread-compatible. */
+struct job_record {
+    char id[UUID_SIZE];
+    char hash[HASH_SIZE];
+    enum job_status status;
+    int attempts;
+    bool from_cache;     /* answered by a result that was there before */
+    int version;         /* accounting version of its result; 0 before there is one */
+    int64_t created_at;  /* ms */
+    int64_t started_at;  /* 0: not yet */
+    int64_t finished_at; /* 0: not yet */
+    char *label;         /* or NULL */
+    char *job;           /* canonical JSON */
+    char *brief;         /* or NULL: same as job */
+    char *error;         /* or NULL */
+};
+
+void job_record_clear(struct job_record *record);
+/* The bytes it holds, for bounding what is kept in memory. */
+size_t job_record_bytes(const struct job_record *record);
+
+/* A row of results, immutable once made and counted by reference: documents of many jobs share one. */
+struct result_record {
+    atomic_int references;
+    char hash[HASH_SIZE];
+    int version;
+    int64_t finished_at;
+    double elapsed_seconds;
+    char *core;  /* the result object up to its cache member, without the closing brace */
+    char *cache; /* the cache member of the job that computed it */
+    char *curve; /* or NULL */
+    char *note;  /* or NULL: why there are no points */
+    struct eps_curve_point *points;
+    size_t points_len;
+};
+
+struct result_record *result_record_create(const char hash[HASH_SIZE]);
+struct result_record *result_record_retain(struct result_record *result);
+void result_record_release(struct result_record *result);
+size_t result_record_bytes(const struct result_record *result);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * Every SQL statement of the service, by name.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/store/internal.h"
+
+#define JOB_COLUMNS \
+    "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error"
+/* Lists leave the long form out where there is a short one. */
+#define LIST_COLUMNS                                                                                          \
+    "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, "           \
+    "coalesce(brief, job), NULL, error"
+
+static const char *const statements[SQL_COUNT] = {
+    [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_PING] = "SELECT count(*) FROM sqlite_schema",
+
+    [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+    /* A final job stays as it is, whatever arrives late. */
+    [SQL_JOB_UPDATE] = "UPDATE jobs SET status = ?2, attempts = ?3, started_at = ?4, finished_at = ?5, "
+                       "from_cache = ?6, version = ?7, error = ?8 WHERE id = ?1 AND status < 2",
+    [SQL_JOB_DELETE] = "DELETE FROM jobs WHERE id = ?1 AND status >= 2",
+    [SQL_JOB_READ] = "SELECT " JOB_COLUMNS " FROM jobs WHERE id = ?1",
+    [SQL_JOB_LIST] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    [SQL_JOB_LIST_STATUS] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 "
+                            "ORDER BY id DESC LIMIT ?2",
+    [SQL_JOB_LIST_LABEL] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND label = ?4 "
+                           "ORDER BY id DESC LIMIT ?2",
+    [SQL_JOB_LIST_BOTH] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 AND label = ?4 "
+                          "ORDER BY id DESC LIMIT ?2",
+    [SQL_JOB_OPEN] = "SELECT id FROM jobs WHERE status IN (0, 1) ORDER BY id",
+    /* Ids carry the time of creation, which is before that of the end: the first condition finds the rows. */
+    [SQL_JOB_EXPIRE] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id < ?1 AND status >= 2 "
+                       "AND finished_at < ?2 LIMIT ?3) RETURNING id",
+
+    [SQL_RESULT_PUT] = "INSERT INTO results (hash, version, finished_at, core, cache, elapsed_seconds, curve, note, "
+                       "points, checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) "
+                       "ON CONFLICT (hash, version) DO UPDATE SET finished_at = ?3, core = ?4, cache = ?5, "
+                       "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10",
+    [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum "
+                        "FROM results WHERE hash = ?1 AND version = ?2",
+    [SQL_RESULT_EXPIRE] = "DELETE FROM results WHERE rowid IN (SELECT rowid FROM results AS r "
+                          "WHERE finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.hash = r.hash "
+                          "AND j.version = r.version) LIMIT ?2)",
+    [SQL_USE_PUT] = "INSERT OR IGNORE INTO uses (hash, version, key) VALUES (?1, ?2, ?3)",
+    [SQL_USE_EXPIRE] = "DELETE FROM uses WHERE NOT EXISTS (SELECT 1 FROM results AS r "
+                       "WHERE r.hash = uses.hash AND r.version = uses.version)",
+
+    [SQL_KEY_READ] = "SELECT request, job FROM idempotency WHERE client = ?1 AND key = ?2 AND created_at >= ?3",
+    [SQL_KEY_PUT] = "INSERT OR REPLACE INTO idempotency (client, key, request, job, created_at) "
+                    "VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_KEY_EXPIRE] = "DELETE FROM idempotency WHERE created_at < ?1",
+
+    [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "
+                     "VALUES (?1,?2,?3,?4,?5,?6,?7)",
+    [SQL_BLOB_READ] = "SELECT used_at, checksum, data FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3",
+    [SQL_BLOB_TOUCH] = "UPDATE blobs SET used_at = ?4 WHERE kind = ?1 AND key = ?2 AND version = ?3",
+    [SQL_BLOB_DROP] = "DELETE FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3 RETURNING size",
+    [SQL_BLOB_TOTAL] = "SELECT coalesce(sum(size), 0) FROM blobs",
+    /* Least recently used first; a factorisation that a kept job names stays. */
+    [SQL_BLOB_OLDEST] = "SELECT kind, key, version, size FROM blobs AS b WHERE kind <> 0 OR NOT EXISTS "
+                        "(SELECT 1 FROM uses AS u JOIN jobs AS j ON j.hash = u.hash AND j.version = u.version "
+                        "WHERE u.key = b.key AND u.version = b.version) ORDER BY used_at LIMIT 1",
+    [SQL_BLOB_OUTDATED] = "DELETE FROM blobs WHERE version <> ?1 AND (kind <> 0 OR NOT EXISTS "
+                          "(SELECT 1 FROM uses AS u JOIN jobs AS j ON j.hash = u.hash AND j.version = u.version "
+                          "WHERE u.key = blobs.key AND u.version = blobs.version))",
+};
+
+const char *store__sql(enum store_sql sql)
+{
+    return statements[sql];
+}

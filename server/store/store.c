@@ -1,0 +1,93 @@
+/*
+ * Opening and closing the database.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/store/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/ops/log.h"
+#include "server/store/internal.h"
+
+static void store_threads(struct store *store)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&store->mutex, NULL);
+    pthread_mutex_init(&store->readers_mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&store->arrived, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    store->last = &store->first;
+}
+
+struct store *store_open(const struct store_options *options, char *message, size_t message_size)
+{
+    char detail[256] = "out of memory";
+    struct store *store = calloc(1, sizeof *store);
+    if (!store) {
+        goto fail;
+    }
+    store_threads(store);
+    store->options = *options;
+    store->path = strdup(options->path);
+    if (!store->path) {
+        goto fail;
+    }
+    store->writer = store__connect(store->path, false, detail, sizeof detail);
+    if (!store->writer || !store__migrate(store->writer, detail, sizeof detail)) {
+        goto fail;
+    }
+    store__blob_prepare(store);
+    if (pthread_create(&store->thread, NULL, store__writer_main, store) != 0) {
+        snprintf(detail, sizeof detail, "cannot start a thread");
+        goto fail;
+    }
+    store->thread_started = true;
+    return store;
+fail:
+    snprintf(message, message_size, "cannot open the database %s: %s", options->path, detail);
+    store_close(store);
+    return NULL;
+}
+
+void store_close(struct store *store)
+{
+    if (!store) {
+        return;
+    }
+    if (store->thread_started) {
+        pthread_mutex_lock(&store->mutex);
+        store->stopping = true;
+        pthread_cond_signal(&store->arrived);
+        pthread_mutex_unlock(&store->mutex);
+        pthread_join(store->thread, NULL);
+    }
+    while (store->readers) {
+        struct store_connection *connection = store->readers;
+        store->readers = connection->next;
+        store__disconnect(connection);
+    }
+    store__disconnect(store->writer);
+    pthread_cond_destroy(&store->arrived);
+    pthread_mutex_destroy(&store->mutex);
+    pthread_mutex_destroy(&store->readers_mutex);
+    free(store->path);
+    free(store);
+}
+
+bool store_healthy(struct store *store)
+{
+    struct store_connection *reader = store__reader_take(store);
+    if (!reader) {
+        return false;
+    }
+    sqlite3_stmt *statement = store__statement(reader, SQL_PING);
+    bool healthy = statement && store__run(reader, statement) == STORE_OK;
+    store__reader_give(store, reader);
+    return healthy;
+}

@@ -1,0 +1,136 @@
+/*
+ * The database: SQLite in WAL mode with synchronous=FULL. All SQL of the service is in this room and in
+ * migrations/.
+ *
+ * Reads go through a pool of read-only connections, on the calling thread. Writes are queued to ONE writer thread,
+ * which applies all that arrived together in one transaction and reports each only after its commit is on the
+ * disk. Writes are applied in the order in which they were submitted. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_STORE_STORE_H
+#define SERVER_STORE_STORE_H
+
+#include "server/store/records.h"
+
+struct store;
+struct sqlite3;
+
+enum store_status {
+    STORE_OK,
+    STORE_NONE,    /* no such row */
+    STORE_CORRUPT, /* the row fails its checksum */
+    STORE_FAILED   /* SQLite or memory said no; logged */
+};
+
+struct store_options {
+    const char *path;
+    uint64_t cache_bytes; /* bound of the blobs */
+    double keep_seconds;  /* finished jobs; 0: for ever */
+    /* Called on the writer thread for each job that expired; may be NULL. */
+    void (*expired)(void *user, const char *id);
+    void *user;
+};
+
+/* Opens the database, runs what migrations are missing, starts the writer. NULL with a message. */
+struct store *store_open(const struct store_options *options, char *message, size_t message_size);
+/* Applies what is queued, then closes. NULL is allowed. */
+void store_close(struct store *store);
+/* True if a trivial read works. */
+bool store_healthy(struct store *store);
+
+/* ---------------------------------------------------------------- writes */
+
+/*
+ * A write: embed it as the first member. apply() runs inside a transaction and may run again after a rollback;
+ * done() runs after the commit (or the final failure), owns the write, and must not block. Both run on the writer
+ * thread.
+ */
+struct store_write {
+    enum store_status (*apply)(struct store *store, struct store_write *write);
+    void (*done)(struct store_write *write, enum store_status status);
+    struct store_write *next;
+    enum store_status status;
+};
+
+void store_submit(struct store *store, struct store_write *write);
+/* Submits and waits; done() is set by this call. The write may live on the stack. Not from the writer thread. */
+enum store_status store_submit_wait(struct store *store, struct store_write *write);
+
+/* A new job, with its idempotency key in the same transaction. */
+struct store_insert {
+    struct store_write write;
+    const struct job_record *record;   /* borrowed until done() */
+    const char *client;                /* of the key */
+    const char *key;                   /* or NULL */
+    const char *request;               /* hash of the request with its label */
+    /* Out, where the key was there: nothing was inserted. */
+    bool replayed;
+    bool conflict;                     /* same key, another request */
+    char replayed_id[UUID_SIZE];
+};
+void store_insert_job(struct store *store, struct store_insert *insert);
+
+/* A change of state of one job: the columns that change after the insert. */
+struct job_change {
+    char id[UUID_SIZE];
+    enum job_status status;
+    int attempts;
+    bool from_cache;
+    int version;
+    int64_t started_at;
+    int64_t finished_at;
+    char *error; /* owned */
+};
+void job_change_of(struct job_change *change, const struct job_record *record, char *error);
+
+/* Changes of several jobs, and perhaps the result that they share, in one transaction. */
+struct store_update {
+    struct store_write write;
+    struct job_change *changes;
+    size_t changes_len;
+    struct result_record *result; /* borrowed until done(); or NULL */
+    const uint8_t (*uses)[32];    /* keys of the factorisations used */
+    size_t uses_len;
+};
+void store_update_jobs(struct store *store, struct store_update *update);
+enum store_status store_update_jobs_wait(struct store *store, struct store_update *update);
+
+/* Forgets a final job. STORE_NONE if there is none (any more). */
+struct store_delete {
+    struct store_write write;
+    char id[UUID_SIZE];
+};
+void store_delete_job(struct store *store, struct store_delete *deletion);
+
+/* ---------------------------------------------------------------- reads */
+
+enum store_status store_read_job(struct store *store, const char *id, struct job_record *record);
+/* The result of the hash and accounting version. STORE_CORRUPT is logged and counted. */
+enum store_status store_read_result(struct store *store, const char *hash, int version,
+                                    struct result_record **result);
+/* The id under a key that is not older than a day; *matches: whether the request is the same. */
+enum store_status store_read_idempotency(struct store *store, const char *client, const char *key,
+                                         const char *request, char id[UUID_SIZE], bool *matches);
+
+struct job_filter {
+    enum job_status status; /* JOB_STATUS_COUNT: any */
+    const char *label;      /* NULL: any */
+    const char *before;     /* id; NULL: from the newest */
+    size_t limit;
+};
+/* Newest first. *records: malloc'ed array of *len; clear each and free it. */
+enum store_status store_list_jobs(struct store *store, const struct job_filter *filter, struct job_record **records,
+                                  size_t *len);
+/* Ids of the jobs that are not final, oldest first. *ids: malloc'ed. */
+enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], size_t *len);
+
+/* ---------------------------------------------------------------- the cache of factorisations and PLDs */
+
+/* True and a malloc'ed blob. A blob that fails its checksum is dropped, logged, counted, and not found. */
+bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], void **data, size_t *len);
+/* Copies and queues the blob; drops it silently where it is too large or too much is queued already. */
+void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data,
+                    size_t len);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * What time removes: finished jobs after --keep, results that no job names any more and that are as old, and
+ * idempotency keys after a day. Small portions, so that no commit of a client waits long behind one.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ops/clock.h"
+#include "server/ops/log.h"
+#include "server/store/internal.h"
+
+#define PORTION 500
+#define DAY_MS (24 * INT64_C(3600000))
+#define ORPHAN_DAYS 30 /* of results, where jobs are kept for ever */
+
+struct sweep {
+    char ids[PORTION][UUID_SIZE];
+    size_t len;
+};
+
+static enum store_status sweep_jobs(struct store *store, struct sweep *sweep, int64_t before)
+{
+    char floor[UUID_SIZE];
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_EXPIRE);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    uuid_floor(floor, before);
+    sqlite3_bind_text(statement, 1, floor, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 2, before);
+    sqlite3_bind_int(statement, 3, PORTION);
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && sweep->len < PORTION) {
+        const char *id = (const char *)sqlite3_column_text(statement, 0);
+        if (id && strlen(id) == UUID_SIZE - 1) {
+            memcpy(sweep->ids[sweep->len++], id, UUID_SIZE);
+        }
+    }
+    enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "expire jobs");
+    sqlite3_reset(statement);
+    return status;
+}
+
+static enum store_status sweep_rows(struct store *store, enum store_sql sql, int64_t before, bool portion)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, sql);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    if (before) {
+        sqlite3_bind_int64(statement, 1, before);
+    }
+    if (portion) {
+        sqlite3_bind_int(statement, 2, PORTION);
+    }
+    return store__run(store->writer, statement);
+}
+
+static bool sweep_all(struct store *store, struct sweep *sweep)
+{
+    int64_t now = clock_now_ms();
+    double keep = store->options.keep_seconds * 1000;
+    int64_t orphans = keep > 0 ? now - (int64_t)keep : now - ORPHAN_DAYS * DAY_MS;
+    return (!(keep > 0) || sweep_jobs(store, sweep, now - (int64_t)keep) == STORE_OK) &&
+           sweep_rows(store, SQL_RESULT_EXPIRE, orphans, true) == STORE_OK &&
+           sweep_rows(store, SQL_USE_EXPIRE, 0, false) == STORE_OK &&
+           sweep_rows(store, SQL_KEY_EXPIRE, now - DAY_MS, false) == STORE_OK;
+}
+
+enum store_status store__sweep(struct store *store)
+{
+    enum store_status status = STORE_FAILED;
+    struct sweep *sweep = calloc(1, sizeof *sweep);
+    sqlite3_stmt *begin = sweep ? store__statement(store->writer, SQL_BEGIN) : NULL;
+    if (!begin || store__run(store->writer, begin) != STORE_OK) {
+        free(sweep);
+        return STORE_FAILED;
+    }
+    sqlite3_stmt *end = store__statement(store->writer, sweep_all(store, sweep) ? SQL_COMMIT : SQL_ROLLBACK);
+    if (end && store__run(store->writer, end) == STORE_OK) {
+        status = STORE_OK;
+        /* After the commit: who looks now no longer finds the row. */
+        for (size_t i = 0; i < sweep->len && store->options.expired; i++) {
+            store->options.expired(store->options.user, sweep->ids[i]);
+        }
+    } else if (!sqlite3_get_autocommit(store->writer->db)) {
+        sqlite3_exec(store->writer->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    if (sweep->len) {
+        log_event(LOG_LEVEL_INFO, "expired", "jobs=%zu", sweep->len);
+    }
+    free(sweep);
+    return status;
+}

@@ -1,0 +1,180 @@
+/*
+ * The one writer. While a commit waits for the disk, further writes gather in the queue; the next transaction takes
+ * them all, so that one fsync pays for as many requests as arrived during the last one. A write that fails takes
+ * its transaction down: the batch is then applied again one by one, so that no bystander fails with it.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "server/ops/log.h"
+#include "server/ops/metrics.h"
+#include "server/store/internal.h"
+
+#define BATCH_MAX 4096
+#define SWEEP_SECONDS 60
+
+void store_submit(struct store *store, struct store_write *write)
+{
+    write->next = NULL;
+    pthread_mutex_lock(&store->mutex);
+    bool idle = !store->first;
+    *store->last = write;
+    store->last = &write->next;
+    if (idle) {
+        pthread_cond_signal(&store->arrived);
+    }
+    pthread_mutex_unlock(&store->mutex);
+}
+
+static enum store_status run_plain(struct store *store, enum store_sql sql)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, sql);
+    return statement ? store__run(store->writer, statement) : STORE_FAILED;
+}
+
+/* Applies the batch in one transaction. False: nothing of it happened. */
+static bool batch_commit(struct store *store, struct store_write *batch)
+{
+    int64_t blob_bytes = store->blob_bytes;
+    int writes = 0;
+    if (run_plain(store, SQL_BEGIN) != STORE_OK) {
+        return false;
+    }
+    bool ok = true;
+    for (struct store_write *write = batch; write && ok; write = write->next) {
+        write->status = write->apply(store, write);
+        ok = write->status != STORE_FAILED;
+        writes++;
+    }
+    if (ok && run_plain(store, SQL_COMMIT) == STORE_OK) {
+        metric_add(METRIC_STORE_COMMITS, 1);
+        metric_add(METRIC_STORE_WRITES, writes);
+        metric_set(METRIC_CACHE_BYTES, store->blob_bytes);
+        return true;
+    }
+    if (!sqlite3_get_autocommit(store->writer->db)) {
+        run_plain(store, SQL_ROLLBACK);
+    }
+    store->blob_bytes = blob_bytes;
+    return false;
+}
+
+static void batch_run(struct store *store, struct store_write *batch)
+{
+    bool committed = batch_commit(store, batch);
+    bool alone = !batch->next;
+    while (batch) {
+        struct store_write *write = batch;
+        batch = write->next; /* done() owns the write: look no more */
+        write->next = NULL;
+        if (!committed && (alone || !batch_commit(store, write))) {
+            write->status = STORE_FAILED;
+        }
+        write->done(write, write->status);
+    }
+}
+
+/* Up to BATCH_MAX writes, or NULL when it is time to sweep or to stop. */
+static struct store_write *batch_take(struct store *store, const struct timespec *until)
+{
+    pthread_mutex_lock(&store->mutex);
+    while (!store->first && !store->stopping) {
+        if (pthread_cond_timedwait(&store->arrived, &store->mutex, until) == ETIMEDOUT) {
+            break;
+        }
+    }
+    struct store_write *batch = store->first;
+    struct store_write *last = batch;
+    for (int len = 1; last && last->next && len < BATCH_MAX; len++) {
+        last = last->next;
+    }
+    if (last) {
+        store->first = last->next;
+        last->next = NULL;
+        if (!store->first) {
+            store->last = &store->first;
+        }
+    }
+    pthread_mutex_unlock(&store->mutex);
+    return batch;
+}
+
+static bool writer_stopping(struct store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    bool stopping = store->stopping && !store->first;
+    pthread_mutex_unlock(&store->mutex);
+    return stopping;
+}
+
+void *store__writer_main(void *argument)
+{
+    struct store *store = argument;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 1; /* the first sweep soon: a service that restarts often must expire too */
+    while (!writer_stopping(store)) {
+        struct store_write *batch = batch_take(store, &until);
+        if (batch) {
+            batch_run(store, batch);
+        }
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec)) {
+            store__sweep(store);
+            until = now;
+            until.tv_sec += SWEEP_SECONDS;
+        }
+    }
+    return NULL;
+}
+
+struct waited {
+    pthread_mutex_t mutex;
+    pthread_cond_t finished;
+    bool done;
+};
+
+/* store_submit_wait() keeps the waiter beside the write, so that callers need not know of it. */
+struct waiting_write {
+    struct store_write write;
+    struct store_write *inner;
+    struct waited *waited;
+};
+
+static enum store_status waiting_apply(struct store *store, struct store_write *write)
+{
+    struct waiting_write *waiting = (struct waiting_write *)write;
+    return waiting->inner->apply(store, waiting->inner);
+}
+
+static void waiting_done(struct store_write *write, enum store_status status)
+{
+    struct waiting_write *waiting = (struct waiting_write *)write;
+    struct waited *waited = waiting->waited;
+    pthread_mutex_lock(&waited->mutex);
+    waiting->inner->status = status;
+    waited->done = true;
+    pthread_cond_signal(&waited->finished);
+    pthread_mutex_unlock(&waited->mutex);
+}
+
+enum store_status store_submit_wait(struct store *store, struct store_write *write)
+{
+    struct waited waited = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct waiting_write waiting = {
+        .write = {.apply = waiting_apply, .done = waiting_done}, .inner = write, .waited = &waited};
+    store_submit(store, &waiting.write);
+    pthread_mutex_lock(&waited.mutex);
+    while (!waited.done) {
+        pthread_cond_wait(&waited.finished, &waited.mutex);
+    }
+    pthread_mutex_unlock(&waited.mutex);
+    pthread_mutex_destroy(&waited.mutex);
+    pthread_cond_destroy(&waited.finished);
+    return write->status;
+}
