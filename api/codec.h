@@ -57,7 +57,8 @@ void api_job_destroy(struct api_job *job);
 /* The canonical form: every default filled in; label included only if with_label and there is one. New ref. */
 json_t *api_job_encode(const struct api_job *job, bool with_label);
 
-/* Hash of the canonical form without the label: 64 hex digits and NUL. Equal jobs have equal hashes. */
+/* Hash of the canonical form without the label: 64 hex digits and NUL; "" without memory. Equal jobs have equal
+ * hashes. */
 void api_job_hash(char hash[65], const struct api_job *job);
 
 /* Compact text of a value, numbers as the shortest decimal that decodes to the same double; malloc'ed. */

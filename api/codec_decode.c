@@ -1,0 +1,307 @@
+/*
+ * JSON to a job: walks the tables of codec_fields.h over the request and collects every violation.
+ *
+ * Two passes. The first reads members: types, integer ranges, unknown members. The second is the library's
+ * eps_job_check(), on whatever could be read; what it says is left out where the first pass has already spoken
+ * about the same member, or where a member seems to be missing only because a neighbour could not be read.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "api/codec_values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_absent(const json_t *json)
+{
+    return json == NULL || json_is_null(json);
+}
+
+static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
+                        const struct api_object *object, void *base);
+
+static void read_accountant(struct api_decoder *decoder, const char *path, const json_t *json,
+                            const struct api_field *field, void *place)
+{
+    const struct api_field *method = &field->object->fields[0];
+
+    if (json_is_string(json))
+        api__read_name(decoder, path, json, method, api__at(place, method->offset));
+    else if (json_is_object(json))
+        read_object(decoder, path, json, field->object, place);
+    else
+        api_errors_add(decoder->errors, path, "must be a name or an object with a method, not %s", api__kind_of(json));
+}
+
+static void read_field(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
+                       void *base)
+{
+    void *place = api__at(base, field->offset);
+
+    switch (field->kind) {
+    case API_SHARE:
+        if (json_is_string(json) && strcmp(json_string_value(json), "auto") == 0)
+            break;
+        api__read_real(decoder, path, json, "a number or \"auto\"", place);
+        break;
+    case API_REAL:
+        api__read_real(decoder, path, json, "a number", place);
+        break;
+    case API_INTEGER:
+        api__read_integer(decoder, path, json, field, place);
+        break;
+    case API_BOOL:
+        if (json_is_boolean(json))
+            *(bool *)place = json_is_true(json);
+        else
+            api_errors_add(decoder->errors, path, "must be true or false, not %s", api__kind_of(json));
+        break;
+    case API_NAME:
+        api__read_name(decoder, path, json, field, place);
+        break;
+    case API_ID:
+        api__read_id(decoder, path, json, place);
+        break;
+    case API_NUMBERS:
+        api__read_numbers(decoder, path, json, field, base);
+        break;
+    case API_ROWS:
+        api__read_rows(decoder, path, json, field, base);
+        break;
+    case API_GROUP:
+        *(bool *)place = true;
+        read_object(decoder, path, json, field->object, base);
+        break;
+    case API_OBJECT:
+        read_object(decoder, path, json, field->object, place);
+        break;
+    case API_ACCOUNTANT:
+        read_accountant(decoder, path, json, field, place);
+        break;
+    case API_LABEL:
+        api__read_label(decoder, path, json);
+        break;
+    }
+    if (field->given_offset != API_NOWHERE)
+        *(bool *)api__at(base, field->given_offset) = true;
+}
+
+/* A member's pointer: path/key with ~ and / escaped, cut where a client's key is too long to repeat. */
+static void join(char out[API_MAX_PATH], const char *path, const char *key)
+{
+    size_t used = (size_t)snprintf(out, API_MAX_PATH, "%s/", path);
+
+    for (; *key && used + 8 < API_MAX_PATH; key++) {
+        if (*key == '~' || *key == '/') {
+            out[used++] = '~';
+            out[used++] = *key == '~' ? '0' : '1';
+        } else {
+            out[used++] = *key;
+        }
+    }
+    if (*key)
+        used += (size_t)snprintf(out + used, 4, "...");
+    out[used] = '\0';
+}
+
+/* A member that the object does not have: says who has it, or what there is. */
+static void report_unknown(struct api_decoder *decoder, const char *path, const char *key,
+                           const struct api_object *object, unsigned variant, uint32_t bit)
+{
+    char where[API_MAX_PATH], list[320] = "";
+    size_t used = 0;
+    uint32_t takers = 0;
+
+    join(where, path, key);
+    for (size_t i = 0; i < object->len; i++) {
+        if (strcmp(object->fields[i].name, key) == 0)
+            takers |= object->fields[i].variants;
+    }
+    for (unsigned i = 0; takers && i < 32 && used < sizeof list; i++) {
+        if ((takers & (1u << i)) && object->variant_name(i))
+            used +=
+                (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->variant_name(i));
+    }
+    if (takers) {
+        api_errors_add(decoder->errors, where, "is no member with %s %s: it goes with %s", object->fields[0].name,
+                       object->variant_name(variant), list);
+        return;
+    }
+    for (size_t i = 0; i < object->len && used < sizeof list; i++) {
+        if ((object->fields[i].variants & bit) &&
+            (i == 0 || strcmp(object->fields[i].name, object->fields[i - 1].name) != 0))
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->fields[i].name);
+    }
+    api_errors_add(decoder->errors, where, "is no member here; there are %s", list);
+}
+
+static bool has_field(const struct api_object *object, const char *key, uint32_t variant_bit)
+{
+    for (size_t i = 0; i < object->len; i++) {
+        if ((object->fields[i].variants & variant_bit) && strcmp(object->fields[i].name, key) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The name that chooses the variant. False where it is missing or wrong: then nothing else can be judged. */
+static bool read_variant(struct api_decoder *decoder, const char *path, const json_t *json,
+                         const struct api_object *object, void *base, unsigned *variant)
+{
+    const struct api_field *field = &object->fields[0];
+    const json_t *value = json_object_get(json, field->name);
+    char where[API_MAX_PATH], list[256];
+
+    join(where, path, field->name);
+    if (is_absent(value)) {
+        api__list_names(field, list, sizeof list);
+        api_errors_add(decoder->errors, where, "is required: one of %s", list);
+        return false;
+    }
+    if (!api__read_name(decoder, where, value, field, api__at(base, field->offset)))
+        return false;
+    memcpy(variant, api__at(base, field->offset), sizeof *variant);
+    if (object->variant)
+        *variant = object->variant(base, json);
+    return true;
+}
+
+static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
+                        const struct api_object *object, void *base)
+{
+    unsigned variant = 0;
+    bool judged = true;
+    char where[API_MAX_PATH];
+
+    if (!json_is_object(json)) {
+        api_errors_add(decoder->errors, path, "must be an object, not %s", api__kind_of(json));
+        return;
+    }
+    if (object->has_variants)
+        judged = read_variant(decoder, path, json, object, base, &variant);
+
+    uint32_t bit = object->has_variants && judged ? 1u << variant : API_ALL;
+    for (size_t i = object->has_variants ? 1 : 0; judged && i < object->len; i++) {
+        const struct api_field *field = &object->fields[i];
+        const json_t *value = json_object_get(json, field->name);
+        if (!(field->variants & bit))
+            continue;
+        join(where, path, field->name);
+        if (!is_absent(value))
+            read_field(decoder, where, value, field, base);
+        else if (field->required)
+            api_errors_add(decoder->errors, where, "is required");
+    }
+    for (void *it = json_object_iter((json_t *)json); it; it = json_object_iter_next((json_t *)json, it)) {
+        const char *key = json_object_iter_key(it);
+        if (!has_field(object, key, bit))
+            report_unknown(decoder, path, key, object, variant, bit);
+    }
+}
+
+/* ---------------------------------------------------------------- the rules */
+
+/* Whether the request has a value at this pointer. */
+static bool is_given(const json_t *json, const char *pointer)
+{
+    while (*pointer == '/' && json) {
+        size_t len = strcspn(++pointer, "/");
+        char key[64];
+        if (len >= sizeof key)
+            return false;
+        memcpy(key, pointer, len);
+        key[len] = '\0';
+        json = json_is_array(json) ? json_array_get(json, strtoul(key, NULL, 10)) : json_object_get(json, key);
+        pointer += len;
+    }
+    return !is_absent(json);
+}
+
+static bool is_under(const char *pointer, const char *above)
+{
+    size_t len = strlen(above);
+
+    return strncmp(pointer, above, len) == 0 && (pointer[len] == '\0' || pointer[len] == '/');
+}
+
+/* Whether the first pass has made this violation moot. */
+static bool is_moot(const struct api_decoder *decoder, const char *pointer)
+{
+    const char *slash = strrchr(pointer, '/');
+    size_t parent = slash ? (size_t)(slash - pointer) : 0;
+    bool given = is_given(decoder->root, pointer);
+
+    for (size_t i = 0; i < decoder->read_errors; i++) {
+        const char *read = decoder->errors->items[i].pointer;
+        if (*pointer == '\0') { /* two of three: one that could not be read is no absent one */
+            if (strcmp(read, "/epsilon") == 0 || strcmp(read, "/delta") == 0 || strcmp(read, "/noise_multiplier") == 0)
+                return true;
+            continue;
+        }
+        if (is_under(pointer, read) || is_under(read, pointer))
+            return true;
+        const char *read_slash = strrchr(read, '/');
+        if (!given && read_slash && (size_t)(read_slash - read) == parent && strncmp(read, pointer, parent) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void report_rule(void *user, const char *pointer, const char *message)
+{
+    struct api_decoder *decoder = user;
+
+    if (is_moot(decoder, pointer))
+        return;
+    if (strcmp(pointer, "/accountant/method") == 0 && json_is_string(json_object_get(decoder->root, "accountant")))
+        pointer = "/accountant";
+    api_errors_add(decoder->errors, pointer, "%s", message);
+}
+
+/* A warm start that was asked for is refused where the library would take the cold one by itself. */
+static void check_warm_start(struct api_decoder *decoder)
+{
+    const struct eps_sampling *sampling = &decoder->job->job.mechanism.sampling;
+    const json_t *json = json_object_get(decoder->root, "sampling");
+
+    if (sampling->scheme == EPS_SCHEME_B_MIN_SEP && sampling->examples_per_user > 1 &&
+        json_is_true(json_object_get(json, "warm_start")))
+        api_errors_add(decoder->errors, "/sampling/warm_start",
+                       "must be false with examples_per_user over 1: only the cold start is analysed");
+}
+
+struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, size_t max_n)
+{
+    struct api_job *job = calloc(1, sizeof *job);
+    struct api_decoder decoder = {
+        .errors = errors, .job = job, .root = json, .max_n = max_n > 0 ? max_n : (size_t)1 << 24};
+    size_t before = errors->len;
+
+    if (!job) {
+        errors->out_of_memory = true;
+        return NULL;
+    }
+    eps_job_init(&job->job);
+    read_object(&decoder, "", json, &api__job_object, &job->job);
+    if (json_is_object(json)) {
+        check_warm_start(&decoder);
+        decoder.read_errors = errors->len;
+        eps_job_defaults(&job->job);
+        eps_job_check(&job->job, decoder.max_n, report_rule, &decoder);
+    }
+    if (errors->len == before && !errors->out_of_memory)
+        return job;
+    api_job_destroy(job);
+    return NULL;
+}
+
+void api_job_destroy(struct api_job *job)
+{
+    if (!job)
+        return;
+    for (size_t i = 0; i < job->arrays_len; i++)
+        free(job->arrays[i]);
+    free(job->label);
+    free(job);
+}

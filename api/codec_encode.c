@@ -1,0 +1,227 @@
+/*
+ * A job to its canonical form, and the hash that names it.
+ *
+ * The same tables as the decoder's, walked in their order, so that equal jobs have one text. The hash takes the
+ * text without its arrays and then the arrays' doubles as they are: writing a million decimals only to hash them
+ * would cost a thousand times more.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "api/codec_fields.h"
+
+#include <math.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct encoder {
+    bool failed;
+    bool without_arrays; /* an array is written as its length alone */
+};
+
+static void set(struct encoder *encoder, json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new_nocheck(object, key, value) != 0)
+        encoder->failed = true;
+}
+
+static json_t *encode_numbers(struct encoder *encoder, const double *values, size_t len)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; array && i < len; i++) {
+        if (json_array_append_new(array, api_number(values[i])) != 0) {
+            encoder->failed = true;
+            break;
+        }
+    }
+    return array;
+}
+
+static bool is_lower_triangular(const double *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + 1; j < n; j++) {
+            if (rows[i * n + j] != 0.0)
+                return false;
+        }
+    }
+    return true;
+}
+
+static json_t *encode_rows(struct encoder *encoder, const double *rows, size_t n)
+{
+    json_t *array = json_array();
+    bool lower = is_lower_triangular(rows, n);
+
+    for (size_t i = 0; array && i < n && !encoder->failed; i++) {
+        if (json_array_append_new(array, encode_numbers(encoder, rows + i * n, lower ? i + 1 : n)) != 0)
+            encoder->failed = true;
+    }
+    return array;
+}
+
+static json_t *encode_array(struct encoder *encoder, const struct api_field *field, const void *base)
+{
+    const double *values;
+    size_t len;
+
+    memcpy(&values, api__at_const(base, field->offset), sizeof values);
+    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+    if (encoder->without_arrays)
+        return json_integer((json_int_t)len);
+    return field->kind == API_ROWS ? encode_rows(encoder, values, len) : encode_numbers(encoder, values, len);
+}
+
+static int64_t integer_at(const struct api_field *field, const void *place)
+{
+    int64_t value = 0;
+
+    if (field->size == sizeof(unsigned)) {
+        unsigned narrow;
+        memcpy(&narrow, place, sizeof narrow);
+        return (int64_t)narrow;
+    }
+    memcpy(&value, place, sizeof value);
+    return value;
+}
+
+static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base);
+
+/* Whether the job has this member: a default that is "not given" is not written. */
+static bool is_present(const struct api_field *field, const void *base)
+{
+    const void *place = api__at_const(base, field->offset);
+    const double *values;
+    double real;
+
+    switch (field->kind) {
+    case API_REAL:
+        memcpy(&real, place, sizeof real);
+        return !isnan(real);
+    case API_INTEGER:
+        return integer_at(field, place) != field->absent;
+    case API_NUMBERS:
+    case API_ROWS:
+        memcpy(&values, place, sizeof values);
+        return values != NULL;
+    case API_GROUP:
+        return *(const bool *)place;
+    case API_LABEL:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* The value of a member that is present; NULL without memory. */
+static json_t *encode_field(struct encoder *encoder, const struct api_field *field, const void *base)
+{
+    const void *place = api__at_const(base, field->offset);
+    unsigned index;
+    double real;
+
+    switch (field->kind) {
+    case API_REAL:
+    case API_SHARE:
+        memcpy(&real, place, sizeof real);
+        return isnan(real) ? json_string("auto") : api_number(real);
+    case API_INTEGER:
+        return json_integer(integer_at(field, place));
+    case API_BOOL:
+        return json_boolean(*(const bool *)place);
+    case API_NAME:
+        memcpy(&index, place, sizeof index);
+        return json_string(field->name_at(index));
+    case API_ID:
+        return json_string(place);
+    case API_NUMBERS:
+    case API_ROWS:
+        return encode_array(encoder, field, base);
+    case API_GROUP:
+        return encode_object(encoder, field->object, base);
+    case API_OBJECT:
+    case API_ACCOUNTANT:
+        return encode_object(encoder, field->object, place);
+    case API_LABEL:
+        break;
+    }
+    return NULL;
+}
+
+static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base)
+{
+    json_t *json = json_object();
+    uint32_t bit = API_ALL;
+
+    if (!json) {
+        encoder->failed = true;
+        return NULL;
+    }
+    if (object->has_variants) {
+        unsigned variant;
+        memcpy(&variant, api__at_const(base, object->fields[0].offset), sizeof variant);
+        bit = 1u << (object->variant ? object->variant(base, NULL) : variant);
+    }
+    for (size_t i = 0; i < object->len && !encoder->failed; i++) {
+        const struct api_field *field = &object->fields[i];
+        if ((field->variants & bit) && is_present(field, base))
+            set(encoder, json, field->name, encode_field(encoder, field, base));
+    }
+    return json;
+}
+
+json_t *api_job_encode(const struct api_job *job, bool with_label)
+{
+    struct encoder encoder = {0};
+    json_t *json = encode_object(&encoder, &api__job_object, &job->job);
+
+    if (json && with_label && job->label)
+        set(&encoder, json, "label", json_string(job->label));
+    if (encoder.failed) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+static void hash_arrays(crypto_generichash_state *state, const struct api_job *job)
+{
+    const struct eps_matrix *matrix = &job->job.mechanism.matrix;
+    const struct eps_workload *workload = &job->job.mechanism.workload;
+    const struct {
+        const double *values;
+        size_t len;
+    } arrays[] = {
+        {matrix->coefficients, matrix->coefficients_len},
+        {matrix->rows, matrix->rows_n * matrix->rows_n},
+        {matrix->decay, matrix->blt_len},
+        {matrix->scale, matrix->blt_len},
+        {workload->coefficients, workload->coefficients_len},
+    };
+
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        if (arrays[i].values)
+            crypto_generichash_update(state, (const unsigned char *)arrays[i].values, arrays[i].len * sizeof(double));
+    }
+}
+
+void api_job_hash(char hash[65], const struct api_job *job)
+{
+    struct encoder encoder = {.without_arrays = true};
+    json_t *json = encode_object(&encoder, &api__job_object, &job->job);
+    char *text = encoder.failed ? NULL : api_json_text(json);
+    crypto_generichash_state state;
+    unsigned char digest[32];
+
+    hash[0] = '\0';
+    json_decref(json);
+    if (!text)
+        return;
+    crypto_generichash_init(&state, NULL, 0, sizeof digest);
+    crypto_generichash_update(&state, (const unsigned char *)text, strlen(text));
+    hash_arrays(&state, job);
+    crypto_generichash_final(&state, digest, sizeof digest);
+    sodium_bin2hex(hash, 65, digest, sizeof digest);
+    free(text);
+}

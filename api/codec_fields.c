@@ -1,0 +1,258 @@
+/*
+ * The tables of codec_fields.h: the wire's vocabulary, in canonical order.
+ *
+ * Ranges of integers are here, because 0 means "absent" in the structs; ranges of reals and all rules between
+ * members are eps_job_check()'s. Masks say which family, scheme or accountant takes a member: elsewhere it is
+ * unknown, and unknown members are errors.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "api/codec_fields.h"
+
+#include <stddef.h>
+
+/* The tables hold names of any enum by its number. */
+#define NAME_AT(enumeration)                                            \
+    static const char *enumeration##_at(unsigned index)                 \
+    {                                                                   \
+        return eps_##enumeration##_name((enum eps_##enumeration)index); \
+    }
+NAME_AT(normalization)
+NAME_AT(objective)
+NAME_AT(decoder)
+NAME_AT(scheme)
+NAME_AT(schema)
+NAME_AT(adjacency)
+NAME_AT(accountant)
+NAME_AT(estimator)
+
+static const char *workload_at(unsigned index)
+{
+    return eps_workload_name((enum eps_workload_type)index);
+}
+
+_Static_assert(sizeof(enum eps_family) == sizeof(unsigned), "enums are read and written as unsigned");
+
+#define BIT(value) (1u << (value))
+#define PLACE(type, member) .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
+#define COMMON(key, masks) .name = (key), .variants = (masks), .given_offset = API_NOWHERE
+
+#define REAL(type, key, member, masks)                            \
+    {                                                             \
+        COMMON(key, masks), .kind = API_REAL, PLACE(type, member) \
+    }
+#define FLAG(type, key, member, masks)                            \
+    {                                                             \
+        COMMON(key, masks), .kind = API_BOOL, PLACE(type, member) \
+    }
+#define COUNT(type, key, member, masks)                                                                 \
+    {                                                                                                   \
+        COMMON(key, masks), .kind = API_INTEGER, PLACE(type, member), .least = 1, .most = API_MAX_EXACT \
+    }
+#define NAME(type, key, member, masks, names, which)                                                      \
+    {                                                                                                     \
+        COMMON(key, masks), .kind = API_NAME, PLACE(type, member), .name_at = (names), .allowed = (which) \
+    }
+#define NUMBERS(type, key, member, len, masks)                                                                 \
+    {                                                                                                          \
+        COMMON(key, masks), .kind = API_NUMBERS, PLACE(type, member), .len_offset = offsetof(struct type, len) \
+    }
+/* The same, required. */
+#define NEEDED_REAL(type, key, member, masks)                                       \
+    {                                                                               \
+        COMMON(key, masks), .kind = API_REAL, .required = true, PLACE(type, member) \
+    }
+#define NEEDED_COUNT(type, key, member, masks)                                                      \
+    {                                                                                               \
+        COMMON(key, masks), .kind = API_INTEGER, .required = true, PLACE(type, member), .least = 1, \
+                            .most = API_MAX_EXACT                                                   \
+    }
+#define NEEDED_NAME(type, key, member, names, which)                                                       \
+    {                                                                                                      \
+        COMMON(key, API_ALL), .kind = API_NAME, .required = true, PLACE(type, member), .name_at = (names), \
+                              .allowed = (which)                                                           \
+    }
+#define NEEDED_NUMBERS(type, key, member, len, masks)                                   \
+    {                                                                                   \
+        COMMON(key, masks), .kind = API_NUMBERS, .required = true, PLACE(type, member), \
+                            .len_offset = offsetof(struct type, len)                    \
+    }
+
+#define FIELDS(table) .fields = (table), .len = sizeof(table) / sizeof((table)[0])
+
+/* ---------------------------------------------------------------- matrix */
+
+/* A blt whose decay and scale are given is not optimised: it takes other members than one with buffers. */
+#define BLT_GIVEN ((unsigned)EPS_FAMILY_COUNT)
+
+static unsigned matrix_variant(const void *base, const json_t *json)
+{
+    const struct eps_matrix *matrix = base;
+    bool given = matrix->blt_len > 0;
+
+    if (matrix->family != EPS_FAMILY_BLT)
+        return matrix->family;
+    if (json) {
+        const json_t *decay = json_object_get(json, "decay"), *scale = json_object_get(json, "scale");
+        const json_t *buffers = json_object_get(json, "buffers");
+        given =
+            ((decay && !json_is_null(decay)) || (scale && !json_is_null(scale))) && (!buffers || json_is_null(buffers));
+    }
+    return given ? BLT_GIVEN : (unsigned)EPS_FAMILY_BLT;
+}
+
+static const char *family_at(unsigned index)
+{
+    return index == BLT_GIVEN ? "blt with given decay and scale" : eps_family_name((enum eps_family)index);
+}
+
+#define BANDS_REQUIRED (BIT(EPS_FAMILY_INVERSE_SQUARE_ROOT) | BIT(EPS_FAMILY_BANDED) | BIT(EPS_FAMILY_BANDED_INVERSE))
+#define OPTIMISED \
+    (BIT(EPS_FAMILY_BANDED) | BIT(EPS_FAMILY_BANDED_INVERSE) | BIT(EPS_FAMILY_BLT) | BIT(EPS_FAMILY_OPTIMAL))
+#define ANY_BLT (BIT(EPS_FAMILY_BLT) | BIT(BLT_GIVEN))
+
+static const struct api_field matrix_fields[] = {
+    NEEDED_NAME(eps_matrix, "family", family, family_at, BIT(EPS_FAMILY_COUNT) - 1),
+    NAME(eps_matrix, "normalization", normalization, API_ALL, normalization_at, BIT(EPS_NORMALIZATION_COUNT) - 1),
+    COUNT(eps_matrix, "stamps", stamps, API_ALL),
+    NEEDED_NUMBERS(eps_matrix, "coefficients", coefficients, coefficients_len, BIT(EPS_FAMILY_TOEPLITZ)),
+    {COMMON("rows", BIT(EPS_FAMILY_DENSE)), .kind = API_ROWS, .required = true, PLACE(eps_matrix, rows),
+     .len_offset = offsetof(struct eps_matrix, rows_n)},
+    COUNT(eps_matrix, "bands", bands, BIT(EPS_FAMILY_SQUARE_ROOT)),
+    NEEDED_COUNT(eps_matrix, "bands", bands, BANDS_REQUIRED),
+    FLAG(eps_matrix, "toeplitz", toeplitz, BIT(EPS_FAMILY_BANDED)),
+    FLAG(eps_matrix, "column_normalize", column_normalize, BIT(EPS_FAMILY_BANDED)),
+    COUNT(eps_matrix, "buffers", buffers, ANY_BLT),
+    NUMBERS(eps_matrix, "decay", decay, blt_len, ANY_BLT),
+    NUMBERS(eps_matrix, "scale", scale, blt_len, ANY_BLT),
+    FLAG(eps_matrix, "nonnegative", nonnegative, BIT(EPS_FAMILY_OPTIMAL)),
+    NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_TREE), decoder_at,
+         BIT(EPS_DECODER_ONLINE) | BIT(EPS_DECODER_FULL)),
+    NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_FOURIER), decoder_at,
+         BIT(EPS_DECODER_OPTIMAL) | BIT(EPS_DECODER_STANDARD)),
+    {COMMON("id", BIT(EPS_FAMILY_STORED)), .kind = API_ID, .required = true, PLACE(eps_matrix, stored_id)},
+    NAME(eps_matrix, "objective", objective, OPTIMISED, objective_at, BIT(EPS_OBJECTIVE_COUNT) - 1),
+    REAL(eps_matrix, "gap", gap, OPTIMISED),
+    COUNT(eps_matrix, "epochs", epochs, OPTIMISED),
+    COUNT(eps_matrix, "separation", separation, OPTIMISED),
+};
+
+static const struct api_object matrix_object = {FIELDS(matrix_fields), .has_variants = true, .variant = matrix_variant,
+                                                .variant_name = family_at};
+
+/* ---------------------------------------------------------------- sampling */
+
+#define NONE BIT(EPS_SCHEME_NONE)
+#define POISSON BIT(EPS_SCHEME_POISSON)
+#define CYCLIC BIT(EPS_SCHEME_CYCLIC_POISSON)
+#define BINS BIT(EPS_SCHEME_BALLS_IN_BINS)
+#define SPACED BIT(EPS_SCHEME_B_MIN_SEP)
+
+static const struct api_field truncation_fields[] = {
+    NEEDED_COUNT(eps_sampling, "max_batch_size", max_batch_size, API_ALL),
+};
+
+static const struct api_object truncation_object = {FIELDS(truncation_fields)};
+
+static const struct api_field sampling_fields[] = {
+    NEEDED_NAME(eps_sampling, "scheme", scheme, scheme_at, BIT(EPS_SCHEME_COUNT) - 1),
+    REAL(eps_sampling, "p", p, POISSON | CYCLIC | SPACED),
+    COUNT(eps_sampling, "bins", bins, BINS),
+    COUNT(eps_sampling, "batch_size", batch_size, POISSON | CYCLIC | SPACED | BINS),
+    COUNT(eps_sampling, "dataset_size", dataset_size, POISSON | CYCLIC | SPACED | BINS),
+    COUNT(eps_sampling, "epochs", epochs, NONE),
+    COUNT(eps_sampling, "separation", separation, NONE | SPACED),
+    NAME(eps_sampling, "schema", schema, NONE, schema_at, BIT(EPS_SCHEMA_COUNT) - 1),
+    COUNT(eps_sampling, "groups", groups, CYCLIC),
+    FLAG(eps_sampling, "warm_start", warm_start, SPACED),
+    {COMMON("truncation", POISSON | CYCLIC | SPACED), .kind = API_GROUP, PLACE(eps_sampling, truncation),
+     .object = &truncation_object},
+    COUNT(eps_sampling, "examples_per_user", examples_per_user, POISSON | SPACED),
+    FLAG(eps_sampling, "last_iterate", last_iterate, POISSON),
+};
+
+static const struct api_object sampling_object = {FIELDS(sampling_fields), .has_variants = true,
+                                                  .variant_name = scheme_at};
+
+/* ---------------------------------------------------------------- workload */
+
+static const struct api_field cooldown_fields[] = {
+    NEEDED_REAL(eps_workload, "from", cooldown_from, API_ALL),
+    NEEDED_REAL(eps_workload, "to", cooldown_to, API_ALL),
+};
+
+static const struct api_object cooldown_object = {FIELDS(cooldown_fields)};
+
+static const struct api_field workload_fields[] = {
+    NEEDED_NAME(eps_workload, "type", type, workload_at, BIT(EPS_WORKLOAD_COUNT) - 1),
+    NEEDED_REAL(eps_workload, "momentum", momentum, BIT(EPS_WORKLOAD_MOMENTUM)),
+    REAL(eps_workload, "decay", decay, BIT(EPS_WORKLOAD_MOMENTUM)),
+    {COMMON("cooldown", BIT(EPS_WORKLOAD_MOMENTUM)), .kind = API_GROUP, PLACE(eps_workload, cooldown),
+     .object = &cooldown_object},
+    NEEDED_NUMBERS(eps_workload, "coefficients", coefficients, coefficients_len, BIT(EPS_WORKLOAD_TOEPLITZ)),
+};
+
+static const struct api_object workload_object = {FIELDS(workload_fields), .has_variants = true,
+                                                  .variant_name = workload_at};
+
+/* ---------------------------------------------------------------- accountant */
+
+#define METHOD(name) BIT(EPS_ACCOUNTANT_##name)
+#define SHARED (METHOD(AUTO) | METHOD(MMCC) | METHOD(CONDITIONAL_COMPOSITION))
+#define RENYI (METHOD(AUTO) | METHOD(RENYI))
+#define SAMPLED (METHOD(AUTO) | METHOD(MONTE_CARLO))
+#define GIVEN(member) .given_offset = offsetof(struct eps_tuning, member)
+
+static const struct api_field tuning_fields[] = {
+    NEEDED_NAME(eps_tuning, "method", method, accountant_at, BIT(EPS_ACCOUNTANT_COUNT) - 1),
+    {.name = "tolerance",
+     .kind = API_REAL,
+     .variants = ~METHOD(MONTE_CARLO),
+     PLACE(eps_tuning, tolerance),
+     GIVEN(tolerance_given)},
+    {.name = "bad_event_share",
+     .kind = API_SHARE,
+     .variants = SHARED,
+     PLACE(eps_tuning, bad_event_share),
+     GIVEN(bad_event_share_given)},
+    {COMMON("max_order", RENYI), .kind = API_INTEGER, PLACE(eps_tuning, max_order), .least = 2, .most = 1000000},
+    COUNT(eps_tuning, "bandwidth", bandwidth, RENYI),
+    COUNT(eps_tuning, "samples", samples, SAMPLED),
+    {COMMON("seed", SAMPLED), .kind = API_INTEGER, PLACE(eps_tuning, seed), .least = 0, .most = API_MAX_EXACT,
+     .absent = -1},
+    {.name = "threshold_share",
+     .kind = API_REAL,
+     .variants = SAMPLED,
+     PLACE(eps_tuning, threshold_share),
+     GIVEN(threshold_share_given)},
+    {.name = "estimator",
+     .kind = API_NAME,
+     .variants = SAMPLED,
+     PLACE(eps_tuning, estimator),
+     GIVEN(estimator_given),
+     .name_at = estimator_at,
+     .allowed = BIT(EPS_ESTIMATOR_COUNT) - 1},
+    REAL(eps_tuning, "max_seconds", max_seconds, SAMPLED),
+};
+
+static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_variants = true,
+                                                .variant_name = accountant_at};
+
+/* ---------------------------------------------------------------- the job */
+
+static const struct api_field job_fields[] = {
+    {COMMON("n", API_ALL), .kind = API_INTEGER, .required = true, PLACE(eps_job, mechanism.n), .least = 1},
+    {COMMON("matrix", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.matrix), .object = &matrix_object},
+    {COMMON("sampling", API_ALL), .kind = API_OBJECT, .required = true, PLACE(eps_job, mechanism.sampling),
+     .object = &sampling_object},
+    REAL(eps_job, "epsilon", query.epsilon, API_ALL),
+    REAL(eps_job, "delta", query.delta, API_ALL),
+    REAL(eps_job, "noise_multiplier", query.noise_multiplier, API_ALL),
+    NAME(eps_job, "adjacency", mechanism.adjacency, API_ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
+    {COMMON("accountant", API_ALL), .kind = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
+    {COMMON("workload", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.workload), .object = &workload_object},
+    FLAG(eps_job, "curve", query.curve, API_ALL),
+    {COMMON("label", API_ALL), .kind = API_LABEL},
+};
+
+const struct api_object api__job_object = {FIELDS(job_fields)};

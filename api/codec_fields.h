@@ -1,0 +1,76 @@
+/*
+ * The vocabulary of a job as tables: one row a member, with its kind, its range and its place in libepsilon's
+ * structs. Decoder and encoder walk the same rows, so that what is written is by construction what is read, and
+ * a new member is one row. Internal to the codec.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef API_CODEC_FIELDS_H
+#define API_CODEC_FIELDS_H
+
+#include "api/codec.h"
+
+enum api_kind {
+    API_REAL,    /* double; absent: NAN */
+    API_INTEGER, /* of `size` bytes, in [least, most]; absent: `absent` */
+    API_BOOL,
+    API_NAME,       /* an enum, by its wire name, of those in `allowed` */
+    API_SHARE,      /* double or "auto", which is NAN */
+    API_ID,         /* char[65]; absent: "" */
+    API_NUMBERS,    /* const double *, with its length at len_offset */
+    API_ROWS,       /* const double *, square, with its side at len_offset */
+    API_GROUP,      /* an object whose members live in the same struct; offset: the bool that says it is there */
+    API_OBJECT,     /* an object with a struct of its own at offset */
+    API_ACCOUNTANT, /* API_OBJECT, or its discriminator alone as a string */
+    API_LABEL       /* the label, which is no part of struct eps_job */
+};
+
+#define API_ALL UINT32_MAX
+#define API_NOWHERE SIZE_MAX
+#define API_MAX_EXACT ((int64_t)1 << 53) /* every integer up to here is a double */
+
+struct api_object;
+
+struct api_field {
+    const char *name;
+    enum api_kind kind;
+    bool required;
+    uint32_t variants; /* bit (1u << variant): which variants of the object have this member */
+    size_t offset;     /* within the object's struct */
+    size_t size;
+    size_t len_offset;   /* API_NUMBERS, API_ROWS */
+    size_t given_offset; /* of the bool that notes that the client wrote it; API_NOWHERE: none */
+    int64_t least;
+    int64_t most; /* 0: the service's limit of n */
+    int64_t absent;
+    const char *(*name_at)(unsigned index);
+    uint32_t allowed;                /* API_NAME: bit (1u << value) */
+    const struct api_object *object; /* API_GROUP, API_OBJECT, API_ACCOUNTANT */
+};
+
+/* Where an object has variants, its first field is the name that chooses among them. */
+struct api_object {
+    const struct api_field *fields;
+    size_t len;
+    bool has_variants;
+    /* The variant in force, given the chosen name: NULL where the name's value is the variant. One function
+     * for both directions: json is NULL when a struct is encoded. */
+    unsigned (*variant)(const void *base, const json_t *json);
+    const char *(*variant_name)(unsigned variant);
+};
+
+/* The whole job; its struct is struct eps_job. */
+extern const struct api_object api__job_object;
+
+/* A value by kind, at a field's place in the object's struct. */
+static inline void *api__at(void *base, size_t offset)
+{
+    return (char *)base + offset;
+}
+
+static inline const void *api__at_const(const void *base, size_t offset)
+{
+    return (const char *)base + offset;
+}
+
+#endif
