@@ -1,0 +1,134 @@
+/*
+ * What a strategy costs, from the job alone: counts of the loops in the other files of this room, each within a small
+ * factor. An upper estimate is meant: a job near the limits is better refused with figures than stopped by a timeout.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+
+#include "lib/strategy/internal.h"
+
+struct shape {
+    enum { BANDS, MATRIX, NODES } storage; /* toeplitz, dense, tree */
+    double n, block, stamps;
+    double bands;                          /* at most; 1: diagonal */
+    bool nonnegative;
+};
+
+static bool any_negative(const double *x, size_t len)
+{
+    for (size_t i = 0; x && i < len; i++)
+        if (x[i] < 0)
+            return true;
+    return false;
+}
+
+static struct shape shape_of(const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double n = (double)mechanism->n, stamps = matrix->stamps ? (double)matrix->stamps : 1;
+    struct shape shape = {BANDS, n, n / stamps, stamps, 1, true};
+    switch (matrix->family) {
+    case EPS_FAMILY_TOEPLITZ:
+        shape.bands = (double)matrix->coefficients_len;
+        shape.nonnegative = !any_negative(matrix->coefficients, matrix->coefficients_len);
+        break;
+    case EPS_FAMILY_SQUARE_ROOT:
+        shape.bands = matrix->bands ? fmin((double)matrix->bands, shape.block) : shape.block;
+        /* A momentum's root is positive; that of given coefficients need not be. */
+        shape.nonnegative = mechanism->workload.type != EPS_WORKLOAD_TOEPLITZ;
+        break;
+    case EPS_FAMILY_DENSE:
+        shape.storage = MATRIX;
+        shape.bands = shape.block;
+        shape.nonnegative = !any_negative(matrix->rows, matrix->rows_n * matrix->rows_n);
+        break;
+    case EPS_FAMILY_TREE:
+        shape.storage = NODES;
+        shape.bands = shape.block;
+        break;
+    default:
+        break;
+    }
+    return shape;
+}
+
+/* A product of series of length n by the cheaper way; Newton's iterations take a few of them. */
+static double product(double n, double len)
+{
+    return fmin(n * len, 60 * n * (log2(n) + 1));
+}
+
+/* The rules for one Gram matrix: eigenvalues, and the ascent up to its limit. */
+static double gram_rules(double k)
+{
+    double eigenvalues = k <= 1024 ? 30 * k * k * k : k * k;
+    return eigenvalues + (k <= 512 ? fmin(2e3 * k * k * sqrt(2 * k), 2e9) : 0);
+}
+
+static void add_fixed_order(const struct shape *c, double k, double b, double starts, double *operations,
+                            double *bytes)
+{
+    if (c->nonnegative || k > 4096) {
+        if (c->storage == BANDS)
+            *operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, k) : 0);
+        else if (c->storage == MATRIX)
+            *operations += starts * k * c->block;
+        else
+            *operations += starts * k * (log2(c->block) + 1 - fmin(log2(b), log2(c->block)));
+        *bytes += 8 * (c->storage == MATRIX ? c->block * c->block : 3 * c->n);
+        return;
+    }
+    double patterns = c->storage == BANDS && c->stamps <= 1 ? 1 : starts;
+    double gram = c->storage == MATRIX ? k * k * c->block : 4 * k * c->bands;
+    *operations += patterns * (gram + gram_rules(k));
+    *bytes += 8 * (4 * k * k + k * c->block);
+}
+
+static void add_sensitivity(const struct shape *c, const struct eps_mechanism *mechanism, double *operations,
+                            double *bytes)
+{
+    struct eps__participation p = eps__participation_of(mechanism);
+    double k = (double)p.epochs, b = (double)p.separation;
+    double starts = (double)eps__participation_starts(&p, mechanism->n);
+    if (p.epochs == 1 || c->bands <= b) {
+        *operations += 4 * c->n + (p.fixed || c->stamps <= 1 ? 0 : 2 * c->n * k);
+        *bytes += p.fixed ? 0 : 24 * c->n;
+    } else if (p.fixed) {
+        add_fixed_order(c, k, b, starts, operations, bytes);
+    } else if (c->storage == MATRIX || (c->storage == BANDS && c->block <= 2048)) {
+        double m = c->block;
+        *operations += m * m * c->bands + 100 * m * c->bands + 100 * c->n;
+        *bytes += 8 * (3 * m * m + 4 * c->n);
+    } else {
+        *operations += 40 * c->n;
+        *bytes += 32 * c->n;
+    }
+}
+
+static void add_error(const struct shape *c, const struct eps_workload *w, double *operations, double *bytes)
+{
+    double m = c->block;
+    bool given = w->type == EPS_WORKLOAD_TOEPLITZ;
+    if (c->storage == MATRIX) {
+        *operations += (given ? 4 : 2) * m * m * m + (given && c->stamps > 1 ? c->n * m * m : 4 * c->n * m);
+        *bytes += 8 * ((given ? 3 : 1) * m * m + 2 * c->n);
+    } else if (c->storage == BANDS) {
+        bool cooldown = w->type == EPS_WORKLOAD_MOMENTUM && w->cooldown;
+        *operations += product(m, c->bands) + (given ? product(m, m) : 10 * c->n)
+                       + (given && c->stamps > 1 ? 4 * c->n * m : 0) + (cooldown ? 4 * c->n * m : 0);
+        *bytes += 8 * (4 * c->n + (c->bands > 64 ? 12 * m : 0));
+    }
+}
+
+void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operations, double *bytes)
+{
+    struct shape c = shape_of(mechanism);
+    double entries = c.storage == BANDS ? c.bands : c.storage == MATRIX ? c.block * c.block : 1;
+    *operations = 20 * entries;
+    *bytes = 8 * (3 * entries + c.n);
+    if (mechanism->matrix.family == EPS_FAMILY_SQUARE_ROOT && mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ)
+        *operations += 10 * product(c.bands, c.bands);
+    add_sensitivity(&c, mechanism, operations, bytes);
+    add_error(&c, &mechanism->workload, operations, bytes);
+}

@@ -1,0 +1,198 @@
+/*
+ * The parts of the factorisation as matrices: C, C^-1 and B = A C^-1, by shape, by coefficients and by row. The
+ * inverse of a block is computed once, when first asked for, and kept: a matrix is streamed row by row.
+ *
+ * A row y of B solves y C = (row of A), block by block, from the right; with the inverse at hand that is a
+ * convolution (Toeplitz) or a product (dense). The tree's decoders are not computed here.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/convolve.h"
+#include "lib/numerics/linalg.h"
+#include "lib/strategy/internal.h"
+
+static bool all_finite(const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+/* Into s->inverse; *defined tells whether there is one. False without memory. */
+static bool invert(struct eps_strategy *s, bool *defined)
+{
+    size_t m = s->block, len = s->kind == &eps__strategy_toeplitz ? m : m * m;
+    *defined = s->kind != &eps__strategy_tree;
+    if (s->kind == &eps__strategy_toeplitz && s->entries[0] == 0)
+        *defined = false;
+    if (!*defined)
+        return true;
+    s->inverse = malloc(len * sizeof *s->inverse);
+    if (!s->inverse)
+        return false;
+    if (s->kind == &eps__strategy_toeplitz) {
+        if (!eps__series_inverse(s->inverse, m, s->entries, s->entries_len))
+            return false;
+    } else {
+        memcpy(s->inverse, s->entries, len * sizeof *s->inverse);
+        *defined = s->lower ? eps__lower_inverse(s->inverse, m) : eps__general_inverse(s->inverse, m);
+    }
+    *defined = *defined && all_finite(s->inverse, len);
+    return true;
+}
+
+enum eps_status eps__strategy_inverse(const double **out, struct eps_error *error, const struct eps_strategy *strategy)
+{
+    /* The strategy was allocated as mutable; only what the lock guards is written. */
+    struct eps_strategy *s = (struct eps_strategy *)(uintptr_t)strategy;
+    enum eps_status status = EPS_OK;
+    pthread_mutex_lock(&s->lock);
+    if (s->inverse_state == EPS__INVERSE_UNKNOWN) {
+        bool defined;
+        if (invert(s, &defined))
+            s->inverse_state = defined ? EPS__INVERSE_READY : EPS__INVERSE_NONE;
+        else
+            status = eps__strategy_no_memory(error);
+        if (s->inverse_state != EPS__INVERSE_READY) {
+            free(s->inverse);
+            s->inverse = NULL;
+        }
+    }
+    *out = s->inverse;
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* The inverse, or EPS_UNSUPPORTED with the reason. */
+static enum eps_status require_inverse(const double **out, struct eps_error *error, const struct eps_strategy *s)
+{
+    enum eps_status status = eps__strategy_inverse(out, error, s);
+    if (status || *out)
+        return status;
+    if (s->kind == &eps__strategy_tree)
+        return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix/family",
+                                  "the decoders of a tree are not computed by this build; its encoder is");
+    return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix",
+                              "C has no inverse that doubles can hold: only its encoder is defined");
+}
+
+enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct eps_error *error, enum eps_part part,
+                                   size_t *rows, size_t *columns)
+{
+    if (part != EPS_PART_ENCODER) {
+        const double *inverse;
+        enum eps_status status = require_inverse(&inverse, error, strategy);
+        if (status)
+            return status;
+    }
+    *rows = part == EPS_PART_ENCODER ? eps_strategy_rows(strategy) : strategy->n;
+    *columns = strategy->n;
+    return EPS_OK;
+}
+
+enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, double *coefficients,
+                                          struct eps_error *error, enum eps_part part, size_t len)
+{
+    const struct eps__workload *w = &strategy->workload;
+    const double *inverse;
+    if (!eps_strategy_is_toeplitz(strategy) || (part == EPS_PART_DECODER && !eps__workload_is_toeplitz(w)))
+        return eps__strategy_fail(error, EPS_UNSUPPORTED, "", "the %s is not a Toeplitz matrix: ask for its rows",
+                                  eps_part_name(part));
+    len = len < strategy->n ? len : strategy->n;
+    if (part == EPS_PART_ENCODER) {
+        size_t given = len < strategy->entries_len ? len : strategy->entries_len;
+        memcpy(coefficients, strategy->entries, given * sizeof *coefficients);
+        memset(coefficients + given, 0, (len - given) * sizeof *coefficients);
+        return EPS_OK;
+    }
+    enum eps_status status = require_inverse(&inverse, error, strategy);
+    if (status)
+        return status;
+    if (part == EPS_PART_NOISE) {
+        memcpy(coefficients, inverse, len * sizeof *coefficients);
+    } else if (w->recursive) {
+        double momentum = 0, value = 0;
+        for (size_t t = 0; t < len; t++) {
+            momentum = w->momentum * momentum + inverse[t];
+            coefficients[t] = value = w->decay * value + momentum;
+        }
+    } else if (!eps__convolve(coefficients, len, w->coefficients, w->coefficients_len, inverse, len)) {
+        return eps__strategy_no_memory(error);
+    }
+    return EPS_OK;
+}
+
+/* out = a C0^-1 for the row a of `len` <= block numbers, zero beyond; work has 2 block numbers. */
+static bool solve_block(const struct eps_strategy *s, double *out, const double *inverse, const double *a, size_t len,
+                        double *work)
+{
+    size_t m = s->block;
+    if (s->kind == &eps__strategy_dense) {
+        eps__multiply_row(out, a, inverse, len, m);
+        return true;
+    }
+    for (size_t j = 0; j < len; j++)
+        work[j] = a[len - 1 - j];
+    if (!eps__convolve(work + m, len, work, len, inverse, len))
+        return false;
+    for (size_t j = 0; j < len; j++)
+        out[j] = work[m + len - 1 - j];
+    memset(out + len, 0, (m - len) * sizeof *out);
+    return true;
+}
+
+static enum eps_status decoder_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                   const double *inverse, size_t row)
+{
+    size_t m = s->block;
+    double *a = malloc((row + 1) * sizeof *a), *work = malloc(2 * m * sizeof *work);
+    bool ok = a && work;
+    if (ok)
+        eps__workload_row(&s->workload, a, row);
+    memset(out, 0, s->n * sizeof *out);
+    for (size_t first = 0; ok && first <= row; first += m) {
+        size_t len = row + 1 - first < m ? row + 1 - first : m;
+        ok = solve_block(s, out + first, inverse, a + first, len, work);
+    }
+    free(a);
+    free(work);
+    return ok ? EPS_OK : eps__strategy_no_memory(error);
+}
+
+static void noise_row(const struct eps_strategy *s, double *out, const double *inverse, size_t row)
+{
+    size_t m = s->block, local = row % m;
+    double *block = out + (row - local);
+    memset(out, 0, s->n * sizeof *out);
+    if (s->kind == &eps__strategy_dense)
+        memcpy(block, inverse + local * m, m * sizeof *out);
+    else
+        for (size_t j = 0; j <= local; j++)
+            block[j] = inverse[local - j];
+}
+
+enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *out, struct eps_error *error,
+                                 enum eps_part part, size_t row)
+{
+    size_t rows = part == EPS_PART_ENCODER ? eps_strategy_rows(strategy) : strategy->n;
+    if (row >= rows)
+        return eps__strategy_fail(error, EPS_INVALID, "", "row %zu of a matrix of %zu rows: rows count from 0", row,
+                                  rows);
+    if (part == EPS_PART_ENCODER) {
+        memset(out, 0, strategy->n * sizeof *out);
+        strategy->kind->row(strategy, out + row / strategy->block_rows * strategy->block, row % strategy->block_rows);
+        return EPS_OK;
+    }
+    const double *inverse;
+    enum eps_status status = require_inverse(&inverse, error, strategy);
+    if (status)
+        return status;
+    if (part == EPS_PART_DECODER)
+        return decoder_row(strategy, out, error, inverse, row);
+    noise_row(strategy, out, inverse, row);
+    return EPS_OK;
+}

@@ -1,0 +1,164 @@
+/*
+ * Dense blocks: square, row-major, lower triangular or not.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/linalg.h"
+#include "lib/numerics/normal.h"
+#include "lib/strategy/internal.h"
+
+enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error,
+                                 const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    size_t m = s->block;
+    if (!matrix->rows || matrix->rows_n != m)
+        return eps__strategy_fail(error, EPS_INVALID, "/matrix/rows", "must hold %zu rows (the steps of one stamp)", m);
+    s->entries = malloc(m * m * sizeof *s->entries);
+    if (!s->entries)
+        return eps__strategy_no_memory(error);
+    memcpy(s->entries, matrix->rows, m * m * sizeof *s->entries);
+    s->entries_len = m * m;
+    s->kind = &eps__strategy_dense;
+    s->block_rows = m;
+    return EPS_OK;
+}
+
+static void dense_row(const struct eps_strategy *s, double *out, size_t row)
+{
+    memcpy(out, s->entries + row * s->block, s->block * sizeof *out);
+}
+
+static void dense_divide(struct eps_strategy *s, double divisor)
+{
+    for (size_t i = 0; i < s->entries_len; i++)
+        s->entries[i] /= divisor;
+}
+
+static bool dense_measure(struct eps_strategy *s)
+{
+    size_t m = s->block, below = 0, above = 0;
+    struct eps__interval *squares = realloc(s->squares, m * sizeof *squares);
+    if (squares)
+        s->squares = squares;
+    struct eps__sum *sums = calloc(m, sizeof *sums);
+    if (!squares || !sums) {
+        free(sums);
+        return false;
+    }
+    s->squares_len = m;
+    s->nonnegative = true;
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < m; j++) {
+            double x = s->entries[i * m + j];
+            if (x == 0)
+                continue;
+            eps__sum_add_square(&sums[j], x);
+            if (x < 0)
+                s->nonnegative = false;
+            if (i > j && i - j > below)
+                below = i - j;
+            if (j > i && j - i > above)
+                above = j - i;
+        }
+    }
+    for (size_t j = 0; j < m; j++)
+        squares[j] = eps__sum_interval(&sums[j], 0);
+    free(sums);
+    s->lower = above == 0;
+    s->bands = below + above + 1 < m ? below + above + 1 : m;
+    s->gram_error = ((double)m + 8) * EPS__UNIT_ROUNDOFF;
+    return true;
+}
+
+static void dense_hash(const struct eps_strategy *s, struct eps__hash *hash)
+{
+    eps__hash_doubles(hash, s->entries, s->entries_len);
+}
+
+static size_t dense_square_index(const struct eps_strategy *s, size_t j)
+{
+    (void)s;
+    return j;
+}
+
+static bool dense_gram(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count)
+{
+    size_t m = s->block;
+    double *columns = malloc(m * count * sizeof *columns), *gram = malloc(count * count * sizeof *gram);
+    bool ok = columns && gram;
+    if (ok) {
+        for (size_t i = 0; i < m; i++)
+            for (size_t j = 0; j < count; j++)
+                columns[i * count + j] = s->entries[i * m + first + j * step];
+        eps__gram(gram, columns, m, count);
+        for (size_t i = 0; i < count; i++)
+            memcpy(out + i * ld, gram + i * count, count * sizeof *out);
+    }
+    free(columns);
+    free(gram);
+    return ok;
+}
+
+/* The sum of squares of |C| 1_pattern, block by block; columns holds |C| transposed. */
+static double pattern_square(const struct eps_strategy *s, const double *columns, double *v,
+                             const struct eps__participation *p, size_t start)
+{
+    size_t m = s->block, at = start, left = p->epochs;
+    struct eps__sum sum = {0};
+    while (left && at < s->n) {
+        size_t end = (at / m + 1) * m;
+        memset(v, 0, m * sizeof *v);
+        for (; at < end && left; at += p->separation, left--) {
+            const double *column = columns + at % m * m;
+            for (size_t i = 0; i < m; i++)
+                v[i] += column[i];
+        }
+        for (size_t i = 0; i < m; i++)
+            eps__sum_add_square(&sum, v[i]);
+    }
+    return eps__sum_value(&sum);
+}
+
+static enum eps_status dense_fixed_order(const struct eps_context *context, struct eps__interval *out,
+                                         struct eps_error *error, const struct eps_strategy *s,
+                                         const struct eps__participation *p)
+{
+    enum eps_status status = EPS_OK;
+    size_t m = s->block, starts = eps__participation_starts(p, s->n);
+    double *columns = malloc(m * m * sizeof *columns), *v = malloc(m * sizeof *v), best = 0;
+    if (!columns || !v) {
+        status = eps__strategy_no_memory(error);
+        goto out;
+    }
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < m; j++)
+            columns[j * m + i] = fabs(s->entries[i * m + j]);
+    for (size_t start = 0; start < starts; start++) {
+        if ((status = eps__strategy_poll(context, error)))
+            goto out;
+        double square = pattern_square(s, columns, v, p, start);
+        best = square > best ? square : best;
+    }
+    /* Each v is a plain sum of at most `epochs` non-negative terms. */
+    double relative = 2 * EPS__SUM_ERROR + 2 * ((double)p->epochs + 2) * EPS__UNIT_ROUNDOFF;
+    *out = (struct eps__interval){best * (1 - relative), best * (1 + relative)};
+out:
+    free(columns);
+    free(v);
+    return status;
+}
+
+const struct eps__strategy_kind eps__strategy_dense = {
+    .name = "dense",
+    .row = dense_row,
+    .divide = dense_divide,
+    .measure = dense_measure,
+    .hash = dense_hash,
+    .square_index = dense_square_index,
+    .gram = dense_gram,
+    .fixed_order = dense_fixed_order,
+};

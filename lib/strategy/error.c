@@ -1,0 +1,325 @@
+/*
+ * The error figures: the squared norms of the rows of B = A C^-1, without B where it can be avoided.
+ *
+ * Row t of B consists of the block of step t and of the earlier blocks. Within a block, a Toeplitz A and C make B
+ * Toeplitz, so its row norms are running sums; a workload with a cooldown changes from row to row, and a row is made
+ * from the one above it. For a recursive workload (prefix sum, momentum) the earlier blocks need three numbers in all:
+ * with b the row of B and u that of the momentum matrix times C^-1, both restricted to them, u' = momentum u and
+ * b' = decay b + eta u', so <b,b>, <b,u> and <u,u> follow by themselves. For any other Toeplitz A the norm of an
+ * earlier block's part depends only on how far back it lies.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/convolve.h"
+#include "lib/numerics/linalg.h"
+#include "lib/strategy/internal.h"
+
+/* Columns of one pass of the cooldown recursion: two arrays of this length stay in the first-level cache. */
+enum { COLUMN_CHUNK = 1024 };
+
+/* What the earlier blocks add, and how that goes on: the inner products of b and u. */
+struct past {
+    double bb, bu, uu;
+};
+
+static void past_step(struct past *past, const struct eps__workload *w, size_t t)
+{
+    double a = w->decay, m = w->momentum, eta = eps__workload_rate(w, t);
+    double uu = m * m * past->uu, bu = a * m * past->bu;
+    past->bb = a * a * past->bb + 2 * eta * bu + eta * eta * uu;
+    past->bu = bu + eta * uu;
+    past->uu = uu;
+}
+
+/* ---- Toeplitz blocks, recursive workload ---- */
+
+/* The steps of the block at `first` with a constant rate of 1: u (block numbers) holds the momentum matrix's
+ * coefficients times C0^-1. Adds to out, and the block to the past. */
+static void steady_block(double *out, struct past *past, const double *u, const struct eps__workload *w, size_t m,
+                         size_t first)
+{
+    double b = 0, bb = 0, bu = 0, uu = 0;
+    for (size_t t = 0; t < m; t++) {
+        past_step(past, w, first + t);
+        b = w->decay * b + u[t];
+        bb += b * b;
+        bu += b * u[t];
+        uu += u[t] * u[t];
+        out[first + t] = bb + past->bb;
+    }
+    past->bb += bb;
+    past->bu += bu;
+    past->uu += uu;
+}
+
+/* The same with a rate that changes: b_t,j = decay b_t-1,j + eta_t u_t-j, some columns at a time. reversed holds u
+ * backwards, so that the inner loop runs forwards in all its arrays. */
+static enum eps_status changing_block(const struct eps_context *context, double *out, struct past *past,
+                                      struct eps_error *error, const double *u, const double *reversed,
+                                      const struct eps__workload *w, size_t m, size_t first)
+{
+    double b[COLUMN_CHUNK], bb = 0, bu = 0, uu = 0;
+    for (size_t t = 0; t < m; t++) {
+        past_step(past, w, first + t);
+        out[first + t] = past->bb;
+    }
+    for (size_t from = 0; from < m; from += COLUMN_CHUNK) {
+        size_t end = m - from < COLUMN_CHUNK ? m : from + COLUMN_CHUNK;
+        enum eps_status status = EPS_OK;
+        memset(b, 0, sizeof b);
+        for (size_t t = from; t < m; t++) {
+            size_t count = t < end ? t + 1 - from : end - from;
+            const double *row = reversed + (m - 1 - t) + from;
+            double rate = eps__workload_rate(w, first + t), sums[4] = {0}, decay = w->decay;
+            size_t j = 0;
+            for (; j + 4 <= count; j += 4)
+                for (size_t lane = 0; lane < 4; lane++) {
+                    b[j + lane] = decay * b[j + lane] + rate * row[j + lane];
+                    sums[lane] += b[j + lane] * b[j + lane];
+                }
+            for (; j < count; j++) {
+                b[j] = decay * b[j] + rate * row[j];
+                sums[0] += b[j] * b[j];
+            }
+            out[first + t] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+            if (t % 16384 == 0 && (status = eps__strategy_poll(context, error)))
+                return status;
+        }
+        for (size_t j = from; j < end; j++) {
+            double last = b[j - from];
+            bb += last * last;
+            bu += last * u[m - 1 - j];
+            uu += u[m - 1 - j] * u[m - 1 - j];
+        }
+    }
+    past->bb += bb;
+    past->bu += bu;
+    past->uu += uu;
+    return EPS_OK;
+}
+
+static enum eps_status toeplitz_recursive(const struct eps_context *context, double *out, struct eps_error *error,
+                                          const struct eps_strategy *s, const double *inverse)
+{
+    const struct eps__workload *w = &s->workload;
+    size_t m = s->block;
+    enum eps_status status = EPS_OK;
+    struct past past = {0};
+    double *u = malloc(2 * m * sizeof *u), value = 0;
+    if (!u)
+        return eps__strategy_no_memory(error);
+    for (size_t t = 0; t < m; t++)
+        u[t] = u[2 * m - 1 - t] = value = w->momentum * value + inverse[t];
+    for (size_t first = 0; !status && first < s->n; first += m) {
+        if (eps__workload_rate(w, first + m - 1) < 1)
+            status = changing_block(context, out, &past, error, u, u + m, w, m, first);
+        else
+            steady_block(out, &past, u, w, m, first);
+    }
+    free(u);
+    return status;
+}
+
+/* ---- dense blocks, recursive workload ---- */
+
+static enum eps_status dense_recursive(const struct eps_context *context, double *out, struct eps_error *error,
+                                       const struct eps_strategy *s, const double *inverse)
+{
+    const struct eps__workload *w = &s->workload;
+    size_t m = s->block;
+    enum eps_status status = EPS_OK;
+    struct past past = {0};
+    double *b = malloc(2 * m * sizeof *b);
+    if (!b)
+        return eps__strategy_no_memory(error);
+    double *u = b + m;
+    for (size_t t = 0; t < s->n; t++) {
+        if (t % 256 == 0 && (status = eps__strategy_poll(context, error)))
+            break;
+        const double *row = inverse + t % m * m;
+        double rate = eps__workload_rate(w, t), bb = 0, bu = 0, uu = 0;
+        if (t % m == 0)
+            memset(b, 0, 2 * m * sizeof *b);
+        past_step(&past, w, t);
+        for (size_t j = 0; j < m; j++) {
+            u[j] = w->momentum * u[j] + row[j];
+            b[j] = w->decay * b[j] + rate * u[j];
+            bb += b[j] * b[j];
+        }
+        out[t] = bb + past.bb;
+        if (t % m != m - 1)
+            continue;
+        for (size_t j = 0; j < m; j++) {
+            bu += b[j] * u[j];
+            uu += u[j] * u[j];
+        }
+        past.bb += bb;
+        past.bu += bu;
+        past.uu += uu;
+    }
+    free(b);
+    return status;
+}
+
+/* ---- any Toeplitz workload ---- */
+
+/* Row t of a block's own part of B. */
+static bool own_norms(double *out, const struct eps_strategy *s, const double *inverse)
+{
+    size_t m = s->block;
+    const struct eps__workload *w = &s->workload;
+    bool ok = false;
+    double sum = 0, *a = malloc(m * (s->kind == &eps__strategy_dense ? 2 * m : 1) * sizeof *a);
+    if (!a)
+        return false;
+    if (s->kind == &eps__strategy_toeplitz) {
+        ok = eps__convolve(a, m, w->coefficients, w->coefficients_len, inverse, m);
+        for (size_t t = 0; ok && t < m; t++)
+            out[t] = sum += a[t] * a[t];
+    } else {
+        memset(a, 0, m * m * sizeof *a);
+        for (size_t t = 0; t < m; t++)
+            eps__workload_row(w, a + t * m, t);
+        eps__multiply(a + m * m, a, inverse, m);
+        for (size_t t = 0; t < m; t++, sum = 0) {
+            for (size_t j = 0; j < m; j++)
+                sum += a[m * m + t * m + j] * a[m * m + t * m + j];
+            out[t] = sum;
+        }
+        ok = true;
+    }
+    free(a);
+    return ok;
+}
+
+/*
+ * past[d], d = 1..n - m: the squared norm of y with y C0 = (a_{d+m-1}, ..., a_d), a block that ended d steps ago.
+ * The next such row is this one shifted right by one place: for Toeplitz C0 so is y, but for its first entry and for
+ * what the number that was shifted out had contributed.
+ */
+static enum eps_status past_norms(const struct eps_context *context, double *past, struct eps_error *error,
+                                  const struct eps_strategy *s, const double *inverse)
+{
+    size_t m = s->block;
+    const struct eps__workload *w = &s->workload;
+    enum eps_status status = EPS_OK;
+    double *a = malloc(s->n * sizeof *a), *y = calloc(2 * m, sizeof *y);
+    if (!a || !y) {
+        status = eps__strategy_no_memory(error);
+        goto out;
+    }
+    double *window = y + m;
+    eps__workload_coefficients(w, a, s->n);
+    bool toeplitz = s->kind == &eps__strategy_toeplitz;
+    /* Windows that lie wholly beyond the last coefficient contribute nothing. */
+    for (size_t d = toeplitz ? 0 : 1; d <= s->n - m; d++) {
+        double sum = 0;
+        if (d % 64 == 0 && (status = eps__strategy_poll(context, error)))
+            break;
+        for (size_t j = 0; j < m; j++)
+            window[j] = a[d + m - 1 - j];
+        if (!toeplitz) {
+            eps__multiply_row(y, window, inverse, m, m);
+        } else if (d == 0) {
+            for (size_t i = 0; i < m; i++)
+                for (size_t j = i; j < m; j++)
+                    y[i] += window[j] * inverse[j - i];
+        } else {
+            double gone = a[d - 1], head = 0;
+            for (size_t i = m - 1; i > 0; i--)
+                y[i] = y[i - 1] - gone * inverse[m - i];
+            for (size_t j = 0; j < m; j++)
+                head += window[j] * inverse[j];
+            y[0] = head;
+        }
+        for (size_t j = 0; j < m; j++)
+            sum += y[j] * y[j];
+        past[d] = sum;
+    }
+out:
+    free(a);
+    free(y);
+    return status;
+}
+
+static enum eps_status any_toeplitz(const struct eps_context *context, double *out, struct eps_error *error,
+                                    const struct eps_strategy *s, const double *inverse)
+{
+    size_t m = s->block, n = s->n;
+    if (!own_norms(out, s, inverse))
+        return eps__strategy_no_memory(error);
+    if (m == n)
+        return EPS_OK;
+    double *past = malloc((n - m + 1) * sizeof *past);
+    enum eps_status status = past ? past_norms(context, past, error, s, inverse) : eps__strategy_no_memory(error);
+    /* Earlier blocks ended d, d + m, d + 2 m... steps ago: running sums with that stride. */
+    for (size_t d = m + 1; !status && d <= n - m; d++)
+        past[d] += past[d - m];
+    for (size_t t = m; !status && t < n; t++)
+        out[t] = out[t % m] + past[t + 1 - m];
+    free(past);
+    return status;
+}
+
+/* ---- the figures ---- */
+
+/* *defined false: no inverse, or not finite; then out is not to be used. */
+static enum eps_status variance(const struct eps_context *context, double *out, bool *defined,
+                                struct eps_error *error, const struct eps_strategy *s)
+{
+    const double *inverse;
+    enum eps_status status = eps__strategy_inverse(&inverse, error, s);
+    *defined = inverse != NULL;
+    if (status || !inverse)
+        return status;
+    if (!s->workload.recursive)
+        status = any_toeplitz(context, out, error, s, inverse);
+    else if (s->kind == &eps__strategy_toeplitz)
+        status = toeplitz_recursive(context, out, error, s, inverse);
+    else
+        status = dense_recursive(context, out, error, s, inverse);
+    for (size_t t = 0; !status && t < s->n; t++)
+        if (!isfinite(out[t]))
+            *defined = false;
+    return status ? status : eps__strategy_poll(context, error);
+}
+
+enum eps_status eps_strategy_variance(const struct eps_context *context, const struct eps_strategy *strategy,
+                                      double *out, struct eps_error *error)
+{
+    bool defined;
+    enum eps_status status = variance(context, out, &defined, error, strategy);
+    if (!status && !defined)
+        return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix",
+                                  "A C^-1 is not defined: C has no inverse that doubles can hold, or its decoder is "
+                                  "not computed by this build");
+    return status;
+}
+
+enum eps_status eps__strategy_error(const struct eps_context *context, const struct eps_strategy *strategy,
+                                    const struct eps_mechanism *mechanism, double *mean, double *max, double *last)
+{
+    (void)mechanism; /* the strategy keeps its workload */
+    bool defined;
+    size_t n = strategy->n;
+    double *out = malloc(n * sizeof *out);
+    if (!out)
+        return EPS_NO_MEMORY;
+    enum eps_status status = variance(context, out, &defined, NULL, strategy);
+    if (!status) {
+        struct eps__sum sum = {0};
+        double largest = 0;
+        for (size_t t = 0; defined && t < n; t++) {
+            eps__sum_add(&sum, out[t]);
+            largest = fmax(largest, out[t]);
+        }
+        *mean = defined ? eps__sum_value(&sum) / (double)n : NAN;
+        *max = defined ? largest : NAN;
+        *last = defined ? out[n - 1] : NAN;
+    }
+    free(out);
+    return status;
+}

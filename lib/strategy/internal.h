@@ -1,0 +1,182 @@
+/*
+ * What the files of this room share: the one representation of a strategy, and the workload beside it.
+ *
+ * A strategy is `stamps` equal blocks down the diagonal. A block is of one of three kinds: lower-triangular
+ * Toeplitz (its first column up to the last nonzero), dense (square, row-major) or a binary tree (nothing but its
+ * scale is stored). A family is a way to fill in a kind; a kind is a table of operations on one block.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_STRATEGY_INTERNAL_H
+#define EPS_STRATEGY_INTERNAL_H
+
+#include <pthread.h>
+#include <stdarg.h>
+
+#include "lib/numerics/hash.h"
+#include "lib/numerics/sum.h"
+#include "lib/strategy/strategy.h"
+
+/* The matrix A. prefix_sum and momentum are A_tj = sum over s = j..t of decay^(t-s) eta_s momentum^(s-j) and are
+ * handled by their recursion; a list of coefficients is any lower-triangular Toeplitz matrix. */
+struct eps__workload {
+    bool recursive;
+    double momentum, decay;
+    bool cooldown; /* eta is not 1 throughout */
+    double cooldown_start, cooldown_to;
+    double *coefficients; /* not recursive: coefficients_len of them, owned */
+    size_t coefficients_len;
+    size_t n;
+};
+
+/* (k,b)-participation: at most `epochs` steps, exactly (fixed) or at least `separation` apart. */
+struct eps__participation {
+    size_t epochs;     /* no more than fit into n steps */
+    size_t separation;
+    bool fixed;
+};
+
+struct eps__strategy_kind {
+    const char *name; /* goes into the content hash */
+    /* Row `row` of a block: `block` numbers. */
+    void (*row)(const struct eps_strategy *s, double *out, size_t row);
+    /* Divides C by a positive number. */
+    void (*divide)(struct eps_strategy *s, double divisor);
+    /* Recomputes what is derived from the entries: bands, squares, signs, gram_error. False without memory. */
+    bool (*measure)(struct eps_strategy *s);
+    /* Hashes what sets a block of this kind apart. */
+    void (*hash)(const struct eps_strategy *s, struct eps__hash *hash);
+    /* Index of column j (of a block) in squares. */
+    size_t (*square_index)(const struct eps_strategy *s, size_t j);
+    /* The Gram matrix of columns first, first + step, ... of one block, into the count x count corner of out, whose
+     * rows are ld apart. Each entry (i, j) is within gram_error ||c_i|| ||c_j||. */
+    bool (*gram)(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count);
+    /* The largest squared norm of the sum of the columns of one fixed_order pattern of the whole strategy, each
+     * entry replaced by its absolute value. */
+    enum eps_status (*fixed_order)(const struct eps_context *context, struct eps__interval *out,
+                                   struct eps_error *error, const struct eps_strategy *s,
+                                   const struct eps__participation *participation);
+};
+
+extern const struct eps__strategy_kind eps__strategy_toeplitz;
+extern const struct eps__strategy_kind eps__strategy_dense;
+extern const struct eps__strategy_kind eps__strategy_tree;
+
+/* Immutable once eps_strategy_create() returned it, but for `inverse`, which the lock guards. */
+struct eps_strategy {
+    const struct eps__strategy_kind *kind;
+    size_t n, stamps;
+    size_t block;      /* columns of a block: n / stamps */
+    size_t block_rows; /* rows of a block */
+    double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL */
+    size_t entries_len;
+    double scale;      /* tree: the value of its nonzero entries */
+    size_t height;     /* tree: 2^height leaves a block */
+    size_t bands;      /* columns this far apart, or in different blocks, have no row in common; at most block */
+    bool nonnegative, lower;
+    double gram_error;
+    struct eps__interval *squares; /* squared column norms, indexed through square_index */
+    size_t squares_len;
+    struct eps__workload workload;
+    pthread_mutex_t lock;
+    bool lock_made;
+    enum { EPS__INVERSE_UNKNOWN, EPS__INVERSE_NONE, EPS__INVERSE_READY } inverse_state;
+    double *inverse; /* of a block: toeplitz: its first column, `block` numbers; dense: block x block */
+    char id[EPS__HASH_HEX];
+};
+
+/* ---- failing ---- */
+
+/* Fills in *error (may be NULL) and returns the status. */
+enum eps_status eps__strategy_fail(struct eps_error *error, enum eps_status status, const char *pointer,
+                                   const char *format, ...) __attribute__((format(printf, 4, 5)));
+enum eps_status eps__strategy_no_memory(struct eps_error *error);
+/* EPS_OK, or what the context says. */
+enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error);
+
+/* ---- families: fill in kind, block_rows, entries ---- */
+
+enum eps_status eps__build_identity(struct eps_strategy *s, struct eps_error *error,
+                                    const struct eps_mechanism *mechanism);
+enum eps_status eps__build_toeplitz(struct eps_strategy *s, struct eps_error *error,
+                                    const struct eps_mechanism *mechanism);
+enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error,
+                                 const struct eps_mechanism *mechanism);
+enum eps_status eps__build_square_root(struct eps_strategy *s, struct eps_error *error,
+                                       const struct eps_mechanism *mechanism);
+enum eps_status eps__build_tree(struct eps_strategy *s, struct eps_error *error,
+                                const struct eps_mechanism *mechanism);
+
+/* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
+void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);
+
+/* Scales C as the job says. */
+enum eps_status eps__strategy_normalise(const struct eps_context *context, struct eps_strategy *s,
+                                        struct eps_error *error, const struct eps_mechanism *mechanism);
+
+static inline const struct eps__interval *eps__column_square(const struct eps_strategy *s, size_t j)
+{
+    return &s->squares[s->kind->square_index(s, j % s->block)];
+}
+
+/* ---- workload ---- */
+
+enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,
+                                   const struct eps_mechanism *mechanism);
+void eps__workload_clear(struct eps__workload *w);
+bool eps__workload_is_toeplitz(const struct eps__workload *w);
+/* eta_s: 1, or falling in the cooldown. */
+double eps__workload_rate(const struct eps__workload *w, size_t step);
+/* The first len <= n coefficients of a Toeplitz workload. */
+void eps__workload_coefficients(const struct eps__workload *w, double *out, size_t len);
+/* Row t: entries 0..t into out. */
+void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
+
+/* ---- sensitivity ---- */
+
+/* The participation of a scheme: that of `none`, or the worst pattern of a sampled one. */
+struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism);
+/* The number of starting points of fixed_order patterns. */
+size_t eps__participation_starts(const struct eps__participation *participation, size_t n);
+
+/* A bound on the square of the sensitivity. */
+struct eps__square {
+    struct eps__interval value;
+    const char *rule;
+    bool exact;
+};
+
+/* The square of the sensitivity under a participation, adjacency and amplitude apart. */
+enum eps_status eps__participation_square(const struct eps_context *context, struct eps__square *out,
+                                          struct eps_error *error, const struct eps_strategy *s,
+                                          const struct eps__participation *participation);
+
+/* The best rule for one pattern with the Gram matrix x (k x k, taken as exact); where the cheapest rule shows that
+ * the square is at most `floor`, that one. False without memory. */
+bool eps__gram_square(struct eps__square *out, const double *x, size_t k, double floor);
+
+/* max sum of <g_i, g_j> x_ij over unit vectors g_i: upper is proven (INFINITY where no proof was found), lower
+ * attained. False without memory. */
+bool eps__semidefinite_square(struct eps__interval *out, const double *x, size_t k);
+/* A proven upper bound on that maximum from the multipliers d: the sum of d + shift, where diag(d + shift) - x is
+ * proven positive semidefinite. INFINITY where no shift worked. work has k * k numbers, values k. */
+double eps__semidefinite_certify(const double *x, const double *d, size_t k, double *work, double *values);
+
+/* min_separation where columns of one pattern overlap. */
+enum eps_status eps__min_separation_square(const struct eps_context *context, struct eps__square *out,
+                                           struct eps_error *error, const struct eps_strategy *s,
+                                           const struct eps__participation *participation);
+/* A bound on the square for trees: at each level the steps crowd into as few nodes as they can. */
+struct eps__interval eps__tree_min_separation(const struct eps_strategy *s,
+                                              const struct eps__participation *participation);
+
+/* out[u] = sum of |c[u - i b]| over 0 <= i < k, for u < n, with c zero from len on. Each has a relative error of at
+ * most 4 units of rounding. False without memory. */
+bool eps__strided_window(double *out, size_t n, const double *c, size_t len, size_t k, size_t b);
+
+/* ---- inverse and error ---- */
+
+/* The inverse of a block, kept with the strategy: NULL and EPS_OK where it is not defined. */
+enum eps_status eps__strategy_inverse(const double **out, struct eps_error *error, const struct eps_strategy *s);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The scale of C: the noise multiplier is stated for C as scaled here.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/strategy/internal.h"
+
+static enum eps_status divide_by(struct eps_strategy *s, struct eps_error *error, double norm)
+{
+    if (!(norm > 0))
+        return eps__strategy_fail(error, EPS_INVALID, "/matrix",
+                                  "every entry of C is zero: it cannot be normalised; give at least one nonzero "
+                                  "number, or normalization none");
+    if (norm == 1)
+        return EPS_OK;
+    s->kind->divide(s, norm);
+    return s->kind->measure(s) ? EPS_OK : eps__strategy_no_memory(error);
+}
+
+enum eps_status eps__strategy_normalise(const struct eps_context *context, struct eps_strategy *s,
+                                        struct eps_error *error, const struct eps_mechanism *mechanism)
+{
+    double largest = 0;
+    struct eps__participation participation;
+    struct eps__square square;
+    enum eps_status status;
+    switch (mechanism->matrix.normalization) {
+    case EPS_NORMALIZATION_NONE:
+        return EPS_OK;
+    case EPS_NORMALIZATION_SENSITIVITY:
+        if (mechanism->sampling.scheme != EPS_SCHEME_NONE)
+            return eps__strategy_fail(error, EPS_INVALID, "/matrix/normalization",
+                                      "sensitivity is only for sampling.scheme none; use max_column");
+        participation = eps__participation_of(mechanism);
+        status = eps__participation_square(context, &square, error, s, &participation);
+        return status ? status : divide_by(s, error, eps__sqrt_up(square.value.upper));
+    case EPS_NORMALIZATION_MAX_COLUMN:
+    case EPS_NORMALIZATION_COUNT:
+        break;
+    }
+    for (size_t i = 0; i < s->squares_len; i++)
+        largest = s->squares[i].upper > largest ? s->squares[i].upper : largest;
+    return divide_by(s, error, eps__sqrt_up(largest));
+}

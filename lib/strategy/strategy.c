@@ -1,0 +1,235 @@
+/*
+ * Making a strategy: the table of families, what every family shares, the content id and the plain getters.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/strategy/strategy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/strategy/internal.h"
+
+/* How a family is built; NULL: not by this build. */
+static enum eps_status (*const builders[EPS_FAMILY_COUNT])(struct eps_strategy *, struct eps_error *,
+                                                           const struct eps_mechanism *) = {
+    [EPS_FAMILY_IDENTITY] = eps__build_identity,
+    [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
+    [EPS_FAMILY_DENSE] = eps__build_dense,
+    [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
+    [EPS_FAMILY_TREE] = eps__build_tree,
+};
+
+bool eps_serves_family(enum eps_family family)
+{
+    return (size_t)family < EPS_FAMILY_COUNT && builders[family];
+}
+
+enum eps_status eps__strategy_fail(struct eps_error *error, enum eps_status status, const char *pointer,
+                                   const char *format, ...)
+{
+    if (error) {
+        va_list arguments;
+        memset(error, 0, sizeof *error);
+        error->status = status;
+        snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+enum eps_status eps__strategy_no_memory(struct eps_error *error)
+{
+    return eps__strategy_fail(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer steps or bands");
+}
+
+enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error)
+{
+    if (context && context->canceled && context->canceled(context->user))
+        return eps__strategy_fail(error, EPS_CANCELED, "", "canceled");
+    if (context && context->expired && context->expired(context->user))
+        return eps__strategy_fail(error, EPS_TIMEOUT, "", "the time limit passed while computing the strategy");
+    return EPS_OK;
+}
+
+static enum eps_status unserved(struct eps_error *error, enum eps_family family)
+{
+    char served[200] = "";
+    for (size_t i = 0, used = 0; i < EPS_FAMILY_COUNT; i++)
+        if (builders[i] && used < sizeof served)
+            used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", used ? ", " : "",
+                                     eps_family_name((enum eps_family)i));
+    const char *name = eps_family_name(family);
+    return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix/family",
+                              "%s is not computed by this build; choose one of: %s", name ? name : "this family",
+                              served);
+}
+
+/* Squares of entries within this range neither overflow nor lose their last bits to underflow. */
+static enum eps_status check_range(const struct eps_strategy *s, struct eps_error *error, enum eps_family family)
+{
+    const char *pointer = family == EPS_FAMILY_DENSE      ? "/matrix/rows"
+                          : family == EPS_FAMILY_TOEPLITZ ? "/matrix/coefficients"
+                                                          : "/workload";
+    double largest = 0;
+    for (size_t i = 0; i < s->entries_len; i++) {
+        if (!isfinite(s->entries[i]))
+            return eps__strategy_fail(error, EPS_INVALID, pointer, "entry %zu of C is not finite", i);
+        largest = fmax(largest, fabs(s->entries[i]));
+    }
+    if (largest > 1e100 || (largest > 0 && largest < 1e-100))
+        return eps__strategy_fail(error, EPS_INVALID, pointer,
+                                  "the largest entry of C is %g; multiply by a constant that brings it between "
+                                  "1e-100 and 1e100", largest);
+    return EPS_OK;
+}
+
+/* What C is, not how it was asked for. */
+static void identify(struct eps_strategy *s)
+{
+    struct eps__hash hash;
+    uint8_t digest[EPS__HASH_BYTES];
+    eps__hash_init(&hash, "epsilon strategy 1");
+    eps__hash_bytes(&hash, s->kind->name, strlen(s->kind->name) + 1);
+    eps__hash_u64(&hash, s->n);
+    eps__hash_u64(&hash, s->stamps);
+    s->kind->hash(s, &hash);
+    eps__hash_final(&hash, digest);
+    eps__hash_hex(s->id, digest);
+}
+
+static enum eps_status check_cost(const struct eps_context *context, struct eps_error *error,
+                                  const struct eps_mechanism *mechanism)
+{
+    double operations, bytes;
+    eps__strategy_cost(mechanism, &operations, &bytes);
+    if (!context || ((context->max_operations <= 0 || operations <= context->max_operations)
+                     && (context->max_bytes <= 0 || bytes <= context->max_bytes)))
+        return EPS_OK;
+    eps__strategy_fail(error, EPS_TOO_COSTLY, "/n",
+                       "the strategy takes about %.2g operations and %.2g bytes; ask for fewer steps or bands, or "
+                       "raise the limits", operations, bytes);
+    if (error) {
+        error->operations = operations;
+        error->bytes = bytes;
+    }
+    return EPS_TOO_COSTLY;
+}
+
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
+{
+    enum eps_family family = mechanism->matrix.family;
+    enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
+    if (!status)
+        status = builders[family](s, error, mechanism);
+    if (!status)
+        status = check_range(s, error, family);
+    if (!status && !s->kind->measure(s))
+        status = eps__strategy_no_memory(error);
+    if (!status)
+        status = eps__strategy_normalise(context, s, error, mechanism);
+    if (!status)
+        status = eps__strategy_poll(context, error);
+    return status;
+}
+
+enum eps_status eps_strategy_create(const struct eps_context *context, struct eps_strategy **strategy,
+                                    struct eps_error *error, const struct eps_mechanism *mechanism)
+{
+    size_t n = mechanism->n, stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
+    if (!eps_serves_family(mechanism->matrix.family))
+        return unserved(error, mechanism->matrix.family);
+    if (!n)
+        return eps__strategy_fail(error, EPS_INVALID, "/n", "must be at least 1");
+    if (n % stamps)
+        return eps__strategy_fail(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
+    enum eps_status status = check_cost(context, error, mechanism);
+    if (status)
+        return status;
+    struct eps_strategy *s = calloc(1, sizeof *s);
+    if (!s)
+        return eps__strategy_no_memory(error);
+    s->n = n;
+    s->stamps = stamps;
+    s->block = n / stamps;
+    if (pthread_mutex_init(&s->lock, NULL) != 0)
+        status = eps__strategy_no_memory(error);
+    else
+        s->lock_made = true;
+    if (!status)
+        status = build(context, s, error, mechanism);
+    if (status) {
+        eps_strategy_destroy(s);
+        return status;
+    }
+    identify(s);
+    *strategy = s;
+    return EPS_OK;
+}
+
+void eps_strategy_destroy(struct eps_strategy *strategy)
+{
+    if (!strategy)
+        return;
+    if (strategy->lock_made)
+        pthread_mutex_destroy(&strategy->lock);
+    eps__workload_clear(&strategy->workload);
+    free(strategy->entries);
+    free(strategy->squares);
+    free(strategy->inverse);
+    free(strategy);
+}
+
+size_t eps_strategy_rows(const struct eps_strategy *strategy)
+{
+    return strategy->stamps * strategy->block_rows;
+}
+
+size_t eps_strategy_columns(const struct eps_strategy *strategy)
+{
+    return strategy->n;
+}
+
+size_t eps_strategy_bands(const struct eps_strategy *strategy)
+{
+    return strategy->bands;
+}
+
+bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy)
+{
+    return strategy->kind == &eps__strategy_toeplitz && strategy->stamps == 1;
+}
+
+const char *eps_strategy_id(const struct eps_strategy *strategy)
+{
+    return strategy->id;
+}
+
+double eps__strategy_column_norm(const struct eps_strategy *strategy, size_t j)
+{
+    return eps__sqrt_up(eps__column_square(strategy, j)->upper);
+}
+
+double eps__strategy_column_norm_lower(const struct eps_strategy *strategy, size_t j)
+{
+    return eps__sqrt_down(eps__column_square(strategy, j)->lower);
+}
+
+bool eps__strategy_nonnegative(const struct eps_strategy *strategy)
+{
+    return strategy->nonnegative;
+}
+
+bool eps__strategy_lower_triangular(const struct eps_strategy *strategy)
+{
+    return strategy->lower;
+}
+
+bool eps__strategy_is_diagonal(const struct eps_strategy *strategy)
+{
+    return strategy->bands == 1;
+}

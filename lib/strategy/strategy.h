@@ -1,0 +1,59 @@
+/*
+ * Strategy matrices as the accountants see them: the public type of epsilon.h, and what privacy needs of it.
+ * Every bound here holds in spite of rounding.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_STRATEGY_STRATEGY_H
+#define EPS_STRATEGY_STRATEGY_H
+
+#include "lib/epsilon.h"
+
+/* How far C x can move when one example changes, all its allowed participations together. */
+struct eps_sensitivity {
+    double value;     /* a proven upper bound; adjacency included: replace_one doubles */
+    double lower;     /* value less what rounding (and, for an exact rule, the optimiser) may have added */
+    const char *rule; /* static: which rule gave it */
+    bool exact;       /* the rule gives the sensitivity itself, not only a bound on it */
+};
+
+/*
+ * The sensitivity of C under the participation of the job, for vector contributions of norm 1.
+ * Scheme none: (k,b)-participation, by the best rule that applies. The sampled schemes: their worst pattern
+ * without any amplification, which bounds them where C >= 0 (joint convexity); elsewhere EPS_UNSUPPORTED.
+ * Returns EPS_OK, EPS_UNSUPPORTED, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY. Thread-safe.
+ */
+EPS_MUST_USE enum eps_status eps__strategy_sensitivity(const struct eps_context *context, struct eps_sensitivity *out,
+                                                       struct eps_error *error, const struct eps_strategy *strategy,
+                                                       const struct eps_mechanism *mechanism);
+
+/* The norm of column j, rounded up. O(1). */
+double eps__strategy_column_norm(const struct eps_strategy *strategy, size_t j);
+/* The same rounded down: what the lower end of a bracket needs. O(1). */
+double eps__strategy_column_norm_lower(const struct eps_strategy *strategy, size_t j);
+
+/* All entries of C are >= 0: what amplification needs. */
+bool eps__strategy_nonnegative(const struct eps_strategy *strategy);
+
+/* Rows can be released one by one, none depending on a step after those of the rows before it: C is lower
+ * triangular, or a tree in post-order. */
+bool eps__strategy_lower_triangular(const struct eps_strategy *strategy);
+
+/* C is diagonal: independent noise. */
+bool eps__strategy_is_diagonal(const struct eps_strategy *strategy);
+
+/*
+ * Variance of A C^-1 z per step at sigma = 1: mean, largest and last over steps; all NAN where A C^-1 is not
+ * defined, or not finite. The mechanism is the one that the strategy was made from.
+ * Returns EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY.
+ */
+EPS_MUST_USE enum eps_status eps__strategy_error(const struct eps_context *context,
+                                                 const struct eps_strategy *strategy,
+                                                 const struct eps_mechanism *mechanism, double *mean, double *max,
+                                                 double *last);
+
+/* What building the strategy, its sensitivity and its error figures cost: floating-point operations and bytes,
+ * within a small factor, from the job alone. */
+void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operations, double *bytes);
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * Lower-triangular Toeplitz blocks, never formed: everything is computed from the first column. Columns of a block
+ * are shifts of each other, cut at its end, so that a pattern shifted down by some steps is a principal submatrix of
+ * the unshifted one's Gram matrix, less a positive semidefinite part: without stamps the first pattern is the worst.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/strategy/internal.h"
+
+void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len)
+{
+    s->kind = &eps__strategy_toeplitz;
+    s->block_rows = s->block;
+    s->entries = coefficients;
+    s->entries_len = len;
+}
+
+enum eps_status eps__build_toeplitz(struct eps_strategy *s, struct eps_error *error,
+                                    const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    if (!matrix->coefficients || !matrix->coefficients_len || matrix->coefficients_len > s->block)
+        return eps__strategy_fail(error, EPS_INVALID, "/matrix/coefficients",
+                                  "must hold between 1 and %zu numbers (the steps of one stamp)", s->block);
+    double *copy = malloc(matrix->coefficients_len * sizeof *copy);
+    if (!copy)
+        return eps__strategy_no_memory(error);
+    memcpy(copy, matrix->coefficients, matrix->coefficients_len * sizeof *copy);
+    eps__toeplitz_steal(s, copy, matrix->coefficients_len);
+    return EPS_OK;
+}
+
+static void toeplitz_row(const struct eps_strategy *s, double *out, size_t row)
+{
+    memset(out, 0, s->block * sizeof *out);
+    for (size_t i = 0; i <= row && i < s->entries_len; i++)
+        out[row - i] = s->entries[i];
+}
+
+static void toeplitz_divide(struct eps_strategy *s, double divisor)
+{
+    for (size_t i = 0; i < s->entries_len; i++)
+        s->entries[i] /= divisor;
+}
+
+static bool toeplitz_measure(struct eps_strategy *s)
+{
+    while (s->entries_len > 1 && s->entries[s->entries_len - 1] == 0)
+        s->entries_len--;
+    size_t len = s->entries_len;
+    struct eps__interval *squares = realloc(s->squares, len * sizeof *squares);
+    if (!squares)
+        return false;
+    s->squares = squares;
+    s->squares_len = len;
+    s->bands = len;
+    s->lower = true;
+    s->nonnegative = true;
+    s->gram_error = EPS__SUM_ERROR;
+    struct eps__sum sum = {0};
+    for (size_t i = 0; i < len; i++) {
+        eps__sum_add_square(&sum, s->entries[i]);
+        squares[i] = eps__sum_interval(&sum, 0);
+        if (s->entries[i] < 0)
+            s->nonnegative = false;
+    }
+    /* Repeating a diagonal block changes nothing: one form, one id. */
+    if (len == 1) {
+        s->stamps = 1;
+        s->block = s->block_rows = s->n;
+    }
+    return true;
+}
+
+static void toeplitz_hash(const struct eps_strategy *s, struct eps__hash *hash)
+{
+    eps__hash_u64(hash, s->entries_len);
+    eps__hash_doubles(hash, s->entries, s->entries_len);
+}
+
+static size_t toeplitz_square_index(const struct eps_strategy *s, size_t j)
+{
+    size_t rows = s->block - j;
+    return (rows < s->entries_len ? rows : s->entries_len) - 1;
+}
+
+static bool toeplitz_gram(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count)
+{
+    const double *c = s->entries;
+    for (size_t e = 0; e < count; e++) {
+        /* Along one diagonal each product is the one below it and a few terms more. */
+        size_t lag = e * step, done = 0;
+        struct eps__sum sum = {0};
+        for (size_t j = count; j-- > e;) {
+            size_t rows = s->block - (first + j * step);
+            size_t end = lag >= s->bands ? 0 : s->bands - lag;
+            for (end = rows < end ? rows : end; done < end; done++)
+                eps__sum_add(&sum, c[done + lag] * c[done]);
+            out[(j - e) * ld + j] = out[j * ld + j - e] = eps__sum_value(&sum);
+        }
+    }
+    return true;
+}
+
+/* The squares of the numbers v[0..n-1], each with a relative error of 4 units of rounding, summed. */
+static struct eps__interval sum_squares(const double *v, size_t n)
+{
+    struct eps__sum sum = {0};
+    for (size_t i = 0; i < n; i++)
+        eps__sum_add_square(&sum, v[i]);
+    return eps__sum_interval(&sum, EPS__SUM_ERROR);
+}
+
+static void prefix_squares(double *out, const double *v, size_t n)
+{
+    struct eps__sum sum = {0};
+    out[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        eps__sum_add_square(&sum, v[i]);
+        out[i + 1] = eps__sum_value(&sum);
+    }
+}
+
+/*
+ * With stamps. A pattern enters each block at some offset o and either goes on to its end, which contributes the
+ * first block - o squares of the unlimited window, or stops there after `left` steps, which needs the window of that
+ * width. Both are kept as prefix sums of squares; the width seldom changes from one starting point to the next.
+ */
+static enum eps_status stamped_fixed_order(const struct eps_context *context, struct eps__interval *out,
+                                           struct eps_error *error, const struct eps_strategy *s,
+                                           const struct eps__participation *p)
+{
+    enum eps_status status = EPS_OK;
+    size_t m = s->block, b = p->separation, starts = eps__participation_starts(p, s->n), width = 0;
+    double *window = malloc(m * sizeof *window), *whole = malloc((m + 1) * sizeof *whole);
+    double *cut = malloc((m + 1) * sizeof *cut), best = 0;
+    if (!window || !whole || !cut || !eps__strided_window(window, m, s->entries, s->entries_len, m, b)) {
+        status = eps__strategy_no_memory(error);
+        goto out;
+    }
+    prefix_squares(whole, window, m);
+    for (size_t start = 0; start < starts; start++) {
+        if (start % 256 == 0 && (status = eps__strategy_poll(context, error)))
+            goto out;
+        double total = 0;
+        size_t left = p->epochs;
+        for (size_t at = start; at < s->n && left;) {
+            size_t rows = m - at % m, steps = (rows - 1) / b + 1;
+            if (steps <= left) {
+                total += whole[rows];
+                left -= steps;
+                at += steps * b;
+                continue;
+            }
+            if (width != left) {
+                width = left;
+                if (!eps__strided_window(window, m, s->entries, s->entries_len, width, b)) {
+                    status = eps__strategy_no_memory(error);
+                    goto out;
+                }
+                prefix_squares(cut, window, m);
+            }
+            total += cut[rows];
+            left = 0;
+        }
+        best = total > best ? total : best;
+    }
+    double relative = 2 * EPS__SUM_ERROR + (double)s->stamps * 0x1p-52;
+    *out = (struct eps__interval){best * (1 - relative), best * (1 + relative) + EPS__SUM_TINY * best};
+out:
+    free(window);
+    free(whole);
+    free(cut);
+    return status;
+}
+
+static enum eps_status toeplitz_fixed_order(const struct eps_context *context, struct eps__interval *out,
+                                            struct eps_error *error, const struct eps_strategy *s,
+                                            const struct eps__participation *p)
+{
+    if (s->stamps > 1)
+        return stamped_fixed_order(context, out, error, s, p);
+    double *window = malloc(s->n * sizeof *window);
+    if (!window || !eps__strided_window(window, s->n, s->entries, s->entries_len, p->epochs, p->separation)) {
+        free(window);
+        return eps__strategy_no_memory(error);
+    }
+    *out = sum_squares(window, s->n);
+    free(window);
+    return eps__strategy_poll(context, error);
+}
+
+/*
+ * The sliding sum along each class of indices modulo b, in pieces of k: what a window holds is the end of one piece
+ * and the beginning of the next, so nothing is ever subtracted and nothing cancels.
+ */
+bool eps__strided_window(double *out, size_t n, const double *c, size_t len, size_t k, size_t b)
+{
+    size_t longest = (n - 1) / b + 1;
+    double *suffix = malloc(((k < longest ? k : longest) + 1) * sizeof *suffix);
+    if (!suffix)
+        return false;
+    for (size_t class = 0; class < b && class < n; class++) {
+        size_t count = (n - 1 - class) / b + 1;
+        for (size_t piece = 0; piece < count; piece += k) {
+            struct eps__sum sum = {0};
+            size_t end = count - piece < k ? count : piece + k;
+            for (size_t i = piece; i < end; i++) {
+                size_t u = class + i * b;
+                eps__sum_add(&sum, u < len ? fabs(c[u]) : 0);
+                out[u] = eps__sum_value(&sum) + (piece ? suffix[i - piece + 1] : 0);
+            }
+            if (end == count)
+                break;
+            sum = (struct eps__sum){0};
+            suffix[k] = 0;
+            for (size_t i = k; i-- > 0;) {
+                size_t u = class + (piece + i) * b;
+                eps__sum_add(&sum, u < len ? fabs(c[u]) : 0);
+                suffix[i] = eps__sum_value(&sum);
+            }
+        }
+    }
+    free(suffix);
+    return true;
+}
+
+const struct eps__strategy_kind eps__strategy_toeplitz = {
+    .name = "toeplitz",
+    .row = toeplitz_row,
+    .divide = toeplitz_divide,
+    .measure = toeplitz_measure,
+    .hash = toeplitz_hash,
+    .square_index = toeplitz_square_index,
+    .gram = toeplitz_gram,
+    .fixed_order = toeplitz_fixed_order,
+};
