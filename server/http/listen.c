@@ -1,0 +1,100 @@
+/*
+ * The service binds its socket itself, so that port 0 can be reported as the port it became.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/http/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 1024
+
+/* Splits HOST:PORT; brackets round an IPv6 address go. */
+static bool split(const char *address, char *host, size_t host_size, const char **port)
+{
+    const char *colon = strrchr(address, ':');
+    if (!colon || !colon[1]) {
+        return false;
+    }
+    const char *start = address;
+    const char *end = colon;
+    if (*start == '[' && end > start && end[-1] == ']') {
+        start++;
+        end--;
+    } else if (memchr(start, ':', (size_t)(end - start))) {
+        return false; /* an IPv6 address needs its brackets */
+    }
+    size_t len = (size_t)(end - start);
+    if (len >= host_size) {
+        return false;
+    }
+    memcpy(host, start, len);
+    host[len] = '\0';
+    *port = colon + 1;
+    return true;
+}
+
+static int bind_one(const struct addrinfo *info)
+{
+    int on = 1;
+    int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
+    if (fd < 0) {
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        return fd;
+    }
+    int code = errno;
+    close(fd);
+    errno = code;
+    return -1;
+}
+
+static void write_url(int fd, char *url, size_t url_size)
+{
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof bound;
+    char host[NI_MAXHOST] = "?";
+    char port[NI_MAXSERV] = "?";
+    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0) {
+        getnameinfo((struct sockaddr *)&bound, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    }
+    bool v6 = strchr(host, ':') != NULL;
+    snprintf(url, url_size, "http://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+int listen_on(const char *address, char *url, size_t url_size, char *message, size_t message_size)
+{
+    char host[256];
+    const char *port;
+    struct addrinfo *found = NULL;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    if (!split(address, host, sizeof host, &port)) {
+        snprintf(message, message_size, "--listen must be HOST:PORT or [IPV6]:PORT, not \"%s\"", address);
+        return -1;
+    }
+    int code = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    if (code != 0) {
+        snprintf(message, message_size, "cannot resolve \"%s\": %s", address, gai_strerror(code));
+        return -1;
+    }
+    int fd = -1;
+    for (struct addrinfo *info = found; info && fd < 0; info = info->ai_next) {
+        fd = bind_one(info);
+    }
+    if (fd < 0) {
+        snprintf(message, message_size, "cannot listen on %s: %s", address, strerror(errno));
+    } else {
+        write_url(fd, url, url_size);
+    }
+    freeaddrinfo(found);
+    return fd;
+}

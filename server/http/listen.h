@@ -1,0 +1,14 @@
+/*
+ * The listening socket.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_HTTP_LISTEN_H
+#define SERVER_HTTP_LISTEN_H
+
+#include <stddef.h>
+
+/* Binds HOST:PORT or [HOST]:PORT; url gets "http://HOST:PORT" with the port bound. -1 with a message. */
+int listen_on(const char *address, char *url, size_t url_size, char *message, size_t message_size);
+
+#endif

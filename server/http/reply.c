@@ -1,0 +1,155 @@
+/*
+ * Replies and problem documents: the one place that queues responses, so that headers, conditional requests and
+ * what the log says are the same everywhere.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/http/request.h"
+#include "server/ops/log.h"
+#include "server/ops/metrics.h"
+
+static const char problem_type[] = "application/problem+json";
+static const char json_media[] = "application/json";
+
+void reply_header(struct request *request, const char *name, const char *format, ...)
+{
+    if (request->headers_len == REQUEST_HEADERS) {
+        metric_add(METRIC_BUGS, 1);
+        log_event(LOG_LEVEL_ERROR, "BUG", "detail=\"more reply headers than there is room for\" header=%s", name);
+        return;
+    }
+    char *value = NULL;
+    va_list args;
+    va_start(args, format);
+    int len = vasprintf(&value, format, args);
+    va_end(args);
+    if (len >= 0) {
+        request->headers[request->headers_len].name = name;
+        request->headers[request->headers_len].value = value;
+        request->headers_len++;
+    }
+}
+
+/* Adds the headers and queues. Takes the response over. */
+static enum handled reply_queue(struct request *request, int status, const char *type, struct MHD_Response *response,
+                                size_t len)
+{
+    if (!response) {
+        return HANDLED_LOST;
+    }
+    if (type) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    }
+    for (size_t i = 0; i < request->headers_len; i++) {
+        MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
+    }
+    request->status = status;
+    request->reply_bytes = request->bodyless ? 0 : len;
+    enum MHD_Result queued = MHD_queue_response(request->connection, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return queued == MHD_YES ? HANDLED_REPLIED : HANDLED_LOST;
+}
+
+enum handled reply_empty(struct request *request, int status)
+{
+    return reply_queue(request, status, NULL, MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT), 0);
+}
+
+enum handled reply_static(struct request *request, const char *type, const void *data, size_t len)
+{
+    /* libmicrohttpd does not write to a persistent buffer, but its parameter is not const. */
+    union {
+        const void *constant;
+        void *variable;
+    } buffer = {.constant = data};
+    return reply_queue(request, 200, type,
+                       MHD_create_response_from_buffer(len, buffer.variable, MHD_RESPMEM_PERSISTENT), len);
+}
+
+enum handled reply_text(struct request *request, int status, const char *type, struct text *text, bool etag)
+{
+    size_t len = text->len;
+    char *data = text_steal(text);
+    if (!data) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    if (etag) {
+        char tag[ETAG_SIZE];
+        document_etag(tag, data, len);
+        reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", tag);
+        if (request_has_etag(request, tag)) {
+            free(data);
+            return reply_empty(request, 304);
+        }
+    }
+    return reply_queue(request, status, type, MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE), len);
+}
+
+static void free_document(void *document)
+{
+    document_release(document);
+}
+
+enum handled reply_document(struct request *request, int status, struct document *document, bool conditional)
+{
+    memcpy(request->job, document->id, UUID_SIZE);
+    reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", document->etag);
+    if (conditional && request_has_etag(request, document->etag)) {
+        document_release(document);
+        return reply_empty(request, 304);
+    }
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        document->len, document->text, free_document, document);
+    if (!response) {
+        document_release(document);
+        return HANDLED_LOST;
+    }
+    return reply_queue(request, status, json_media, response, document->len);
+}
+
+enum handled reply_file(struct request *request, const char *type, int fd, uint64_t len)
+{
+    struct MHD_Response *response = MHD_create_response_from_fd64(len, fd);
+    if (!response) {
+        close(fd);
+    }
+    return reply_queue(request, 200, type, response, (size_t)len);
+}
+
+enum handled reply_problem_json(struct request *request, json_t *problem)
+{
+    int status = (int)json_integer_value(json_object_get(problem, "status"));
+    char *text = problem ? api_json_text(problem) : NULL;
+    json_decref(problem);
+    if (!text) {
+        static const char plain[] = "{\"type\":\"/problems/internal\",\"title\":\"Internal error\",\"status\":500,"
+                                    "\"detail\":\"out of memory\"}";
+        text = strdup(plain);
+        status = 500;
+    }
+    if (!text) {
+        return HANDLED_LOST;
+    }
+    if (status == 503 || status == 429) {
+        reply_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "5");
+    }
+    size_t len = strlen(text);
+    return reply_queue(request, status, problem_type,
+                       MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE), len);
+}
+
+enum handled reply_problem(struct request *request, enum api_problem problem, const char *format, ...)
+{
+    char detail[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    return reply_problem_json(request, api_problem_encode(problem, detail, request->path, NULL));
+}

@@ -1,0 +1,114 @@
+/*
+ * One HTTP request and what its handler may do with it. Everything that belongs to it hangs on the request and is
+ * freed when libmicrohttpd says that it is over, whatever happened.
+ *
+ * A handler runs twice where it has to wait: it suspends the request (request_suspend()), hands it to whoever will
+ * have news, and returns HANDLED_SUSPENDED; once resumed, request.resume runs on an HTTP thread and replies.
+ * Between the two the request belongs to that other thread; no handler blocks or computes.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_HTTP_REQUEST_H
+#define SERVER_HTTP_REQUEST_H
+
+#include <jansson.h>
+#include <microhttpd.h>
+
+#include "api/problem.h"
+#include "server/jobs/document.h"
+#include "server/server.h"
+
+enum handled {
+    HANDLED_REPLIED,
+    HANDLED_SUSPENDED,
+    HANDLED_LOST /* close the connection */
+};
+
+struct request;
+typedef enum handled request_handler(struct request *request);
+
+/* A row of the route table. */
+struct route {
+    const char *method;
+    const char *pattern;         /* "/v1/jobs/{id}/curve": one {..} at most, a whole segment */
+    request_handler *handler;
+    const char *const *produces; /* media types, the default first; NULL ends */
+    bool takes_body;             /* a JSON body */
+};
+
+/* A suspended connection's place among those that wait; see wait.h. */
+struct wait {
+    struct request *prev;
+    struct request *next;
+    struct wait_topic *topic;
+    struct request *topic_prev;
+    struct request *topic_next;
+    double deadline; /* monotonic seconds */
+};
+
+#define REQUEST_HEADERS 6
+
+struct request {
+    struct server *server;
+    struct MHD_Connection *connection;
+    const char *method;
+    const char *path;
+    const struct route *route; /* NULL: none fits */
+    size_t route_index;
+    char param[80];            /* what stands for {..} */
+    size_t offer;              /* index into route->produces */
+    char *body;                /* NUL-terminated */
+    size_t body_len;
+    size_t body_capacity;
+    uint64_t body_seen;        /* bytes received, kept or not */
+    enum api_problem refused;  /* decided before the body was read; API_PROBLEM_COUNT: not */
+    bool bodyless;             /* HEAD */
+    double started;
+    int status;
+    size_t reply_bytes;
+    char job[UUID_SIZE];       /* for the log; "" if none */
+    request_handler *resume;
+    void *state;               /* the handler's */
+    void (*state_free)(void *state);
+    struct wait wait;
+    struct {
+        const char *name;
+        char *value;
+    } headers[REQUEST_HEADERS];
+    size_t headers_len;
+};
+
+/* ---------------------------------------------------------------- reading */
+
+const char *request_header_value(const struct request *request, const char *name); /* or NULL */
+const char *request_query(const struct request *request, const char *name);        /* or NULL */
+/* ?wait=N, else Prefer: wait=N, at most WAIT_MAX_SECONDS; 0 if absent. False: ?wait is no number. */
+bool request_wait_seconds(const struct request *request, double *seconds, bool *preferred);
+/* Whether the entity tag is among those of If-None-Match. */
+bool request_has_etag(const struct request *request, const char *etag);
+
+/* The best of `offers` (NULL-ended) for an Accept header (NULL: anything), or -1. */
+int negotiate(const char *accept, const char *const *offers);
+
+#define WAIT_MAX_SECONDS 300
+
+/* ---------------------------------------------------------------- replying: the only place that queues responses */
+
+/* Adds a header to the reply that follows; value is copied. */
+void reply_header(struct request *request, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+enum handled reply_empty(struct request *request, int status);
+/* Takes the text over. etag: also answer If-None-Match with 304. */
+enum handled reply_text(struct request *request, int status, const char *type, struct text *text, bool etag);
+/* Static bytes. */
+enum handled reply_static(struct request *request, const char *type, const void *data, size_t len);
+/* Takes the reference over. conditional: answer If-None-Match. */
+enum handled reply_document(struct request *request, int status, struct document *document, bool conditional);
+/* Takes the file descriptor over. */
+enum handled reply_file(struct request *request, const char *type, int fd, uint64_t len);
+enum handled reply_problem(struct request *request, enum api_problem problem, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Takes the document over; its `status` is the reply's. NULL: 500. */
+enum handled reply_problem_json(struct request *request, json_t *problem);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * From method and path to a row of the route table, and all that is the same for every route: 404, 405 with Allow,
+ * OPTIONS, HEAD as GET, 406, 413, 415.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_HTTP_ROUTER_H
+#define SERVER_HTTP_ROUTER_H
+
+#include "server/http/request.h"
+
+/* server/routes/table.c; a row without a method ends it. */
+extern const struct route route_table[];
+size_t route_count(void);
+
+/* Finds the route; sets what was refused before any body is read. */
+void router_begin(struct request *request);
+/* Runs the handler, or replies what was refused. The body is complete. */
+enum handled router_run(struct request *request);
+
+#endif

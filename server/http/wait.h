@@ -1,0 +1,35 @@
+/*
+ * Suspended connections. Every one is on one list; most with a deadline that a timer thread keeps, and some on a
+ * topic (a job) whose end resumes them. A suspended connection costs memory only, never a thread. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_HTTP_WAIT_H
+#define SERVER_HTTP_WAIT_H
+
+#include "server/http/request.h"
+
+struct waits;
+
+/* Who waits for one thing. Zero-initialise; wake it before it goes. */
+struct wait_topic {
+    struct request *first;
+};
+
+struct waits *waits_create(void);
+void waits_destroy(struct waits *waits);
+
+/* Suspends the request, on its HTTP thread; `resume` runs after request_resume(). False: the service is stopping. */
+bool request_suspend(struct request *request, request_handler *resume);
+/* Resumes a request that is suspended and on no topic. The caller loses it. */
+void request_resume(struct request *request);
+/* Puts a suspended request on a topic: resumed by waits_wake() or at the deadline (monotonic seconds), or at once
+ * when the service stops. The caller loses it. */
+void request_wait_on(struct request *request, struct wait_topic *topic, double deadline);
+/* Resumes all on the topic. */
+void waits_wake(struct waits *waits, struct wait_topic *topic);
+
+/* From now on nothing is suspended and whoever is on a topic resumes. */
+void waits_stop(struct waits *waits);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * One computation: a job in, a result record out. Lends the library what it may use (threads, caches, progress,
+ * cancellation), runs eps_solve() and the curve, and encodes the answer. Used by the daemon's workers and by
+ * `epsilond solve`. Thread-compatible.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_JOBS_COMPUTE_H
+#define SERVER_JOBS_COMPUTE_H
+
+#include <pthread.h>
+
+#include "server/jobs/pool.h"
+#include "server/ops/config.h"
+#include "server/store/store.h"
+
+struct computation {
+    /* In. */
+    const struct eps_job *job;
+    const char *hash;
+    const struct config *config;
+    struct pool *pool;
+    struct store *store; /* NULL: no caches */
+    double deadline;     /* monotonic seconds; INFINITY: none */
+    bool (*canceled)(void *user);
+    void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds); /* or NULL */
+    void *user;
+    /* Out. */
+    enum eps_status status;
+    struct eps_error error;       /* where status is not EPS_OK */
+    struct result_record *result; /* EPS_OK: the caller's */
+    uint8_t (*uses)[32];          /* keys of the factorisations used; free() */
+    size_t uses_len;
+    /* Private. */
+    pthread_mutex_t mutex;
+    double progress_base;
+    double progress_span;
+};
+
+void computation_run(struct computation *computation);
+
+/* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. */
+struct eps_context computation_context(struct computation *computation);
+
+#endif

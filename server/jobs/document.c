@@ -1,0 +1,139 @@
+/*
+ * Joining a job's document. The result text comes without its last brace (see results in migrations/), and gets its
+ * curve, cache and elapsed_seconds here: they alone differ between the job that computed it and those it served.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/jobs/document.h"
+
+#include <math.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+void document_etag(char etag[ETAG_SIZE], const char *text, size_t len)
+{
+    unsigned char hash[16];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)text, len, NULL, 0);
+    etag[0] = '"';
+    sodium_bin2hex(etag + 1, 33, hash, sizeof hash);
+    etag[33] = '"';
+    etag[34] = '\0';
+}
+
+static void write_time(struct text *out, const char *member, int64_t ms)
+{
+    char time[25];
+    if (ms) {
+        clock_rfc3339(time, ms);
+        text_printf(out, "\"%s\":\"%s\",", member, time);
+    } else {
+        text_printf(out, "\"%s\":null,", member);
+    }
+}
+
+static void write_progress(struct text *out, const struct job_record *record, const struct job_progress *progress)
+{
+    if (progress) {
+        text_puts(out, "\"progress\":{\"fraction\":");
+        text_number(out, progress->fraction);
+        text_puts(out, ",\"stage\":");
+        text_json(out, progress->stage);
+        text_puts(out, ",\"remaining_seconds\":");
+        text_number(out, progress->remaining_seconds);
+        text_puts(out, "},");
+    } else if (record->status == JOB_SUCCEEDED) {
+        text_puts(out, "\"progress\":{\"fraction\":1.0,\"stage\":\"done\",\"remaining_seconds\":0},");
+    } else {
+        text_puts(out, "\"progress\":{\"fraction\":0.0,\"stage\":null,\"remaining_seconds\":null},");
+    }
+}
+
+static void write_result(struct text *out, const struct job_record *record, const struct result_record *result,
+                         bool brief)
+{
+    text_puts(out, ",\"result\":");
+    text_puts(out, result->core);
+    if (result->curve && !brief) {
+        text_puts(out, ",\"curve\":");
+        text_puts(out, result->curve);
+    }
+    if (record->from_cache) {
+        text_puts(out, ",\"cache\":{\"result\":\"hit\",\"factorization\":null,\"pld\":null},\"elapsed_seconds\":0.0}");
+    } else {
+        text_puts(out, ",\"cache\":");
+        text_puts(out, result->cache);
+        text_puts(out, ",\"elapsed_seconds\":");
+        text_number(out, result->elapsed_seconds);
+        text_puts(out, "}");
+    }
+}
+
+static void write_links(struct text *out, const char *id)
+{
+    text_printf(out,
+                ",\"links\":{\"self\":\"/v1/jobs/%s\",\"cancel\":\"/v1/jobs/%s/cancel\","
+                "\"matrix\":\"/v1/jobs/%s/matrix\",\"curve\":\"/v1/jobs/%s/curve\"}",
+                id, id, id, id);
+}
+
+void document_write(struct text *out, const struct job_record *record, const struct result_record *result,
+                    const struct job_progress *progress, bool brief, bool links)
+{
+    text_printf(out, "{\"id\":\"%s\",\"status\":\"%s\",\"label\":", record->id, job_status_name(record->status));
+    text_json(out, record->label);
+    text_puts(out, ",");
+    write_time(out, "created_at", record->created_at);
+    write_time(out, "started_at", record->started_at);
+    write_time(out, "finished_at", record->finished_at);
+    text_printf(out, "\"attempts\":%d,", record->attempts);
+    write_progress(out, record, progress);
+    text_puts(out, "\"job\":");
+    text_puts(out, brief && record->brief ? record->brief : record->job);
+    if (result) {
+        write_result(out, record, result, brief);
+    }
+    if (record->error) {
+        text_puts(out, ",\"error\":");
+        text_puts(out, record->error);
+    }
+    if (links) {
+        write_links(out, record->id);
+    }
+    text_puts(out, "}");
+}
+
+struct document *document_create(const struct job_record *record, const struct result_record *result,
+                                 const struct job_progress *progress)
+{
+    struct text text = {0};
+    struct document *document = calloc(1, sizeof *document);
+    document_write(&text, record, result, progress, false, true);
+    text_puts(&text, "\n");
+    if (!document || text.failed) {
+        text_clear(&text);
+        free(document);
+        return NULL;
+    }
+    atomic_init(&document->references, 1);
+    document->status = record->status;
+    memcpy(document->id, record->id, UUID_SIZE);
+    document->len = text.len;
+    document->text = text_steal(&text);
+    document_etag(document->etag, document->text, document->len);
+    return document;
+}
+
+struct document *document_retain(struct document *document)
+{
+    atomic_fetch_add_explicit(&document->references, 1, memory_order_relaxed);
+    return document;
+}
+
+void document_release(struct document *document)
+{
+    if (document && atomic_fetch_sub_explicit(&document->references, 1, memory_order_acq_rel) == 1) {
+        free(document->text);
+        free(document);
+    }
+}

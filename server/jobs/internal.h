@@ -1,0 +1,84 @@
+/*
+ * What the files of server/jobs/ share: live jobs, runs, and the registry that holds them under one mutex.
+ *
+ * Locks, outer to inner: the registry's, then that of the waits, then libmicrohttpd's. The store's queue and the
+ * pool's are leaves.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_JOBS_INTERNAL_H
+#define SERVER_JOBS_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "api/codec.h"
+#include "server/jobs/jobs.h"
+#include "server/jobs/memory.h"
+#include "server/ops/map.h"
+
+#define ATTEMPTS_MAX 3
+#define QUEUE_BYTES_MAX ((size_t)1 << 30) /* of the texts of waiting jobs */
+
+struct run;
+
+/* A job that is not final. */
+struct live {
+    struct map_node node; /* in registry.live, by id */
+    struct job_record record;
+    struct run *run;
+    struct live *next;    /* of the same run */
+    struct wait_topic topic;
+    bool ending;          /* its last write is queued: nothing changes it any more */
+    size_t bytes;         /* counted in registry.bytes while it waits */
+};
+
+/* One computation. */
+struct run {
+    struct pool_task task;
+    struct map_node node; /* in registry.runs, by hash, until it ends */
+    bool listed;
+    bool started;
+    struct jobs *jobs;
+    char hash[HASH_SIZE];
+    struct api_job *decoded; /* or NULL: decoded from the text by the worker */
+    struct live *lives;
+    atomic_bool abandoned;   /* no job wants it any more */
+    _Atomic double fraction;
+    _Atomic double remaining_seconds;
+    _Atomic(const char *) stage;
+};
+
+struct jobs {
+    struct server *server;
+    pthread_mutex_t mutex;
+    struct map live;
+    struct map runs;
+    size_t queued;   /* jobs that wait for a worker, reserved places included */
+    size_t bytes;    /* of theirs */
+    size_t running;
+    atomic_bool stopping;
+    struct memory *documents; /* by id */
+    struct memory *results;   /* by hash, of this accounting version */
+};
+
+/* The last write of some jobs of a run, and what happens after its commit. */
+struct ending {
+    struct store_update update;
+    struct jobs *jobs;
+    struct live *lives;       /* linked by next */
+    struct request *canceler; /* to be resumed; or NULL */
+};
+
+struct live *jobs__find_locked(struct jobs *jobs, const char *id);
+void jobs__count_locked(struct jobs *jobs, int queued, int running);
+/* Makes the ending of `lives` (already marked), with changes all zero; NULL: out of memory. */
+struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives);
+void jobs__ending_submit(struct ending *ending);
+void jobs__run_task(struct pool_task *task); /* run.c */
+void jobs__run_destroy(struct run *run);
+void jobs__live_destroy(struct live *live);
+/* The problem document of a failed job as text. */
+char *jobs__problem_text(json_t *problem);
+
+#endif

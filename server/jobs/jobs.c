@@ -1,0 +1,504 @@
+/*
+ * The registry of live jobs: admission, joining equals, cancelling, and reading whatever state a job is in.
+ *
+ * A job is in memory or final in the database, and never neither: its document is remembered before it leaves the
+ * registry, and it leaves only after its last commit. Readers look in that order.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/jobs/jobs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/jobs/internal.h"
+#include "server/ops/log.h"
+#include "server/ops/metrics.h"
+
+static void retain_document(void *value)
+{
+    document_retain(value);
+}
+
+static void release_document(void *value)
+{
+    document_release(value);
+}
+
+static void retain_result(void *value)
+{
+    result_record_retain(value);
+}
+
+static void release_result(void *value)
+{
+    result_record_release(value);
+}
+
+struct jobs *jobs_create(struct server *server)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    if (!jobs) {
+        return NULL;
+    }
+    pthread_mutex_init(&jobs->mutex, NULL);
+    jobs->server = server;
+    size_t half = (size_t)server->config->memory_bytes / 2;
+    jobs->documents = memory_create(half, retain_document, release_document);
+    jobs->results = memory_create(half, retain_result, release_result);
+    if (!jobs->documents || !jobs->results) {
+        jobs_destroy(jobs);
+        return NULL;
+    }
+    return jobs;
+}
+
+void jobs_stop(struct jobs *jobs)
+{
+    atomic_store(&jobs->stopping, true);
+}
+
+void jobs_destroy(struct jobs *jobs)
+{
+    if (!jobs) {
+        return;
+    }
+    for (size_t i = 0; i < jobs->live.capacity; i++) {
+        struct map_node *node = jobs->live.buckets[i];
+        while (node) {
+            struct live *live = MAP_ENTRY(node, struct live, node);
+            node = node->next;
+            jobs__live_destroy(live);
+        }
+    }
+    map_clear(&jobs->live);
+    map_clear(&jobs->runs);
+    memory_destroy(jobs->documents);
+    memory_destroy(jobs->results);
+    pthread_mutex_destroy(&jobs->mutex);
+    free(jobs);
+}
+
+void jobs__live_destroy(struct live *live)
+{
+    job_record_clear(&live->record);
+    free(live);
+}
+
+struct live *jobs__find_locked(struct jobs *jobs, const char *id)
+{
+    struct map_node *node = map_find(&jobs->live, id);
+    return node ? MAP_ENTRY(node, struct live, node) : NULL;
+}
+
+void jobs__count_locked(struct jobs *jobs, int queued, int running)
+{
+    jobs->queued += (size_t)queued;
+    jobs->running += (size_t)running;
+    metric_set(METRIC_JOBS_QUEUED, (int64_t)jobs->queued);
+    metric_set(METRIC_JOBS_RUNNING, (int64_t)jobs->running);
+}
+
+void jobs_expired(void *jobs, const char *id)
+{
+    jobs_forget(jobs, id);
+}
+
+void jobs_forget(struct jobs *jobs, const char *id)
+{
+    memory_drop(jobs->documents, id);
+}
+
+uint64_t jobs_mark(struct jobs *jobs)
+{
+    return memory_mark(jobs->documents);
+}
+
+void jobs_remember(struct jobs *jobs, struct document *document, uint64_t mark)
+{
+    memory_put(jobs->documents, document->id, document, sizeof *document + document->len, mark);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static struct job_progress run_progress(const struct run *run)
+{
+    return (struct job_progress){
+        .fraction = atomic_load(&run->fraction),
+        .stage = atomic_load(&run->stage),
+        .remaining_seconds = atomic_load(&run->remaining_seconds),
+    };
+}
+
+enum store_status jobs_result(struct jobs *jobs, const char *hash, int version, struct result_record **result)
+{
+    bool current = version == EPS_ACCOUNTING_VERSION;
+    uint64_t mark = memory_mark(jobs->results);
+    struct result_record *found = current ? memory_get(jobs->results, hash) : NULL;
+    if (found) {
+        *result = found;
+        return STORE_OK;
+    }
+    enum store_status status = store_read_result(jobs->server->store, hash, version, result);
+    if (status == STORE_OK && current) {
+        memory_put(jobs->results, hash, *result, result_record_bytes(*result), mark);
+    }
+    return status;
+}
+
+/* A job that is in the database alone. */
+static enum store_status read_stored(struct jobs *jobs, const char *id, struct document **document)
+{
+    struct job_record record;
+    struct result_record *result = NULL;
+    uint64_t mark = jobs_mark(jobs);
+    enum store_status status = store_read_job(jobs->server->store, id, &record);
+    if (status != STORE_OK) {
+        return status;
+    }
+    if (record.status == JOB_SUCCEEDED) {
+        status = jobs_result(jobs, record.hash, record.version, &result);
+        if (status == STORE_NONE) { /* a row lost: as unreadable as a damaged one */
+            status = STORE_CORRUPT;
+        }
+    }
+    if (status == STORE_OK) {
+        *document = document_create(&record, result, NULL);
+        status = *document ? STORE_OK : STORE_FAILED;
+        if (*document && job_status_final(record.status)) {
+            jobs_remember(jobs, *document, mark);
+        }
+    }
+    result_record_release(result);
+    job_record_clear(&record);
+    return status;
+}
+
+enum store_status jobs_get(struct jobs *jobs, const char *id, struct document **document)
+{
+    *document = memory_get(jobs->documents, id);
+    if (*document) {
+        return STORE_OK;
+    }
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    if (live) {
+        struct job_progress progress;
+        bool running = live->run && live->run->started;
+        if (running) {
+            progress = run_progress(live->run);
+        }
+        *document = document_create(&live->record, NULL, running ? &progress : NULL);
+        pthread_mutex_unlock(&jobs->mutex);
+        return *document ? STORE_OK : STORE_FAILED;
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return read_stored(jobs, id, document);
+}
+
+bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progress *progress)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, record->id);
+    if (live) {
+        record->status = live->record.status;
+        record->attempts = live->record.attempts;
+        record->started_at = live->record.started_at;
+        *progress = live->run && live->run->started ? run_progress(live->run)
+                                                    : (struct job_progress){.remaining_seconds = NAN};
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return live != NULL;
+}
+
+bool jobs_is_live(struct jobs *jobs, const char *id)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    bool found = jobs__find_locked(jobs, id) != NULL;
+    pthread_mutex_unlock(&jobs->mutex);
+    return found;
+}
+
+bool jobs_watch(struct jobs *jobs, const char *id, struct request *request, double deadline)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    if (live) {
+        request_wait_on(request, &live->topic, deadline);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return live != NULL;
+}
+
+/* ---------------------------------------------------------------- admission */
+
+bool jobs_reserve(struct jobs *jobs, size_t bytes)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    bool room = jobs->queued < jobs->server->config->queue && jobs->bytes + bytes <= QUEUE_BYTES_MAX &&
+                !atomic_load(&jobs->stopping);
+    if (room) {
+        jobs->bytes += bytes;
+        jobs__count_locked(jobs, 1, 0);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    if (!room) {
+        metric_add(METRIC_QUEUE_REFUSED, 1);
+    }
+    return room;
+}
+
+void jobs_unreserve(struct jobs *jobs, size_t bytes)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    jobs->bytes -= bytes;
+    jobs__count_locked(jobs, -1, 0);
+    pthread_mutex_unlock(&jobs->mutex);
+}
+
+static struct run *run_create(struct jobs *jobs, const char hash[HASH_SIZE])
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (run) {
+        run->jobs = jobs;
+        run->task.run = jobs__run_task;
+        memcpy(run->hash, hash, HASH_SIZE);
+        atomic_init(&run->remaining_seconds, NAN);
+    }
+    return run;
+}
+
+struct late_start {
+    struct store_update update;
+    struct job_change change;
+};
+
+static void late_start_done(struct store_write *write, enum store_status status)
+{
+    (void)status; /* logged; at worst a crash would count one start less */
+    free(write);
+}
+
+/* A job that joins a run that is under way: it has started. */
+static void start_late_locked(struct jobs *jobs, struct live *live)
+{
+    live->record.status = JOB_RUNNING;
+    live->record.attempts++;
+    live->record.started_at = clock_now_ms();
+    jobs->bytes -= live->bytes;
+    jobs__count_locked(jobs, -1, 1);
+    struct late_start *start = calloc(1, sizeof *start);
+    if (start) {
+        job_change_of(&start->change, &live->record, NULL);
+        start->update.changes = &start->change;
+        start->update.changes_len = 1;
+        start->update.write.done = late_start_done;
+        store_update_jobs(jobs->server->store, &start->update);
+    }
+}
+
+/* Finds the run of an equal job, or lists a new one. *fresh: it must be submitted to the pool. */
+static struct run *run_for_locked(struct jobs *jobs, const struct job_record *record, bool *fresh)
+{
+    struct map_node *node = map_find(&jobs->runs, record->hash);
+    *fresh = !node;
+    if (node) {
+        metric_add(METRIC_JOBS_JOINED, 1);
+        return MAP_ENTRY(node, struct run, node);
+    }
+    struct run *run = run_create(jobs, record->hash);
+    if (run && !map_insert(&jobs->runs, &run->node, run->hash)) {
+        jobs__run_destroy(run);
+        return NULL;
+    }
+    if (run) {
+        run->listed = true;
+    }
+    return run;
+}
+
+bool jobs_admit(struct jobs *jobs, struct job_record *record, struct api_job *decoded)
+{
+    bool fresh = false;
+    struct run *run = NULL;
+    struct live *live = calloc(1, sizeof *live);
+    if (!live) {
+        api_job_destroy(decoded);
+        return false;
+    }
+    live->bytes = job_record_bytes(record);
+    pthread_mutex_lock(&jobs->mutex);
+    run = run_for_locked(jobs, record, &fresh);
+    if (!run || !map_insert(&jobs->live, &live->node, record->id)) {
+        pthread_mutex_unlock(&jobs->mutex);
+        free(live);
+        api_job_destroy(decoded);
+        return false;
+    }
+    live->record = *record;
+    *record = (struct job_record){0};
+    live->node.key = live->record.id;
+    live->run = run;
+    live->next = run->lives;
+    run->lives = live;
+    if (fresh) {
+        run->decoded = decoded;
+        decoded = NULL;
+    } else if (run->started) {
+        start_late_locked(jobs, live);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    if (fresh) {
+        pool_submit(jobs->server->pool, &run->task);
+    }
+    api_job_destroy(decoded);
+    return true;
+}
+
+/* ---------------------------------------------------------------- the end of a job */
+
+struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives)
+{
+    size_t len = 0;
+    for (struct live *live = lives; live; live = live->next) {
+        len++;
+    }
+    struct ending *ending = calloc(1, sizeof *ending);
+    struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
+    if (!ending || !changes) {
+        free(ending);
+        free(changes);
+        return NULL;
+    }
+    ending->jobs = jobs;
+    ending->lives = lives;
+    ending->update.changes = changes;
+    ending->update.changes_len = len;
+    return ending;
+}
+
+static void count_end(enum job_status status)
+{
+    metric_add(status == JOB_SUCCEEDED  ? METRIC_JOBS_SUCCEEDED
+               : status == JOB_CANCELED ? METRIC_JOBS_CANCELED
+                                        : METRIC_JOBS_FAILED,
+               1);
+}
+
+/* Applies the change to the record, remembers the document, takes the job out of the registry. */
+static void publish(struct jobs *jobs, struct live *live, struct job_change *change, struct result_record *result,
+                    bool stored)
+{
+    uint64_t mark = jobs_mark(jobs);
+    live->record.status = change->status;
+    live->record.attempts = change->attempts;
+    live->record.from_cache = change->from_cache;
+    live->record.version = change->version;
+    live->record.finished_at = change->finished_at;
+    live->record.error = change->error;
+    change->error = NULL;
+    struct document *document = stored ? document_create(&live->record, result, NULL) : NULL;
+    if (document) {
+        jobs_remember(jobs, document, mark);
+        document_release(document);
+    }
+    count_end(change->status);
+    pthread_mutex_lock(&jobs->mutex);
+    map_remove(&jobs->live, &live->node);
+    waits_wake(jobs->server->waits, &live->topic);
+    pthread_mutex_unlock(&jobs->mutex);
+    jobs__live_destroy(live);
+}
+
+/* On the writer thread, after the commit. */
+static void ending_done(struct store_write *write, enum store_status status)
+{
+    struct ending *ending = (struct ending *)write;
+    struct jobs *jobs = ending->jobs;
+    struct result_record *result = ending->update.result;
+    bool stored = status == STORE_OK;
+    if (!stored) {
+        log_event(LOG_LEVEL_ERROR, "job-end-lost",
+                  "detail=\"the end of %zu jobs could not be written; they run again after a restart\"",
+                  ending->update.changes_len);
+    } else if (result) {
+        memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
+    }
+    struct live *live = ending->lives;
+    for (size_t i = 0; live; i++) {
+        struct live *next = live->next;
+        publish(jobs, live, &ending->update.changes[i], result, stored);
+        live = next;
+    }
+    if (ending->canceler) {
+        request_resume(ending->canceler);
+    }
+    for (size_t i = 0; i < ending->update.changes_len; i++) {
+        free(ending->update.changes[i].error);
+    }
+    result_record_release(result);
+    free(ending->update.changes);
+    free((void *)(uintptr_t)ending->update.uses);
+    free(ending);
+}
+
+void jobs__ending_submit(struct ending *ending)
+{
+    ending->update.write.done = ending_done;
+    store_update_jobs(ending->jobs->server->store, &ending->update);
+}
+
+/* ---------------------------------------------------------------- cancelling */
+
+/* Takes the job from its run; a run without jobs stops. */
+static void detach_locked(struct jobs *jobs, struct live *live)
+{
+    struct run *run = live->run;
+    struct live **link = &run->lives;
+    while (*link != live) {
+        link = &(*link)->next;
+    }
+    *link = live->next;
+    live->next = NULL;
+    live->run = NULL;
+    live->ending = true;
+    if (run->started) {
+        jobs__count_locked(jobs, 0, -1);
+    } else {
+        jobs->bytes -= live->bytes;
+        jobs__count_locked(jobs, -1, 0);
+    }
+    if (!run->lives) {
+        atomic_store(&run->abandoned, true);
+        map_remove(&jobs->runs, &run->node); /* a new equal job starts afresh */
+        run->listed = false;
+    }
+}
+
+enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct request *request)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    if (!live || live->ending) {
+        pthread_mutex_unlock(&jobs->mutex);
+        return live ? CANCEL_ENDING : CANCEL_NOT_LIVE;
+    }
+    struct live *others = live->next;
+    live->next = NULL;
+    struct ending *ending = jobs__ending_create(jobs, live);
+    live->next = others;
+    if (!ending) {
+        pthread_mutex_unlock(&jobs->mutex);
+        return CANCEL_FAILED;
+    }
+    detach_locked(jobs, live);
+    struct job_change *change = ending->update.changes;
+    job_change_of(change, &live->record, NULL);
+    change->status = JOB_CANCELED;
+    change->finished_at = clock_now_ms();
+    ending->canceler = request;
+    pthread_mutex_unlock(&jobs->mutex);
+    jobs__ending_submit(ending);
+    return CANCEL_STARTED;
+}

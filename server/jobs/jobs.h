@@ -1,0 +1,68 @@
+/*
+ * A job's life: accepted (a committed row), queued, running, final. Jobs that are not final live in memory beside
+ * their row; equal ones share a run, the one computation of them. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_JOBS_JOBS_H
+#define SERVER_JOBS_JOBS_H
+
+#include "server/http/wait.h"
+#include "server/jobs/document.h"
+#include "server/jobs/pool.h"
+#include "server/store/store.h"
+
+struct jobs;
+
+/* pool, waits and config of the server must be there; the store comes with jobs_recover(). */
+struct jobs *jobs_create(struct server *server);
+/* Queues what an earlier process left: jobs started three times without an end fail as crashed. */
+bool jobs_recover(struct jobs *jobs);
+/* Running computations end within the time of one poll; their jobs go back to the queue in the database. */
+void jobs_stop(struct jobs *jobs);
+/* After the pool's threads are joined. */
+void jobs_destroy(struct jobs *jobs);
+/* The store tells that a row expired. */
+void jobs_expired(void *jobs, const char *id);
+
+/* ---------------------------------------------------------------- reading */
+
+/* The document, retained for the caller. STORE_NONE: no such job. */
+enum store_status jobs_get(struct jobs *jobs, const char *id, struct document **document);
+/* The result of a hash under an accounting version, from memory or the store, retained for the caller. */
+enum store_status jobs_result(struct jobs *jobs, const char *hash, int version, struct result_record **result);
+/* Overwrites what a row says of a job's state by what is so now. True if the job is live. */
+bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progress *progress);
+/* True if the job is not final. */
+bool jobs_is_live(struct jobs *jobs, const char *id);
+/* Parks a suspended request until the job is final or the deadline; false: the job is not live, and the request is
+ * still the caller's. */
+bool jobs_watch(struct jobs *jobs, const char *id, struct request *request, double deadline);
+
+/* ---------------------------------------------------------------- changing */
+
+enum cancel_outcome {
+    CANCEL_NOT_LIVE, /* final, or unknown */
+    CANCEL_ENDING,   /* it is being finished: wait for it */
+    CANCEL_STARTED,  /* resumed(request) once it is canceled */
+    CANCEL_FAILED    /* out of memory */
+};
+/* The request must be suspended; it is resumed only where CANCEL_STARTED is returned. */
+enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct request *request);
+/* Forgets the document of a deleted job. */
+void jobs_forget(struct jobs *jobs, const char *id);
+
+/* A place in the queue, taken before the row is written. False: the queue is full. */
+bool jobs_reserve(struct jobs *jobs, size_t bytes);
+void jobs_unreserve(struct jobs *jobs, size_t bytes);
+
+struct api_job;
+/* After the commit of its row: queues the job, or joins it to its equal. Takes the record's texts, `decoded` (or
+ * NULL), and the reservation. */
+bool jobs_admit(struct jobs *jobs, struct job_record *record, struct api_job *decoded);
+
+/* A finished job's document goes to memory; mark: jobs_mark() from before its row was written. */
+uint64_t jobs_mark(struct jobs *jobs);
+void jobs_remember(struct jobs *jobs, struct document *document, uint64_t mark);
+
+#endif

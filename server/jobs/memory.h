@@ -1,0 +1,32 @@
+/*
+ * A cache in memory, bounded in bytes, least recently used out first: finished documents by id, results by hash.
+ * Values are counted by reference, so what is evicted lives on with whoever still sends it. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_JOBS_MEMORY_H
+#define SERVER_JOBS_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct memory;
+
+typedef void memory_count_fn(void *value);
+
+struct memory *memory_create(size_t max_bytes, memory_count_fn *retain, memory_count_fn *release);
+void memory_destroy(struct memory *memory);
+
+/* The value, retained for the caller, or NULL. */
+void *memory_get(struct memory *memory, const char *key);
+
+/*
+ * A mark that every drop changes. Whoever reads a row to put it here takes the mark before the read: the put is
+ * ignored if something was dropped since, so that a row deleted meanwhile cannot come back.
+ */
+uint64_t memory_mark(struct memory *memory);
+void memory_put(struct memory *memory, const char *key, void *value, size_t bytes, uint64_t mark);
+void memory_drop(struct memory *memory, const char *key);
+
+#endif

@@ -1,0 +1,255 @@
+/*
+ * A worker's part: a run from the queue to the last write of its jobs.
+ *
+ * The start is committed before the computing begins, so that a job that takes the process down is counted. The
+ * writer applies in order, so a result that was being written when this run was queued can be read by then, and
+ * the run ends as a hit.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/problem.h"
+#include "server/jobs/compute.h"
+#include "server/jobs/internal.h"
+#include "server/ops/log.h"
+#include "server/ops/metrics.h"
+
+void jobs__run_destroy(struct run *run)
+{
+    api_job_destroy(run->decoded);
+    free(run);
+}
+
+char *jobs__problem_text(json_t *problem)
+{
+    char *text = problem ? api_json_text(problem) : NULL;
+    json_decref(problem);
+    return text;
+}
+
+/* ---------------------------------------------------------------- start */
+
+static size_t count_lives(const struct live *live)
+{
+    size_t len = 0;
+    for (; live; live = live->next) {
+        len++;
+    }
+    return len;
+}
+
+/* Marks the run and its jobs started. False: no one wants it. */
+static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
+{
+    struct jobs *jobs = run->jobs;
+    int64_t now = clock_now_ms();
+    pthread_mutex_lock(&jobs->mutex);
+    *len = count_lives(run->lives);
+    *changes = calloc(*len ? *len : 1, sizeof **changes);
+    if (!*len || atomic_load(&jobs->stopping)) {
+        pthread_mutex_unlock(&jobs->mutex);
+        return false;
+    }
+    run->started = true;
+    size_t i = 0;
+    for (struct live *live = run->lives; live; live = live->next, i++) {
+        live->record.status = JOB_RUNNING;
+        live->record.attempts++;
+        live->record.started_at = now;
+        jobs->bytes -= live->bytes;
+        jobs__count_locked(jobs, -1, 1);
+        if (*changes) {
+            job_change_of(&(*changes)[i], &live->record, NULL);
+        }
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return true;
+}
+
+/* ---------------------------------------------------------------- end */
+
+/* Takes the jobs off the run, so that none joins any more and none can be canceled. */
+static struct live *run_close(struct run *run)
+{
+    struct jobs *jobs = run->jobs;
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *lives = run->lives;
+    run->lives = NULL;
+    if (run->listed) {
+        map_remove(&jobs->runs, &run->node);
+        run->listed = false;
+    }
+    for (struct live *live = lives; live; live = live->next) {
+        live->ending = true;
+        live->run = NULL;
+        jobs__count_locked(jobs, run->started ? 0 : -1, run->started ? -1 : 0);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return lives;
+}
+
+static char *error_text(const struct eps_error *error, const char *id)
+{
+    char instance[64];
+    snprintf(instance, sizeof instance, "/v1/jobs/%s", id);
+    return jobs__problem_text(api_problem_of_error(error, instance));
+}
+
+/* Ends all jobs of the run: with the result, or else with the error. */
+static void run_end(struct run *run, struct computation *computation, bool from_cache)
+{
+    struct live *lives = run_close(run);
+    struct ending *ending = lives ? jobs__ending_create(run->jobs, lives) : NULL;
+    if (!ending) { /* all canceled meanwhile; without memory the jobs stay live and run again after a restart */
+        result_record_release(computation->result);
+        free(computation->uses);
+        return;
+    }
+    struct job_change *change = ending->update.changes;
+    int64_t now = clock_now_ms();
+    for (struct live *live = lives; live; live = live->next, change++) {
+        job_change_of(change, &live->record, NULL);
+        change->finished_at = now;
+        if (computation->result) {
+            change->status = JOB_SUCCEEDED;
+            change->version = computation->result->version;
+            change->from_cache = from_cache;
+        } else {
+            change->status = JOB_FAILED;
+            change->error = error_text(&computation->error, live->record.id);
+        }
+    }
+    ending->update.result = computation->result;
+    ending->update.uses = (const uint8_t(*)[32])computation->uses;
+    ending->update.uses_len = computation->uses_len;
+    jobs__ending_submit(ending);
+}
+
+/* The service stops: the start did not count, and the jobs wait in the database for the next process. */
+static void run_requeue(struct run *run)
+{
+    struct jobs *jobs = run->jobs;
+    struct live *lives = run_close(run);
+    size_t len = count_lives(lives);
+    struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
+    struct store_update update = {.changes = changes, .changes_len = len};
+    struct live *live = lives;
+    for (size_t i = 0; i < len && changes; i++, live = live->next) {
+        job_change_of(&changes[i], &live->record, NULL);
+        changes[i].status = JOB_QUEUED;
+        changes[i].attempts--;
+        changes[i].started_at = 0;
+    }
+    if (len && changes) {
+        store_update_jobs_wait(jobs->server->store, &update);
+    }
+    free(changes);
+}
+
+/* ---------------------------------------------------------------- computing */
+
+static bool run_canceled(void *user)
+{
+    struct run *run = user;
+    return atomic_load_explicit(&run->abandoned, memory_order_relaxed) ||
+           atomic_load_explicit(&run->jobs->stopping, memory_order_relaxed);
+}
+
+static void run_progress(void *user, double fraction, const char *stage, double remaining_seconds)
+{
+    struct run *run = user;
+    if (fraction >= atomic_load(&run->fraction)) {
+        atomic_store(&run->fraction, fmin(fraction, 1));
+    }
+    atomic_store(&run->stage, stage);
+    atomic_store(&run->remaining_seconds, remaining_seconds);
+}
+
+/* A job that waited across a restart has only its text. */
+static struct api_job *decode_text(struct run *run, struct eps_error *error)
+{
+    struct jobs *jobs = run->jobs;
+    struct api_errors errors = {0};
+    pthread_mutex_lock(&jobs->mutex);
+    char *text = run->lives ? strdup(run->lives->record.job) : NULL;
+    pthread_mutex_unlock(&jobs->mutex);
+    json_t *json = text ? api_json_parse(text, strlen(text), error->message, sizeof error->message) : NULL;
+    struct api_job *job = json ? api_job_decode(&errors, json, (size_t)jobs->server->config->max_n) : NULL;
+    if (!job) {
+        error->status = json ? EPS_INVALID : EPS_INTERNAL;
+        if (errors.len) {
+            snprintf(error->pointer, sizeof error->pointer, "%s", errors.items[0].pointer);
+            snprintf(error->message, sizeof error->message, "%s", errors.items[0].detail);
+        }
+    }
+    api_errors_clear(&errors);
+    json_decref(json);
+    free(text);
+    return job;
+}
+
+static void run_compute(struct run *run, struct computation *computation)
+{
+    const struct config *config = run->jobs->server->config;
+    double started = clock_monotonic();
+    if (!run->decoded) {
+        run->decoded = decode_text(run, &computation->error);
+    }
+    if (!run->decoded) {
+        computation->status = computation->error.status;
+        return;
+    }
+    computation->job = &run->decoded->job;
+    computation->hash = run->hash;
+    computation->config = config;
+    computation->pool = run->jobs->server->pool;
+    computation->store = run->jobs->server->store;
+    computation->deadline = config->max_seconds > 0 ? started + config->max_seconds : INFINITY;
+    computation->canceled = run_canceled;
+    computation->progress = run_progress;
+    computation->user = run;
+    computation_run(computation);
+    metric_run(clock_monotonic() - started);
+}
+
+static void run_started(struct run *run)
+{
+    struct computation computation = {0};
+    bool from_cache = jobs_result(run->jobs, run->hash, EPS_ACCOUNTING_VERSION, &computation.result) == STORE_OK;
+    metric_add(from_cache ? METRIC_RESULT_HITS : METRIC_RESULT_MISSES, 1);
+    if (!from_cache) {
+        run_compute(run, &computation);
+    }
+    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) &&
+        !atomic_load(&run->abandoned)) {
+        run_requeue(run);
+        free(computation.uses);
+        return;
+    }
+    if (computation.status != EPS_OK && computation.status != EPS_CANCELED) {
+        char quoted[600];
+        log_event(LOG_LEVEL_INFO, "job-failed", "hash=%.16s status=%d detail=%s", run->hash, (int)computation.status,
+                  log_quote(quoted, sizeof quoted, computation.error.message));
+    }
+    run_end(run, &computation, from_cache);
+}
+
+void jobs__run_task(struct pool_task *task)
+{
+    struct run *run = (struct run *)(void *)((char *)task - offsetof(struct run, task));
+    struct job_change *changes = NULL;
+    size_t len = 0;
+    if (run_begin(run, &changes, &len)) {
+        struct store_update update = {.changes = changes, .changes_len = changes ? len : 0};
+        store_update_jobs_wait(run->jobs->server->store, &update);
+        run_started(run);
+    } else {
+        run_close(run);
+    }
+    free(changes);
+    jobs__run_destroy(run);
+}

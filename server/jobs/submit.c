@@ -1,0 +1,252 @@
+/*
+ * Accepting jobs. An idempotency key is looked up twice: here, so that a replay costs no computing and passes even
+ * when the queue is full, and again by the writer inside the transaction that inserts it, which decides.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/jobs/submit.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/jobs/internal.h"
+#include "server/ops/metrics.h"
+
+/* There are no accounts yet: all who reach the service share one space of keys. */
+static const char client[] = "";
+
+static void refuse(struct submission *submission, json_t *problem)
+{
+    submission->outcome = SUBMIT_REFUSED;
+    submission->problem = problem;
+}
+
+static void refuse_with(struct submission *submission, enum api_problem problem, const char *detail)
+{
+    refuse(submission, api_problem_encode(problem, detail, submission->instance, NULL));
+}
+
+/* The same key must come with the same request, its label included. */
+static void hash_request(struct submission *submission)
+{
+    unsigned char digest[32];
+    crypto_generichash_state state;
+    const char *label = submission->record.label;
+    crypto_generichash_init(&state, NULL, 0, sizeof digest);
+    crypto_generichash_update(&state, (const unsigned char *)submission->record.hash, HASH_SIZE - 1);
+    if (label) {
+        crypto_generichash_update(&state, (const unsigned char *)label, strlen(label) + 1);
+    }
+    crypto_generichash_final(&state, digest, sizeof digest);
+    sodium_bin2hex(submission->request_hash, HASH_SIZE, digest, sizeof digest);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static void drop_arrays(json_t *parent, const char *child)
+{
+    json_t *object = json_object_get(parent, child);
+    if (object) {
+        json_object_del(object, "coefficients");
+        json_object_del(object, "rows");
+    }
+}
+
+/* The canonical text, and for lists the one without its long arrays where there are any. */
+static bool encode_texts(struct job_record *record, const struct api_job *decoded)
+{
+    const struct eps_mechanism *mechanism = &decoded->job.mechanism;
+    json_t *json = api_job_encode(decoded, true);
+    record->job = json ? api_json_text(json) : NULL;
+    bool ok = record->job != NULL;
+    if (ok && (mechanism->matrix.coefficients || mechanism->matrix.rows || mechanism->workload.coefficients)) {
+        drop_arrays(json, "matrix");
+        drop_arrays(json, "workload");
+        record->brief = api_json_text(json);
+        ok = record->brief != NULL;
+    }
+    json_decref(json);
+    return ok;
+}
+
+static struct api_job *decode(struct submission *submission, const char *body, size_t body_len)
+{
+    char message[256];
+    struct api_errors errors = {0};
+    json_t *json = api_json_parse(body, body_len, message, sizeof message);
+    if (!json) {
+        refuse_with(submission, API_PROBLEM_MALFORMED_JSON, message);
+        return NULL;
+    }
+    size_t max_n = (size_t)submission->jobs->server->config->max_n;
+    struct api_job *decoded = api_job_decode(&errors, json, max_n);
+    if (!decoded) {
+        enum api_problem problem = errors.out_of_memory ? API_PROBLEM_INTERNAL : API_PROBLEM_INVALID_JOB;
+        refuse(submission, api_problem_encode(problem, NULL, submission->instance, &errors));
+    }
+    api_errors_clear(&errors);
+    json_decref(json);
+    return decoded;
+}
+
+static bool fill_record(struct submission *submission)
+{
+    struct job_record *record = &submission->record;
+    const struct api_job *decoded = submission->decoded;
+    api_job_hash(record->hash, decoded);
+    if (decoded->label) {
+        record->label = strdup(decoded->label);
+    }
+    if (!record->hash[0] || (decoded->label && !record->label) || !encode_texts(record, decoded)) {
+        refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");
+        return false;
+    }
+    uuid_next(record->id);
+    record->created_at = clock_now_ms();
+    memcpy(submission->id, record->id, UUID_SIZE);
+    return true;
+}
+
+/* True if the key is known: the outcome is then decided. */
+static bool find_key(struct submission *submission)
+{
+    bool matches = false;
+    char id[UUID_SIZE];
+    if (!submission->key[0] ||
+        store_read_idempotency(submission->jobs->server->store, client, submission->key, submission->request_hash,
+                               id, &matches) != STORE_OK) {
+        return false;
+    }
+    if (matches) {
+        submission->outcome = SUBMIT_REPLAYED;
+        memcpy(submission->id, id, UUID_SIZE);
+    } else {
+        refuse_with(submission, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with another request");
+    }
+    return true;
+}
+
+/* The job is finished before it is stored. */
+static void finish_record(struct job_record *record)
+{
+    record->status = JOB_SUCCEEDED;
+    record->from_cache = true;
+    record->version = EPS_ACCOUNTING_VERSION;
+    record->started_at = record->created_at;
+    record->finished_at = record->created_at;
+}
+
+void submission_read(struct submission *submission, const char *body, size_t body_len, bool *cached)
+{
+    *cached = false;
+    submission->decoded = decode(submission, body, body_len);
+    if (!submission->decoded || !fill_record(submission)) {
+        return;
+    }
+    hash_request(submission);
+    if (find_key(submission)) {
+        return;
+    }
+    submission->mark = jobs_mark(submission->jobs);
+    *cached = jobs_result(submission->jobs, submission->record.hash, EPS_ACCOUNTING_VERSION, &submission->result) ==
+              STORE_OK;
+    if (*cached) {
+        metric_add(METRIC_RESULT_HITS, 1);
+        finish_record(&submission->record);
+    }
+}
+
+/* ---------------------------------------------------------------- checking */
+
+void submission_check(struct submission *submission)
+{
+    const struct config *config = submission->jobs->server->config;
+    struct eps_error error = {0};
+    struct eps_context context = {.max_operations = config->max_operations, .max_bytes = (double)config->max_bytes};
+    if (eps_job_serves(&context, &error, &submission->decoded->job, NULL, NULL) != EPS_OK) {
+        refuse(submission, api_problem_of_error(&error, submission->instance));
+        return;
+    }
+    size_t bytes = job_record_bytes(&submission->record);
+    if (!jobs_reserve(submission->jobs, bytes)) {
+        refuse_with(submission, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; post it again later");
+        return;
+    }
+    submission->reserved = bytes;
+}
+
+/* ---------------------------------------------------------------- storing */
+
+static void unreserve(struct submission *submission)
+{
+    if (submission->reserved) {
+        jobs_unreserve(submission->jobs, submission->reserved);
+        submission->reserved = 0;
+    }
+}
+
+static void accept_stored(struct submission *submission)
+{
+    metric_add(METRIC_JOBS_ACCEPTED, 1);
+    if (submission->result) {
+        metric_add(METRIC_JOBS_SUCCEEDED, 1);
+        submission->outcome = SUBMIT_FINISHED;
+        return;
+    }
+    struct api_job *decoded = submission->decoded;
+    submission->decoded = NULL;
+    submission->reserved = 0;
+    if (jobs_admit(submission->jobs, &submission->record, decoded)) {
+        submission->outcome = SUBMIT_ACCEPTED;
+    } else { /* the row is there: it runs after a restart */
+        refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");
+    }
+}
+
+static void insert_done(struct store_write *write, enum store_status status)
+{
+    struct submission *submission = (struct submission *)write;
+    struct store_insert *insert = &submission->insert;
+    if (status == STORE_OK && insert->replayed) {
+        submission->outcome = SUBMIT_REPLAYED;
+        memcpy(submission->id, insert->replayed_id, UUID_SIZE);
+    } else if (status == STORE_OK && insert->conflict) {
+        refuse_with(submission, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with another request");
+    } else if (status == STORE_OK) {
+        accept_stored(submission);
+    } else {
+        refuse_with(submission, API_PROBLEM_INTERNAL, "the database could not be written; nothing was accepted");
+    }
+    unreserve(submission);
+    submission->done(submission);
+}
+
+void submission_store(struct submission *submission)
+{
+    struct store_insert *insert = &submission->insert;
+    insert->write.done = insert_done;
+    insert->record = &submission->record;
+    insert->client = client;
+    insert->key = submission->key[0] ? submission->key : NULL;
+    insert->request = submission->request_hash;
+    store_insert_job(submission->jobs->server->store, insert);
+}
+
+struct document *submission_document(struct submission *submission)
+{
+    struct document *document = document_create(&submission->record, submission->result, NULL);
+    if (document) {
+        jobs_remember(submission->jobs, document, submission->mark);
+    }
+    return document;
+}
+
+void submission_clear(struct submission *submission)
+{
+    unreserve(submission);
+    json_decref(submission->problem);
+    api_job_destroy(submission->decoded);
+    result_record_release(submission->result);
+    job_record_clear(&submission->record);
+}

@@ -1,0 +1,57 @@
+/*
+ * The acceptance of a job: from the bytes of a request to a committed row. In three steps, so that each runs where
+ * it may: reading (quick for small bodies), checking whether an accountant serves the job (may take a second for
+ * n in the millions: the gate's thread), storing (the writer's thread).
+ *
+ * Thread-compatible; owned by one request.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_JOBS_SUBMIT_H
+#define SERVER_JOBS_SUBMIT_H
+
+#include "api/problem.h"
+#include "server/jobs/jobs.h"
+
+#define IDEMPOTENCY_KEY_MAX 255
+
+enum submit_outcome {
+    SUBMIT_PENDING,  /* not decided yet */
+    SUBMIT_REFUSED,  /* problem: the document */
+    SUBMIT_REPLAYED, /* id: the job of the first request with this key */
+    SUBMIT_ACCEPTED, /* id: queued or joined */
+    SUBMIT_FINISHED  /* id: answered by a cached result; see submission_document() */
+};
+
+struct submission {
+    struct store_insert insert; /* first */
+    struct jobs *jobs;
+    const char *instance; /* path of the request, borrowed */
+    char key[IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
+    void (*done)(struct submission *submission); /* after the commit, on the writer thread */
+    void *user;
+    /* Out. */
+    enum submit_outcome outcome;
+    json_t *problem; /* owned until taken */
+    char id[UUID_SIZE];
+    /* Private. */
+    struct job_record record;
+    struct api_job *decoded;
+    struct result_record *result;
+    char request_hash[HASH_SIZE];
+    size_t reserved;
+    uint64_t mark;
+};
+
+/* Parses, decodes, looks for the idempotency key and for a cached result. Afterwards PENDING, REFUSED or REPLAYED;
+ * PENDING with *cached: nothing is left to check. */
+void submission_read(struct submission *submission, const char *body, size_t body_len, bool *cached);
+/* Whether the job is served at its cost and the queue has room: PENDING or REFUSED. Not where a result is cached. */
+void submission_check(struct submission *submission);
+/* Stores it and calls done(). */
+void submission_store(struct submission *submission);
+/* SUBMIT_FINISHED: the document, the caller's; NULL: out of memory. */
+struct document *submission_document(struct submission *submission);
+void submission_clear(struct submission *submission);
+
+#endif

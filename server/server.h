@@ -1,0 +1,25 @@
+/*
+ * The parts of the running service, as every handler sees them. Immutable after the start.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "server/ops/config.h"
+
+struct store;
+struct jobs;
+struct pool;
+struct waits;
+
+struct server {
+    const struct config *config;
+    struct store *store;
+    struct pool *pool; /* computes */
+    struct pool *gate; /* one thread: decides whether a job is accepted, where that takes time */
+    struct waits *waits;
+    struct jobs *jobs;
+};
+
+#endif
