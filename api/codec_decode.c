@@ -180,6 +180,8 @@ static void read_object(struct api_decoder *decoder, const char *path, const jso
     }
     if (object->has_variants)
         judged = read_variant(decoder, path, json, object, base, &variant);
+    if (!judged && decoder->unjudged_len < sizeof decoder->unjudged / sizeof decoder->unjudged[0])
+        snprintf(decoder->unjudged[decoder->unjudged_len++], sizeof decoder->unjudged[0], "%s", path);
 
     uint32_t bit = object->has_variants && judged ? 1u << variant : API_ALL;
     for (size_t i = object->has_variants ? 1 : 0; judged && i < object->len; i++) {
@@ -232,6 +234,10 @@ static bool is_moot(const struct api_decoder *decoder, const char *pointer)
     size_t parent = slash ? (size_t)(slash - pointer) : 0;
     bool given = is_given(decoder->root, pointer);
 
+    for (size_t i = 0; i < decoder->unjudged_len; i++) {
+        if (is_under(pointer, decoder->unjudged[i]))
+            return true;
+    }
     for (size_t i = 0; i < decoder->read_errors; i++) {
         const char *read = decoder->errors->items[i].pointer;
         if (*pointer == '\0') { /* two of three: one that could not be read is no absent one */

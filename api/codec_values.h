@@ -15,7 +15,9 @@ struct api_decoder {
     struct api_job *job;
     const json_t *root;
     size_t max_n;
-    size_t read_errors; /* how many errors were found before the rules between members were checked */
+    size_t read_errors;   /* how many errors were found before the rules between members were checked */
+    char unjudged[4][32]; /* objects whose variant is unknown, so that none of their members was read */
+    size_t unjudged_len;
 };
 
 /* "an object", "a string"... for messages. */

@@ -77,11 +77,12 @@ json_t *api_json_parse(const char *text, size_t len, char *message, size_t messa
         return json;
     line = error.line > 0 ? error.line : 1;
     column = error.column > 0 ? error.column : 1;
+    const char *hint = "";
     if (json_error_code(&error) == json_error_numeric_overflow)
-        snprintf(message, message_size, "line %d, column %d: a number that cannot be held exactly: %s", line, column,
-                 error.text);
-    else
-        snprintf(message, message_size, "line %d, column %d: %s", line, column, error.text);
+        hint = "a number that cannot be held exactly: ";
+    else if (json_error_code(&error) == json_error_invalid_utf8)
+        hint = "the text is not UTF-8: ";
+    snprintf(message, message_size, "line %d, column %d: %s%s", line, column, hint, error.text);
     make_printable(message);
     return NULL;
 }

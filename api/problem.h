@@ -32,8 +32,8 @@ enum api_problem {
 };
 
 struct api_problem_type {
-    const char *name;        /* "invalid-job": type is "/problems/invalid-job" */
-    int status;              /* the HTTP status it goes with */
+    const char *name; /* "invalid-job": type is "/problems/invalid-job" */
+    int status;       /* the HTTP status it goes with */
     const char *title;
     const char *explanation; /* what it means and what to do, for GET /problems/{type} */
 };

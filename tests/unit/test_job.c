@@ -1,0 +1,557 @@
+/*
+ * A job's defaults, its rules, and what follows from the sizes of batch and data set.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/epsilon.h"
+#include "lib/sampling/sampling.h"
+
+/* DP-SGD, asking for epsilon: valid until a test changes it. */
+static struct eps_job valid_job(enum eps_scheme scheme)
+{
+    struct eps_job job;
+
+    eps_job_init(&job);
+    job.mechanism.n = 100;
+    job.mechanism.sampling.scheme = scheme;
+    if (scheme != EPS_SCHEME_NONE && scheme != EPS_SCHEME_BALLS_IN_BINS)
+        job.mechanism.sampling.p = 0.1;
+    job.query.delta = 1e-6;
+    job.query.noise_multiplier = 1.0;
+    return job;
+}
+
+struct seen {
+    char pointers[512];
+    char last[400];
+};
+
+static void note(void *user, const char *pointer, const char *message)
+{
+    struct seen *seen = user;
+
+    strncat(seen->pointers, *pointer ? pointer : "-", sizeof seen->pointers - strlen(seen->pointers) - 2);
+    strcat(seen->pointers, " ");
+    snprintf(seen->last, sizeof seen->last, "%s", message);
+}
+
+/* Checks the job after its defaults: the pointers, each with a space behind, and the last message. */
+static struct seen check(struct eps_job *job)
+{
+    struct seen seen = {"", ""};
+    size_t spaces = 0;
+
+    eps_job_defaults(job);
+    size_t violations = eps_job_check(job, 0, note, &seen);
+    for (const char *c = seen.pointers; *c; c++)
+        spaces += *c == ' ';
+    assert_int_equal(violations, spaces);
+    assert_int_equal(eps_job_check(job, 0, NULL, NULL), violations);
+    return seen;
+}
+
+static void assert_refused(struct eps_job *job, const char *pointers)
+{
+    struct seen seen = check(job);
+
+    assert_string_equal(seen.pointers, pointers);
+}
+
+/* ---------------------------------------------------------------- defaults */
+
+static void every_scheme_has_a_valid_simplest_job(void **state)
+{
+    (void)state;
+    for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
+        struct eps_job job = valid_job((enum eps_scheme)scheme);
+        job.mechanism.sampling.bins = scheme == EPS_SCHEME_BALLS_IN_BINS ? 20 : 0;
+        assert_refused(&job, "");
+    }
+}
+
+static void defaults_are_filled_in_once_and_for_all(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_NONE), again;
+    double toeplitz[] = {1.0, 0.5, 0.0};
+    double dense[] = {1, 0, 0, 0.5, 1, 0, 0, 0.5, 1};
+
+    (void)state;
+    job.mechanism.sampling.epochs = 3;
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.stamps = 4;
+    eps_job_defaults(&job);
+    assert_int_equal(job.mechanism.sampling.separation, 33);
+    assert_int_equal(job.mechanism.matrix.bands, 25);
+    again = job;
+    eps_job_defaults(&again);
+    assert_memory_equal(&again, &job, sizeof job);
+
+    job = valid_job(EPS_SCHEME_B_MIN_SEP);
+    job.mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
+    job.mechanism.matrix.coefficients = toeplitz;
+    job.mechanism.matrix.coefficients_len = 3;
+    job.mechanism.sampling.examples_per_user = 2;
+    eps_job_defaults(&job);
+    assert_int_equal(job.mechanism.sampling.separation, 2);
+    assert_false(job.mechanism.sampling.warm_start);
+
+    job = valid_job(EPS_SCHEME_CYCLIC_POISSON);
+    job.mechanism.n = 3;
+    job.mechanism.matrix.family = EPS_FAMILY_DENSE;
+    job.mechanism.matrix.rows = dense;
+    job.mechanism.matrix.rows_n = 3;
+    eps_job_defaults(&job);
+    assert_int_equal(job.mechanism.sampling.groups, 2);
+    dense[1] = 1.0; /* above the diagonal: full, so groups cannot be told */
+    job.mechanism.sampling.groups = 0;
+    assert_refused(&job, "/sampling/groups ");
+
+    job = valid_job(EPS_SCHEME_NONE);
+    job.mechanism.matrix.family = EPS_FAMILY_TREE;
+    eps_job_defaults(&job);
+    assert_int_equal(job.mechanism.matrix.decoder, EPS_DECODER_ONLINE);
+}
+
+static void optimised_families_aim_at_the_participation_of_the_job(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_NONE);
+    const struct eps_matrix *matrix = &job.mechanism.matrix;
+
+    (void)state;
+    job.mechanism.matrix.family = EPS_FAMILY_BANDED;
+    job.mechanism.matrix.bands = 4;
+    job.mechanism.sampling.epochs = 5;
+    assert_refused(&job, "");
+    assert_int_equal(matrix->epochs, 5);
+    assert_int_equal(matrix->separation, 20);
+
+    job = valid_job(EPS_SCHEME_BALLS_IN_BINS);
+    job.mechanism.matrix.family = EPS_FAMILY_OPTIMAL;
+    job.mechanism.sampling.batch_size = 64;
+    job.mechanism.sampling.dataset_size = 64 * 25 + 63;
+    assert_refused(&job, "");
+    assert_int_equal(matrix->epochs, 4);
+    assert_int_equal(matrix->separation, 25);
+
+    job = valid_job(EPS_SCHEME_NONE);
+    job.mechanism.matrix.family = EPS_FAMILY_BANDED;
+    job.mechanism.matrix.bands = 4;
+    job.mechanism.matrix.stamps = 5;
+    job.mechanism.sampling.epochs = 5;
+    assert_refused(&job, "");
+    assert_int_equal(matrix->epochs, 1);
+    assert_int_equal(matrix->separation, 20);
+}
+
+static void the_unknown_is_the_one_not_given(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+
+    (void)state;
+    assert_int_equal(eps_job_unknown(&job), EPS_SOLVE_EPSILON);
+    job.query.epsilon = 1.0;
+    job.query.delta = NAN;
+    assert_int_equal(eps_job_unknown(&job), EPS_SOLVE_DELTA);
+    job.query.delta = 1e-6;
+    job.query.noise_multiplier = NAN;
+    assert_int_equal(eps_job_unknown(&job), EPS_SOLVE_NOISE_MULTIPLIER);
+    job.query = (struct eps_query){.epsilon = NAN, .delta = NAN, .noise_multiplier = 1.0, .curve = true};
+    assert_int_equal(eps_job_unknown(&job), EPS_SOLVE_CURVE);
+}
+
+/* ---------------------------------------------------------------- rules */
+
+static void steps_are_bounded_by_what_the_caller_allows(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+
+    (void)state;
+    job.mechanism.n = (size_t)1 << 24;
+    assert_refused(&job, "");
+    assert_int_equal(eps_job_check(&job, 1000, NULL, NULL), 1);
+    job.mechanism.n++;
+    assert_refused(&job, "/n ");
+    job.mechanism.n = 0;
+    assert_refused(&job, "/n ");
+}
+
+static void participations_have_to_fit_the_steps(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_NONE);
+    struct eps_sampling *sampling = &job.mechanism.sampling;
+
+    (void)state;
+    sampling->epochs = 10;
+    sampling->separation = 11; /* 9 * 11 + 1 = 100 */
+    assert_refused(&job, "");
+    sampling->separation = 12;
+    assert_refused(&job, "/sampling/separation ");
+    sampling->separation = SIZE_MAX;
+    assert_refused(&job, "/sampling/separation ");
+    sampling->epochs = 1;
+    assert_refused(&job, "");
+    sampling->epochs = 101;
+    assert_refused(&job, "/sampling/epochs ");
+    /* without n there is nothing to measure them in */
+    job.mechanism.n = 0;
+    assert_refused(&job, "/n ");
+}
+
+static void bins_that_do_not_divide_n_are_told_the_nearest_n(void **state)
+{
+    static const struct {
+        size_t n, bins;
+        const char *nearest;
+    } rows[] = {{100, 30, "90"}, {110, 30, "120"}, {105, 30, "90"}, {10, 30, "30"}, {16777215, 16777214, "16777214"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct eps_job job = valid_job(EPS_SCHEME_BALLS_IN_BINS);
+        char wanted[64];
+        job.mechanism.n = rows[i].n;
+        job.mechanism.sampling.bins = rows[i].bins;
+        struct seen seen = check(&job);
+        assert_string_equal(seen.pointers, "/sampling/bins ");
+        snprintf(wanted, sizeof wanted, "nearest n that works is %s", rows[i].nearest);
+        assert_non_null(strstr(seen.last, wanted));
+    }
+}
+
+static void a_batch_that_no_probability_reaches_is_refused(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_CYCLIC_POISSON);
+    struct eps_sampling *sampling = &job.mechanism.sampling;
+
+    (void)state;
+    sampling->p = NAN;
+    sampling->groups = 7;
+    sampling->dataset_size = 700;
+    sampling->batch_size = 100; /* p = 1 */
+    assert_refused(&job, "");
+    sampling->batch_size = 101;
+    struct seen seen = check(&job);
+    assert_string_equal(seen.pointers, "/sampling/batch_size ");
+    assert_non_null(strstr(seen.last, "at most 100"));
+
+    sampling->scheme = EPS_SCHEME_B_MIN_SEP;
+    sampling->groups = 0;
+    sampling->separation = 7;
+    sampling->batch_size = 100;
+    assert_refused(&job, "");
+    assert_true(eps__sampling_probability(&job.mechanism) == 1.0);
+    sampling->batch_size = 101;
+    assert_refused(&job, "/sampling/batch_size ");
+    sampling->batch_size = 400; /* p0 (b-1) over 1 */
+    assert_refused(&job, "/sampling/batch_size ");
+}
+
+static void p_and_sizes_exclude_each_other(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+    struct eps_sampling *sampling = &job.mechanism.sampling;
+
+    (void)state;
+    sampling->dataset_size = 1000;
+    assert_refused(&job, "");
+    sampling->batch_size = 10;
+    assert_refused(&job, "/sampling/p ");
+    sampling->p = NAN;
+    assert_refused(&job, "");
+    sampling->dataset_size = 9;
+    assert_refused(&job, "/sampling/batch_size ");
+    sampling->dataset_size = 0;
+    assert_refused(&job, "/sampling/dataset_size ");
+    sampling->batch_size = 0;
+    assert_refused(&job, "/sampling/p ");
+    for (size_t i = 0; i < 4; i++) {
+        sampling->p = (double[]){0.0, -0.5, 1.0000000000000002, INFINITY}[i];
+        assert_refused(&job, "/sampling/p ");
+    }
+}
+
+static void additions_go_with_their_schemes_only(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_NONE);
+
+    (void)state;
+    job.mechanism.sampling.truncation = true;
+    job.mechanism.sampling.max_batch_size = 4;
+    job.mechanism.sampling.examples_per_user = 2;
+    job.mechanism.sampling.last_iterate = true;
+    assert_refused(&job, "/sampling/truncation /sampling/examples_per_user /sampling/last_iterate ");
+
+    job = valid_job(EPS_SCHEME_POISSON);
+    job.mechanism.sampling.truncation = true;
+    assert_refused(&job, "/sampling/dataset_size /sampling/truncation/max_batch_size ");
+
+    job = valid_job(EPS_SCHEME_POISSON);
+    job.mechanism.sampling.last_iterate = true;
+    assert_refused(&job, "");
+    job.mechanism.matrix.family = EPS_FAMILY_TREE;
+    assert_refused(&job, "/sampling/last_iterate ");
+}
+
+static void a_matrix_has_the_size_of_its_stamp(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_NONE);
+    struct eps_matrix *matrix = &job.mechanism.matrix;
+    double numbers[2500] = {1.0};
+
+    (void)state;
+    matrix->family = EPS_FAMILY_TOEPLITZ;
+    matrix->coefficients = numbers;
+    matrix->coefficients_len = 51;
+    assert_refused(&job, "");
+    matrix->stamps = 2;
+    assert_refused(&job, "/matrix/coefficients ");
+    matrix->stamps = 3;
+    assert_refused(&job, "/matrix/stamps ");
+    matrix->stamps = 0;
+    assert_refused(&job, "/matrix/stamps ");
+    matrix->stamps = 1;
+    numbers[2] = NAN;
+    numbers[50] = INFINITY;
+    assert_refused(&job, "/matrix/coefficients/2 /matrix/coefficients/50 ");
+
+    matrix->family = EPS_FAMILY_DENSE;
+    matrix->rows = numbers;
+    matrix->rows_n = 50;
+    assert_refused(&job, "/matrix/rows ");
+    matrix->stamps = 2;
+    assert_refused(&job, "/matrix/rows/0/2 /matrix/rows/1/0 ");
+
+    matrix->family = EPS_FAMILY_BANDED_INVERSE;
+    matrix->bands = 51;
+    assert_refused(&job, "/matrix/bands ");
+    matrix->bands = 0;
+    assert_refused(&job, "/matrix/bands ");
+}
+
+static void families_have_their_own_rules(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+    struct eps_matrix *matrix = &job.mechanism.matrix;
+    double decay[] = {0.5, 1.0}, scale[] = {0.5, -1.0};
+
+    (void)state;
+    matrix->family = EPS_FAMILY_FOURIER;
+    assert_refused(&job, "/matrix/family ");
+    matrix->family = EPS_FAMILY_BLT;
+    assert_refused(&job, "/matrix/buffers ");
+    matrix->decay = decay;
+    matrix->scale = scale;
+    matrix->blt_len = 2;
+    assert_refused(&job, "/matrix/decay/1 ");
+    decay[1] = 0.25;
+    assert_refused(&job, "");
+    matrix->buffers = 3;
+    assert_refused(&job, "/matrix/buffers ");
+
+    matrix->family = EPS_FAMILY_OPTIMAL;
+    job.mechanism.n = 4097;
+    matrix->epochs = 0;
+    matrix->separation = 0;
+    assert_refused(&job, "/n ");
+
+    job = valid_job(EPS_SCHEME_POISSON);
+    matrix->normalization = EPS_NORMALIZATION_SENSITIVITY;
+    assert_refused(&job, "/matrix/normalization ");
+
+    job = valid_job(EPS_SCHEME_NONE);
+    matrix->family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.workload = (struct eps_workload){
+        .type = EPS_WORKLOAD_MOMENTUM, .momentum = 0.9, .decay = 1.0, .cooldown = true, .cooldown_to = 2.0};
+    assert_refused(&job, "/workload/cooldown /workload/cooldown/to ");
+}
+
+static void exactly_two_of_three_are_given(void **state)
+{
+    (void)state;
+    for (unsigned given = 0; given < 8; given++) {
+        struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+        bool two = given == 3 || given == 5 || given == 6;
+        job.query.epsilon = given & 1 ? 1.0 : NAN;
+        job.query.delta = given & 2 ? 1e-6 : NAN;
+        job.query.noise_multiplier = given & 4 ? 1.0 : NAN;
+        assert_refused(&job, two ? "" : "- ");
+        job.query.curve = true;
+        struct seen seen = check(&job);
+        assert_true((seen.pointers[0] == '\0') == (given == 4));
+    }
+}
+
+static void the_three_stay_in_their_ranges(void **state)
+{
+    static const double epsilons[] = {-1e-300, 10000.1, INFINITY}, deltas[] = {0.0, 1.0, -1.0, INFINITY},
+                        noises[] = {0.0, -1.0, 1.0000001e9, INFINITY};
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        job.query = valid_job(EPS_SCHEME_POISSON).query;
+        job.query.noise_multiplier = noises[i];
+        assert_refused(&job, "/noise_multiplier ");
+        job.query.noise_multiplier = 1.0;
+        job.query.delta = deltas[i];
+        assert_refused(&job, "/delta ");
+        job.query.delta = NAN;
+        job.query.epsilon = epsilons[i % 3];
+        assert_refused(&job, "/epsilon ");
+    }
+    job.query.epsilon = 0.0;
+    assert_refused(&job, "");
+}
+
+static void tuning_goes_with_the_methods_that_know_it(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+    struct eps_tuning *tuning = &job.query.accountant;
+
+    (void)state;
+    tuning->tolerance_given = true;
+    tuning->bad_event_share = 0.5;
+    tuning->max_order = 8;
+    tuning->bandwidth = 2;
+    tuning->samples = 1000;
+    tuning->seed = 0;
+    tuning->threshold_share_given = true;
+    tuning->estimator_given = true;
+    tuning->max_seconds = 1.0;
+    assert_refused(&job, ""); /* auto takes all */
+    tuning->method = EPS_ACCOUNTANT_RENYI;
+    assert_refused(&job, "/accountant/bad_event_share /accountant/samples /accountant/seed /accountant/threshold_share "
+                         "/accountant/estimator /accountant/max_seconds ");
+    tuning->method = EPS_ACCOUNTANT_MONTE_CARLO;
+    assert_refused(&job, "/accountant/tolerance /accountant/bad_event_share /accountant/max_order "
+                         "/accountant/bandwidth ");
+
+    *tuning = valid_job(EPS_SCHEME_POISSON).query.accountant;
+    tuning->tolerance = 1e-10;
+    tuning->threshold_share = 1.0;
+    tuning->max_seconds = 0.0;
+    tuning->seed = ((int64_t)1 << 53) + 1;
+    assert_refused(&job, "/accountant/tolerance /accountant/seed /accountant/threshold_share /accountant/max_seconds ");
+}
+
+static void only_some_accountants_return_curves(void **state)
+{
+    static const bool serves[EPS_ACCOUNTANT_COUNT] = {[EPS_ACCOUNTANT_AUTO] = true,
+                                                      [EPS_ACCOUNTANT_GAUSSIAN] = true,
+                                                      [EPS_ACCOUNTANT_PLD] = true,
+                                                      [EPS_ACCOUNTANT_RENYI] = true};
+
+    (void)state;
+    for (int method = 0; method < EPS_ACCOUNTANT_COUNT; method++) {
+        struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+        job.query.delta = NAN;
+        job.query.curve = true;
+        job.query.accountant.method = (enum eps_accountant)method;
+        assert_refused(&job, serves[method] ? "" : "/accountant/method ");
+    }
+}
+
+/* ---------------------------------------------------------------- derived figures */
+
+static void sizes_give_p_bins_and_the_expected_batch(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+    struct eps_mechanism *mechanism = &job.mechanism;
+    struct eps_sampling *sampling = &mechanism->sampling;
+
+    (void)state;
+    assert_true(eps__sampling_probability(mechanism) == 0.1);
+    assert_true(isnan(eps__sampling_expected_batch(mechanism)));
+    sampling->dataset_size = 1000;
+    assert_true(fabs(eps__sampling_expected_batch(mechanism) - 100.0) < 1e-10);
+    sampling->p = NAN;
+    sampling->batch_size = 250;
+    assert_true(eps__sampling_probability(mechanism) == 0.25);
+    assert_true(eps__sampling_expected_batch(mechanism) == 250.0);
+
+    sampling->scheme = EPS_SCHEME_CYCLIC_POISSON;
+    sampling->groups = 2;
+    assert_true(eps__sampling_probability(mechanism) == 0.5);
+
+    sampling->scheme = EPS_SCHEME_BALLS_IN_BINS;
+    sampling->batch_size = 300;
+    assert_int_equal(eps__sampling_bins(mechanism), 3);
+    assert_true(isnan(eps__sampling_probability(mechanism)));
+    assert_true(fabs(eps__sampling_expected_batch(mechanism) - 1000.0 / 3.0) < 1e-10);
+
+    sampling->scheme = EPS_SCHEME_NONE;
+    assert_true(isnan(eps__sampling_probability(mechanism)));
+    assert_int_equal(eps__sampling_bins(mechanism), 0);
+}
+
+/* p0/(1 - p0 (b-1)) is what makes a renewal process with gap b - 1 + Geometric(p) take part at rate p0. */
+static void the_rate_of_spaced_sampling_is_the_batch_asked_for(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_B_MIN_SEP);
+    struct eps_sampling *sampling = &job.mechanism.sampling;
+
+    (void)state;
+    for (size_t separation = 1; separation <= 10; separation++) {
+        sampling->p = NAN;
+        sampling->batch_size = 90;
+        sampling->dataset_size = 1000;
+        sampling->separation = separation;
+        double p = eps__sampling_probability(&job.mechanism);
+        double mean_gap = (double)(separation - 1) + 1.0 / p;
+        assert_true(fabs(1.0 / mean_gap - 0.09) < 1e-14);
+        sampling->p = p;
+        sampling->batch_size = 0;
+        assert_true(fabs(eps__sampling_expected_batch(&job.mechanism) - 90.0) < 1e-10);
+    }
+}
+
+static void names_are_distinct_and_end_where_their_enum_ends(void **state)
+{
+    (void)state;
+    for (int i = 0; i < EPS_FAMILY_COUNT; i++) {
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(eps_family_name((enum eps_family)i), eps_family_name((enum eps_family)k));
+    }
+    assert_null(eps_family_name(EPS_FAMILY_COUNT));
+    assert_null(eps_scheme_name(EPS_SCHEME_COUNT));
+    assert_null(eps_accountant_name(EPS_ACCOUNTANT_COUNT));
+    assert_string_equal(eps_family_name(EPS_FAMILY_STORED), "stored");
+    assert_string_equal(eps_scheme_name(EPS_SCHEME_B_MIN_SEP), "b_min_sep");
+    assert_string_equal(eps_accountant_name(EPS_ACCOUNTANT_MONTE_CARLO), "monte_carlo");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme_has_a_valid_simplest_job),
+        cmocka_unit_test(defaults_are_filled_in_once_and_for_all),
+        cmocka_unit_test(optimised_families_aim_at_the_participation_of_the_job),
+        cmocka_unit_test(the_unknown_is_the_one_not_given),
+        cmocka_unit_test(steps_are_bounded_by_what_the_caller_allows),
+        cmocka_unit_test(participations_have_to_fit_the_steps),
+        cmocka_unit_test(bins_that_do_not_divide_n_are_told_the_nearest_n),
+        cmocka_unit_test(a_batch_that_no_probability_reaches_is_refused),
+        cmocka_unit_test(p_and_sizes_exclude_each_other),
+        cmocka_unit_test(additions_go_with_their_schemes_only),
+        cmocka_unit_test(a_matrix_has_the_size_of_its_stamp),
+        cmocka_unit_test(families_have_their_own_rules),
+        cmocka_unit_test(exactly_two_of_three_are_given),
+        cmocka_unit_test(the_three_stay_in_their_ranges),
+        cmocka_unit_test(tuning_goes_with_the_methods_that_know_it),
+        cmocka_unit_test(only_some_accountants_return_curves),
+        cmocka_unit_test(sizes_give_p_bins_and_the_expected_batch),
+        cmocka_unit_test(the_rate_of_spaced_sampling_is_the_batch_asked_for),
+        cmocka_unit_test(names_are_distinct_and_end_where_their_enum_ends),
+    };
+
+    return cmocka_run_group_tests_name("job", tests, NULL, NULL);
+}
