@@ -1,0 +1,74 @@
+/*
+ * What an accountant is: a row of the table in registry.c. solve.c knows nothing beyond this page.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ACCOUNTANTS_ACCOUNTANT_H
+#define EPS_ACCOUNTANTS_ACCOUNTANT_H
+
+#include "lib/epsilon.h"
+#include "lib/pld/cache.h"
+#include "lib/strategy/strategy.h"
+
+/* A job made ready to be accounted: its strategy is computed, its derived figures are known. Immutable. */
+struct eps__setting {
+    const struct eps_context *context;
+    const struct eps_job *job;
+    const struct eps_strategy *strategy;
+    struct eps_sensitivity sensitivity; /* of the worst pattern, adjacency included */
+    bool sensitivity_known;
+    double p;                           /* the participation probability in force; NAN where there is none */
+    struct eps__tally *tally;           /* of the PLD cache */
+};
+
+/* How narrow the bracket must be, of which unknown: what an accountant needs to choose its resolution. */
+struct eps__accuracy {
+    enum eps_unknown unknown;
+    double tolerance;
+    double log_delta; /* the delta at which epsilon or the noise multiplier is asked; NAN if delta is asked */
+};
+
+struct eps__profile;
+
+/*
+ * A profile answers delta(eps) of one mechanism at one sigma, for both directions, with a lower and an upper bound.
+ * One thread at a time may use one direction of a profile; the two directions may be used side by side.
+ */
+struct eps__profile_class {
+    /* ln of a bound on delta(eps), eps >= 0. EPS_OK, or why not. */
+    enum eps_status (*log_delta)(struct eps__profile *profile, enum eps_direction direction,
+                                 enum eps__estimate estimate, double eps, double *log_delta, struct eps_error *error);
+    /* Unproven but quick: ln delta(eps), and the epsilon at which ln delta is as given. Starting points. */
+    double (*approximate)(struct eps__profile *profile, enum eps_direction direction, double eps);
+    double (*guess)(struct eps__profile *profile, enum eps_direction direction, double log_delta);
+    /* Makes the next answers' bracket narrower by about `factor` > 1; false if it cannot. */
+    bool (*refine)(struct eps__profile *profile, enum eps_direction direction, double factor);
+    void (*destroy)(struct eps__profile *profile);
+};
+
+struct eps__profile {
+    const struct eps__profile_class *class;
+};
+
+struct eps__accountant {
+    enum eps_accountant name;
+    /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
+    bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
+    /* Estimated operations and bytes of one solve. */
+    void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
+    /* Opens the profile at sigma > 0; the caller destroys it through its class. */
+    enum eps_status (*open)(const struct eps__setting *setting, double sigma, const struct eps__accuracy *accuracy,
+                            struct eps__profile **profile, struct eps_error *error);
+    /* The limit of ln delta(eps) as sigma -> 0: an upper bound; 0 where nothing better is known. */
+    double (*log_delta_without_noise)(const struct eps__setting *setting, enum eps_direction direction, double eps);
+    /* The smallest sigma it can open. */
+    double (*least_sigma)(const struct eps__setting *setting);
+};
+
+extern const struct eps__accountant eps__accountant_gaussian;
+extern const struct eps__accountant eps__accountant_pld;
+
+/* The table, in the order in which `auto` tries them; NULL at the end. */
+extern const struct eps__accountant *const eps__accountants[];
+
+#endif

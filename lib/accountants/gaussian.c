@@ -1,0 +1,113 @@
+/*
+ * The Gaussian accountant: one Gaussian of mu = sensitivity / sigma (MEMF section 2; Balle and Wang 2018).
+ *
+ * Exact without sampling. Under any sampling it is a bound where C >= 0 entrywise: the law with sampling is a
+ * mixture of the laws of its patterns, and the hockey-stick divergence is jointly convex, so no pattern mixture is
+ * worse than the worst pattern. The sensitivity's two ends carry its rounding into the bracket.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/accountants/accountant.h"
+#include "lib/numerics/normal.h"
+
+struct gaussian_profile {
+    struct eps__profile base;
+    double mu_lower, mu_upper;
+};
+
+static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
+                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+{
+    const struct gaussian_profile *gaussian = (const struct gaussian_profile *)profile;
+    double rounding, mu = estimate == EPS__UPPER ? gaussian->mu_upper : gaussian->mu_lower;
+    (void)direction;
+    (void)error;
+    if (!(mu > 0)) {
+        *out = -INFINITY;
+        return EPS_OK;
+    }
+    double value = eps__gaussian_log_delta(mu, eps, &rounding);
+    *out = fmin(value + (estimate == EPS__UPPER ? rounding : -rounding), 0);
+    return EPS_OK;
+}
+
+static double approximate(struct eps__profile *profile, enum eps_direction direction, double eps)
+{
+    double value;
+    return log_delta(profile, direction, EPS__UPPER, eps, &value, NULL) == EPS_OK ? value : NAN;
+}
+
+static double guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted)
+{
+    (void)direction;
+    double mu = ((const struct gaussian_profile *)profile)->mu_upper;
+    return fmax(mu * (0.5 * mu + eps__normal_tail_quantile(fmin(log_delta_wanted, -1e-9))), 0);
+}
+
+static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
+{
+    (void)profile;
+    (void)direction;
+    (void)factor;
+    return false;
+}
+
+static void destroy(struct eps__profile *profile)
+{
+    free(profile);
+}
+
+static const struct eps__profile_class profile_class = {log_delta, approximate, guess, refine, destroy};
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    if (setting->sensitivity_known)
+        return true;
+    snprintf(error->pointer, sizeof error->pointer, "/matrix");
+    snprintf(error->message, sizeof error->message,
+             "the Gaussian bound under sampling needs a strategy whose entries are all >= 0");
+    return false;
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    (void)setting;
+    *operations = 1e5;
+    *bytes = 1e3;
+}
+
+static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
+                                    const struct eps__accuracy *accuracy, struct eps__profile **profile,
+                                    struct eps_error *error)
+{
+    (void)accuracy;
+    (void)error;
+    struct gaussian_profile *gaussian = malloc(sizeof *gaussian);
+    if (!gaussian)
+        return EPS_NO_MEMORY;
+    gaussian->base.class = &profile_class;
+    gaussian->mu_upper = setting->sensitivity.value / sigma * (1 + 2 * EPS__UNIT_ROUNDOFF);
+    gaussian->mu_lower = setting->sensitivity.lower / sigma * (1 - 2 * EPS__UNIT_ROUNDOFF);
+    *profile = &gaussian->base;
+    return EPS_OK;
+}
+
+static double log_delta_without_noise(const struct eps__setting *setting, enum eps_direction direction, double eps)
+{
+    (void)direction;
+    (void)eps;
+    return setting->sensitivity.value > 0 ? 0 : -INFINITY;
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    (void)setting;
+    return 1e-9;
+}
+
+const struct eps__accountant eps__accountant_gaussian = {
+    EPS_ACCOUNTANT_GAUSSIAN, serves, cost, open_profile, log_delta_without_noise, least_sigma};

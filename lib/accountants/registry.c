@@ -1,0 +1,108 @@
+/*
+ * The table of accountants, and what it takes to ask one: a job made ready.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/accountants/registry.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/sampling/sampling.h"
+
+const struct eps__accountant *const eps__accountants[] = {&eps__accountant_pld, &eps__accountant_gaussian, NULL};
+
+bool eps_serves_accountant(enum eps_accountant accountant)
+{
+    if (accountant == EPS_ACCOUNTANT_AUTO)
+        return true;
+    for (size_t i = 0; eps__accountants[i]; i++)
+        if (eps__accountants[i]->name == accountant)
+            return true;
+    return false;
+}
+
+bool eps_serves_scheme(enum eps_scheme scheme)
+{
+    return scheme == EPS_SCHEME_NONE || scheme == EPS_SCHEME_POISSON;
+}
+
+struct first_violation {
+    struct eps_error *error;
+    bool seen;
+};
+
+static void keep_first(void *user, const char *pointer, const char *message)
+{
+    struct first_violation *first = user;
+    if (first->seen)
+        return;
+    first->seen = true;
+    eps__error(first->error, EPS_INVALID, pointer, "%s", message);
+}
+
+enum eps_status eps__setting_open(struct eps__setting *setting, struct eps_error *error,
+                                  const struct eps_context *context, const struct eps_job *job)
+{
+    const struct eps_sampling *sampling = &job->mechanism.sampling;
+    struct first_violation first = {error, false};
+    *setting = (struct eps__setting){.context = context, .job = job};
+    if (eps_job_check(job, 0, keep_first, &first) > 0)
+        return EPS_INVALID;
+    if (!eps_serves_scheme(sampling->scheme))
+        return eps__error(error, EPS_UNSUPPORTED, "/sampling/scheme",
+                          "the scheme %s is not served in this version, which serves none and poisson",
+                          eps_scheme_name(sampling->scheme));
+    if (sampling->truncation)
+        return eps__error(error, EPS_UNSUPPORTED, "/sampling/truncation",
+                          "truncated batches are not served in this version; leave truncation out");
+    if (!eps_serves_accountant(job->query.accountant.method))
+        return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
+                          "the accountant %s is not served in this version, which serves auto, gaussian and pld",
+                          eps_accountant_name(job->query.accountant.method));
+    struct eps_strategy *strategy;
+    enum eps_status status = eps_strategy_create(context, &strategy, error, &job->mechanism);
+    if (status != EPS_OK)
+        return status;
+    setting->strategy = strategy;
+    setting->p = eps__sampling_probability(&job->mechanism);
+    status = eps__strategy_sensitivity(context, &setting->sensitivity, error, strategy, &job->mechanism);
+    setting->sensitivity_known = status == EPS_OK;
+    if (status == EPS_UNSUPPORTED)
+        return EPS_OK; /* no bound without amplification: the Gaussian accountant will decline */
+    if (status != EPS_OK)
+        eps__setting_close(setting);
+    return status;
+}
+
+void eps__setting_close(struct eps__setting *setting)
+{
+    eps_strategy_destroy((struct eps_strategy *)setting->strategy);
+    setting->strategy = NULL;
+}
+
+size_t eps__setting_accountants(const struct eps__setting *setting, const struct eps__accountant **serving,
+                                struct eps_error *error)
+{
+    enum eps_accountant wanted = setting->job->query.accountant.method;
+    struct eps_error why = {0}, reason = {0};
+    size_t count = 0;
+    uint32_t others = 0;
+    for (size_t i = 0; eps__accountants[i]; i++) {
+        const struct eps__accountant *accountant = eps__accountants[i];
+        bool serves = accountant->serves(setting, &why);
+        if (serves && (wanted == EPS_ACCOUNTANT_AUTO || wanted == accountant->name))
+            serving[count++] = accountant;
+        else if (serves)
+            others |= 1u << accountant->name;
+        else if (!reason.message[0] || wanted == accountant->name)
+            reason = why;
+    }
+    if (count == 0) {
+        eps__error(error, EPS_UNSUPPORTED, reason.pointer, "%s", reason.message);
+        if (error)
+            error->accountants = others;
+    }
+    return count;
+}

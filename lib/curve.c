@@ -1,0 +1,173 @@
+/*
+ * 201 points, equally spaced from epsilon 0 to where delta falls under 1e-15: at each, in each direction, the best
+ * upper bound of the accountants that serve, and the lower bound of the larger direction.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/curve.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { POINTS = 201 };
+
+#define END_DELTA 1e-15
+
+/* One accountant's bounds in one direction at every point. */
+struct trace {
+    struct eps__profile *profile;
+    const struct eps_context *context;
+    enum eps_direction direction;
+    double end; /* epsilon of the last point */
+    double upper[POINTS], lower[POINTS];
+    enum eps_status status;
+    struct eps_error error;
+};
+
+static double bound_at(struct trace *trace, enum eps__estimate estimate, double eps)
+{
+    double log_delta = NAN;
+    if (trace->status == EPS_OK)
+        trace->status = trace->profile->class->log_delta(trace->profile, trace->direction, estimate, eps, &log_delta,
+                                                         &trace->error);
+    return trace->status == EPS_OK ? log_delta : NAN;
+}
+
+/* The epsilon from which the upper bound stays under END_DELTA, to a few per cent. */
+static void find_end(void *arg, size_t index)
+{
+    struct trace *trace = &((struct trace *)arg)[index];
+    double eps = trace->profile->class->guess(trace->profile, trace->direction, log(END_DELTA));
+    for (int i = 0; i < 60 && bound_at(trace, EPS__UPPER, eps) > log(END_DELTA); i++)
+        eps = eps * 1.02 + 1e-9;
+    trace->end = eps;
+}
+
+static void follow(void *arg, size_t index)
+{
+    struct trace *trace = &((struct trace *)arg)[index];
+    /* From the end to the start: a panel of the last point serves its neighbours. */
+    for (size_t i = POINTS; i-- > 0;) {
+        double eps = trace->end * (double)i / (POINTS - 1);
+        trace->upper[i] = bound_at(trace, EPS__UPPER, eps);
+        trace->lower[i] = bound_at(trace, EPS__LOWER, eps);
+    }
+}
+
+static void each(const struct eps_context *context, size_t len, void (*body)(void *, size_t), struct trace *traces)
+{
+    if (context && context->parallel_for) {
+        context->parallel_for(context->user, len, body, traces);
+        return;
+    }
+    for (size_t i = 0; i < len; i++)
+        body(traces, i);
+}
+
+static double as_delta(double log_delta, bool upper)
+{
+    double slack = 1e-15 * (2 + fabs(log_delta));
+    if (log_delta < log(1e-300))
+        return upper ? 1e-300 : 0;
+    return upper ? fmin(exp(log_delta) * (1 + slack), 1) : exp(log_delta) * (1 - slack);
+}
+
+/* The best of the accountants: traces[2 i + direction] is accountant i's. */
+static void merge(struct eps_curve_point *point, const struct trace *traces, size_t accountants, size_t i)
+{
+    double upper[EPS_DIRECTIONS], lower[EPS_DIRECTIONS];
+    for (size_t direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        size_t best = direction;
+        for (size_t k = 1; k < accountants; k++)
+            if (traces[2 * k + direction].upper[i] < traces[best].upper[i])
+                best = 2 * k + direction;
+        upper[direction] = as_delta(traces[best].upper[i], true);
+        lower[direction] = as_delta(traces[best].lower[i], false);
+    }
+    point->remove = upper[EPS_REMOVE];
+    point->add = upper[EPS_ADD];
+    point->delta = fmax(point->remove, point->add);
+    point->lower = lower[point->add > point->remove ? EPS_ADD : EPS_REMOVE];
+}
+
+static enum eps_status first_failure(const struct trace *traces, size_t len, struct eps_error *error)
+{
+    for (size_t i = 0; i < len; i++)
+        if (traces[i].status != EPS_OK)
+            return eps__error(error, traces[i].status, traces[i].error.pointer, "%s",
+                              traces[i].error.message[0] ? traces[i].error.message : "the curve was not finished");
+    return EPS_OK;
+}
+
+enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting,
+                           const struct eps__accountant *const *accountants, size_t len)
+{
+    struct eps__accuracy accuracy = {EPS_SOLVE_CURVE, fmax(setting->job->query.accountant.tolerance, 1e-3), NAN};
+    size_t traces_len = EPS_DIRECTIONS * len;
+    enum eps_status status = EPS_NO_MEMORY;
+    struct trace *traces = calloc(traces_len, sizeof *traces);
+    result->curve = calloc(POINTS, sizeof *result->curve);
+    if (!traces || !result->curve)
+        goto out;
+    for (size_t i = 0; i < traces_len; i++) {
+        traces[i].direction = i % EPS_DIRECTIONS;
+        traces[i].context = setting->context;
+        /* A profile of its own for each trace: they may run side by side. */
+        status = accountants[i / EPS_DIRECTIONS]->open(setting, result->noise_multiplier, &accuracy,
+                                                       &traces[i].profile, error);
+        if (status != EPS_OK)
+            goto out;
+    }
+    each(setting->context, traces_len, find_end, traces);
+    status = first_failure(traces, traces_len, error);
+    if (status != EPS_OK)
+        goto out;
+    double end[EPS_DIRECTIONS] = {INFINITY, INFINITY};
+    for (size_t i = 0; i < traces_len; i++)
+        end[i % EPS_DIRECTIONS] = fmin(end[i % EPS_DIRECTIONS], traces[i].end);
+    for (size_t i = 0; i < traces_len; i++)
+        traces[i].end = fmax(end[EPS_REMOVE], end[EPS_ADD]);
+    each(setting->context, traces_len, follow, traces);
+    status = first_failure(traces, traces_len, error);
+    if (status != EPS_OK)
+        goto out;
+    for (size_t i = 0; i < POINTS; i++) {
+        result->curve[i].epsilon = traces[0].end * (double)i / (POINTS - 1);
+        merge(&result->curve[i], traces, len, i);
+    }
+    result->curve_len = POINTS;
+    result->accountant = accountants[0]->name;
+    for (size_t direction = 0; direction < EPS_DIRECTIONS; direction++)
+        result->directions[direction] = (struct eps_candidate){.accountant = accountants[0]->name,
+                                                               .direction = direction, .value = NAN,
+                                                               .bad_event_share = NAN};
+out:
+    for (size_t i = 0; traces && i < traces_len; i++)
+        if (traces[i].profile)
+            traces[i].profile->class->destroy(traces[i].profile);
+    free(traces);
+    return status == EPS_NO_MEMORY ? eps__error(error, status, "", "out of memory") : status;
+}
+
+enum eps_status eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
+                                  struct eps_error *error, const struct eps_job *job, double noise_multiplier)
+{
+    struct eps__setting setting;
+    struct eps_result result = {.noise_multiplier = noise_multiplier};
+    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
+    if (!(noise_multiplier > 0) || isinf(noise_multiplier))
+        return eps__error(error, EPS_UNATTAINABLE, "/noise_multiplier", "without noise there is no curve");
+    enum eps_status status = eps__setting_open(&setting, error, context, job);
+    if (status != EPS_OK)
+        return status;
+    size_t accountants_len = eps__setting_accountants(&setting, accountants, error);
+    status = accountants_len ? eps__curve(&result, error, &setting, accountants, accountants_len) : EPS_UNSUPPORTED;
+    eps__setting_close(&setting);
+    if (status != EPS_OK) {
+        free(result.curve);
+        return status;
+    }
+    *points = result.curve;
+    *len = result.curve_len;
+    return EPS_OK;
+}

@@ -1,0 +1,16 @@
+/*
+ * The whole privacy curve of one mechanism.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_CURVE_H
+#define EPS_CURVE_H
+
+#include "lib/accountants/registry.h"
+
+/* Fills in result->curve, directions' and the result's accountant, at result->noise_multiplier. */
+EPS_MUST_USE enum eps_status eps__curve(struct eps_result *result, struct eps_error *error,
+                                        const struct eps__setting *setting,
+                                        const struct eps__accountant *const *accountants, size_t len);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * Errors are values: see error.h.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum eps_status eps__error(struct eps_error *error, enum eps_status status, const char *pointer, const char *format,
+                           ...)
+{
+    if (error) {
+        va_list arguments;
+        *error = (struct eps_error){.status = status};
+        snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}

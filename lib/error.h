@@ -1,0 +1,16 @@
+/*
+ * Filling in an error: one line where a call fails.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ERROR_H
+#define EPS_ERROR_H
+
+#include "lib/epsilon.h"
+
+/* Writes status, the member's path and the message (which tells the user what to change) into *error, if there is
+ * one, and returns the status. */
+enum eps_status eps__error(struct eps_error *error, enum eps_status status, const char *pointer, const char *format,
+                           ...) __attribute__((format(printf, 4, 5)));
+
+#endif

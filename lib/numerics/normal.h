@@ -1,0 +1,32 @@
+/*
+ * The normal distribution without cancellation: Mills' ratio, log tails, and the privacy profile of one
+ * Gaussian.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_NUMERICS_NORMAL_H
+#define EPS_NUMERICS_NORMAL_H
+
+#define EPS__UNIT_ROUNDOFF 0x1p-53
+#define EPS__LOG_SQRT_2PI 0.91893853320467274178
+
+/* Mills' ratio Pr[Z > x] / phi(x) for a standard normal Z; x > -37. Relative error at most
+ * EPS__MILLS_ERROR. */
+double eps__mills(double x);
+#define EPS__MILLS_ERROR 4e-15
+
+/* ln Pr[Z > x], any x. Absolute error at most EPS__MILLS_ERROR + x^2 2^-53. */
+double eps__log_normal_tail(double x);
+
+/* The x with ln Pr[Z > x] = log_tail, log_tail < 0, to about 1e-12: for choosing limits, never for a bound. */
+double eps__normal_tail_quantile(double log_tail);
+
+/*
+ * ln delta(eps) of N(mu, 1) against N(0, 1): delta = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)
+ * (MEMF section 2; Balle and Wang 2018, theorem 8). mu > 0, any finite eps.
+ * Out: *error, a bound on the absolute error of the logarithm. Returns -INFINITY where delta underflows every
+ * double's logarithm (it does not for eps/mu < 1e150).
+ */
+double eps__gaussian_log_delta(double mu, double eps, double *error);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * Bisection, because what is wanted is not the root but an end of the bracket at which the inequality holds; the
+ * functions are cheap once a panel is composed, and the halving never stalls at the kinks of a piecewise curve.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/numerics/root.h"
+
+#include <gsl/gsl_errno.h>
+#include <gsl/gsl_roots.h>
+#include <math.h>
+
+int eps__bisect(eps__function *f, void *user, double *low, double *high, double tolerance, double floor)
+{
+    gsl_root_fsolver *solver = gsl_root_fsolver_alloc(gsl_root_fsolver_bisection);
+    gsl_function function = {.function = f, .params = user};
+    int result = -1;
+    if (!solver)
+        return result;
+    if (gsl_root_fsolver_set(solver, &function, *low, *high) == GSL_SUCCESS) {
+        result = 0;
+        for (int i = 0; i < 200; i++) {
+            double width = *high - *low;
+            if (width <= tolerance * fmax(fabs(*high), floor))
+                break;
+            if (gsl_root_fsolver_iterate(solver) != GSL_SUCCESS) {
+                result = -1;
+                break;
+            }
+            *low = gsl_root_fsolver_x_lower(solver);
+            *high = gsl_root_fsolver_x_upper(solver);
+            if (*high - *low >= width)
+                break;
+        }
+    }
+    gsl_root_fsolver_free(solver);
+    return result;
+}

@@ -1,0 +1,366 @@
+/*
+ * Composition by FFT that keeps its relative accuracy in the far tail.
+ *
+ * The masses are multiplied by e^{t loss} and normalised, so that the asked epsilon lies in the middle of the tilted
+ * sum: an error that is small against the largest tilted mass is small against delta. The sum is periodic in the
+ * transform's length; Chernoff bounds on the stored masses say how much of it can lie outside the window. In an upper
+ * estimate what wraps in only adds, and what lies above is added once more; in a lower one the whole of it is taken
+ * away.
+ *
+ * Rounding. Let r_k bound the modulus of a coefficient, computed or exact, and e the error of the forward transform.
+ * The product of powers errs by at most prod r^n * sum n (e/r + 3 u) at frequency k, the mean of that over the
+ * frequencies bounds the error of every output, and the backward transform adds its own. The bound is added to
+ * (upper) or taken from (lower) every output before anything is summed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/fft.h"
+#include "lib/numerics/normal.h"
+#include "lib/pld/pld.h"
+
+/* A coefficient whose modulus stays under e^-100 is taken as zero, which is within the same bound. */
+#define NEGLIGIBLE_LOG (-100.0)
+
+static bool canceled(const struct eps_context *context)
+{
+    return context && ((context->canceled && context->canceled(context->user)) ||
+                       (context->expired && context->expired(context->user)));
+}
+
+static enum eps_status stopped(const struct eps_context *context)
+{
+    return context->canceled && context->canceled(context->user) ? EPS_CANCELED : EPS_TIMEOUT;
+}
+
+struct spectrum {
+    size_t n, half; /* length of the transform; number of coefficients */
+    double complex *product, *factor;
+    double *modulus; /* prod r^n */
+    double *relative; /* sum n e / r */
+    double steps;     /* sum n */
+};
+
+/* product *= factor^count, and the bounds with it. */
+static void multiply_power(struct spectrum *spectrum, uint64_t count, double error)
+{
+    double cutoff = exp(2 * NEGLIGIBLE_LOG / (double)count);
+    for (size_t k = 0; k < spectrum->half; k++) {
+        double re = creal(spectrum->factor[k]), im = cimag(spectrum->factor[k]);
+        double square = re * re + im * im;
+        if (square < cutoff * 0.5 && sqrt(square) + error < sqrt(cutoff)) {
+            spectrum->product[k] = 0;
+            spectrum->modulus[k] *= exp(NEGLIGIBLE_LOG);
+            spectrum->relative[k] += 1;
+            continue;
+        }
+        double r = sqrt(square) * (1 + 4 * EPS__UNIT_ROUNDOFF) + error;
+        double power_re = 1, power_im = 0, power_r = 1, base_r = r;
+        for (uint64_t bits = count;;) {
+            if (bits & 1) {
+                double old = power_re;
+                power_re = old * re - power_im * im;
+                power_im = old * im + power_im * re;
+                power_r *= base_r;
+            }
+            if (!(bits >>= 1))
+                break;
+            double old = re;
+            re = old * old - im * im;
+            im = 2 * old * im;
+            base_r *= base_r;
+        }
+        spectrum->product[k] *= power_re + I * power_im;
+        spectrum->modulus[k] *= power_r;
+        spectrum->relative[k] += (double)count * error / r;
+    }
+    spectrum->steps += (double)count;
+}
+
+/* The bound on |out_j - exact| before the backward transform, and the mean modulus. */
+static double spectrum_error(const struct spectrum *spectrum, double *mean_modulus)
+{
+    double error = 0, total = 0, power = 4 * spectrum->steps * EPS__UNIT_ROUNDOFF;
+    for (size_t k = 0; k < spectrum->half; k++) {
+        double weight = k == 0 || 2 * k == spectrum->n ? 1 : 2;
+        error += weight * spectrum->modulus[k] * (spectrum->relative[k] + power);
+        total += weight * spectrum->modulus[k];
+    }
+    *mean_modulus = total / (double)spectrum->n;
+    return error / (double)spectrum->n;
+}
+
+/* fill(user, i, array, &norm) writes distribution i into a zeroed array of n and says its 1-norm. */
+typedef void fill_fn(const void *user, size_t i, double *array, size_t n, double *norm);
+
+static enum eps_status convolve(const struct eps_context *context, double *out, double *error, fill_fn *fill,
+                                const void *user, const uint64_t *counts, size_t powers_len, size_t n)
+{
+    enum eps_status status = EPS_NO_MEMORY;
+    struct spectrum spectrum = {.n = n, .half = n / 2 + 1};
+    double transform_error = eps__fft_error(n);
+    spectrum.product = eps__fft_alloc_complex(spectrum.half);
+    spectrum.factor = eps__fft_alloc_complex(spectrum.half);
+    spectrum.modulus = eps__fft_alloc_real(spectrum.half);
+    spectrum.relative = eps__fft_alloc_real(spectrum.half);
+    if (!spectrum.product || !spectrum.factor || !spectrum.modulus || !spectrum.relative)
+        goto out;
+    for (size_t k = 0; k < spectrum.half; k++) {
+        spectrum.product[k] = spectrum.modulus[k] = 1;
+        spectrum.relative[k] = 0;
+    }
+    for (size_t i = 0; i < powers_len; i++) {
+        double norm;
+        if (canceled(context)) {
+            status = stopped(context);
+            goto out;
+        }
+        memset(out, 0, n * sizeof *out);
+        fill(user, i, out, n, &norm);
+        if (eps__fft_forward(spectrum.factor, out, n) != 0)
+            goto out;
+        multiply_power(&spectrum, counts[i], transform_error * norm);
+    }
+    double mean_modulus, bound = spectrum_error(&spectrum, &mean_modulus);
+    if (eps__fft_backward(out, spectrum.product, n) != 0)
+        goto out;
+    double scale = 1 / (double)n;
+    for (size_t j = 0; j < n; j++)
+        out[j] *= scale;
+    *error = 1.01 * (bound + (transform_error + 4 * EPS__UNIT_ROUNDOFF) * mean_modulus);
+    status = EPS_OK;
+out:
+    eps__fft_free(spectrum.product);
+    eps__fft_free(spectrum.factor);
+    eps__fft_free(spectrum.modulus);
+    eps__fft_free(spectrum.relative);
+    return status;
+}
+
+static void fill_plain(const void *user, size_t i, double *array, size_t n, double *norm)
+{
+    const double *masses = ((const double *const *)user)[i];
+    *norm = 0;
+    for (size_t j = 0; j < n; j++) {
+        array[j] = masses[j];
+        *norm += fabs(masses[j]);
+    }
+}
+
+enum eps_status eps__convolve_powers(const struct eps_context *context, double *out, double *error,
+                                     const double *const *masses, const uint64_t *counts, size_t powers_len, size_t n)
+{
+    double *aligned = eps__fft_alloc_real(n);
+    if (!aligned)
+        return EPS_NO_MEMORY;
+    enum eps_status status = convolve(context, aligned, error, fill_plain, masses, counts, powers_len, n);
+    if (status == EPS_OK)
+        memcpy(out, aligned, n * sizeof *out);
+    eps__fft_free(aligned);
+    return status;
+}
+
+/* ------------------------------------------------------------ the tilted sum */
+
+struct tilted {
+    const struct eps__pld_power *powers;
+    size_t len;
+    double tilt;
+    double *log_moment; /* per power, at the tilt */
+    double mean, variance, log_scale, offset, widening, infinity;
+};
+
+static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
+{
+    const struct eps__pld *pld = tilted->powers[i].pld;
+    double exponent = tilted->tilt * eps__pld_loss(pld, j), shifted = exponent - tilted->log_moment[i];
+    double error = EPS__UNIT_ROUNDOFF * (4 + 4 * fabs(exponent) + 2 * fabs(shifted));
+    return pld->mass[j] * exp(shifted) * (pld->estimate == EPS__UPPER ? 1 + error : 1 - error);
+}
+
+static void measure(struct tilted *tilted)
+{
+    for (size_t i = 0; i < tilted->len; i++) {
+        const struct eps__pld *pld = tilted->powers[i].pld;
+        double count = (double)tilted->powers[i].count, mean = 0, square = 0;
+        tilted->log_moment[i] = eps__pld_log_moment(pld, tilted->tilt);
+        for (size_t j = 0; j < pld->len; j++) {
+            double mass = tilted_mass(tilted, i, j), loss = eps__pld_loss(pld, j);
+            mean += mass * loss;
+            square += mass * loss * loss;
+        }
+        tilted->mean += count * mean;
+        tilted->variance += count * fmax(square - mean * mean, 0);
+        tilted->log_scale += count * tilted->log_moment[i];
+        tilted->offset += count * pld->offset;
+        tilted->widening += count * pld->loss_error;
+        tilted->infinity += count * pld->infinity;
+    }
+}
+
+/* ln of the ratio of moment generating functions of the sum, at tilt + s over tilt, rounded up. */
+static double log_moment_ratio(const struct tilted *tilted, double s)
+{
+    double total = 0;
+    for (size_t i = 0; i < tilted->len; i++) {
+        const struct eps__pld_power *power = &tilted->powers[i];
+        double change = eps__pld_log_moment(power->pld, tilted->tilt + s) - tilted->log_moment[i];
+        double size = fabs(tilted->log_moment[i]) + fabs(change) + (double)power->pld->len;
+        total += (double)power->count * (change + 4 * EPS__UNIT_ROUNDOFF * size);
+    }
+    return total;
+}
+
+/* The least x (to a few per cent) with a Chernoff bound tail_mass on the tilted sum beyond x: sign +1 above, -1
+ * below. Golden section over ln s: the bound is unimodal there, and any s is valid. */
+static double chernoff_edge(const struct tilted *tilted, double sign, double tail_mass)
+{
+    double needed = -log(tail_mass), deviation = sqrt(tilted->variance) + 1e-300;
+    double low = log(0.05 * sqrt(2 * needed) / deviation), high = log(3 * sqrt(2 * needed) / deviation);
+    double best = INFINITY;
+    const double ratio = 0.61803398874989484820;
+    double a = high - ratio * (high - low), b = low + ratio * (high - low);
+    double at_a = (log_moment_ratio(tilted, sign * exp(a)) + needed) / exp(a);
+    double at_b = (log_moment_ratio(tilted, sign * exp(b)) + needed) / exp(b);
+    for (int i = 0; i < 7; i++) {
+        best = fmin(best, fmin(at_a, at_b));
+        if (at_a < at_b) {
+            high = b;
+            b = a;
+            at_b = at_a;
+            a = high - ratio * (high - low);
+            at_a = (log_moment_ratio(tilted, sign * exp(a)) + needed) / exp(a);
+        } else {
+            low = a;
+            a = b;
+            at_a = at_b;
+            b = low + ratio * (high - low);
+            at_b = (log_moment_ratio(tilted, sign * exp(b)) + needed) / exp(b);
+        }
+    }
+    return sign * fmin(best, fmin(at_a, at_b));
+}
+
+static void fill_tilted(const void *user, size_t i, double *array, size_t n, double *norm)
+{
+    const struct tilted *tilted = user;
+    const struct eps__pld *pld = tilted->powers[i].pld;
+    *norm = 0;
+    for (size_t j = 0; j < pld->len; j++) {
+        int64_t position = pld->index[j] % (int64_t)n;
+        double mass = tilted_mass(tilted, i, j);
+        array[position < 0 ? position + (int64_t)n : position] += mass;
+        *norm += mass;
+    }
+    /* Masses that met at one position were added with rounding. */
+    *norm *= 1 + 8 * EPS__UNIT_ROUNDOFF;
+}
+
+/* tail[i] from the circular masses, rotated to the window: see struct eps__panel. In place is impossible, since the
+ * window starts anywhere in the circle. */
+static void sum_tail(struct eps__panel *panel, const double *circle, int64_t first)
+{
+    int64_t n = (int64_t)panel->len;
+    double decay = exp(-panel->tilt * panel->spacing), decay_more = exp(-(panel->tilt + 1) * panel->spacing);
+    double step = -expm1(-panel->spacing), bound = panel->rounding;
+    double above = 0, sum = 0; /* sum_{j > i} a_j e^{-t..}(1 - e^{-..}) and sum_{j > i} a_j e^{-(t+1)(j-i-1)h} */
+    int64_t start = first % n;
+    if (start < 0)
+        start += n;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        above = decay * (above + step * sum);
+        panel->tail[i] = above;
+        int64_t position = start + i >= n ? start + i - n : start + i;
+        double mass = panel->estimate == EPS__UPPER ? fmax(circle[position], 0) + bound
+                                                    : fmax(circle[position] - bound, 0);
+        sum = mass + decay_more * sum;
+    }
+}
+
+enum eps_status eps__compose(const struct eps_context *context, struct eps__panel *panel,
+                             const struct eps__pld_power *powers, size_t powers_len,
+                             const struct eps__compose_plan *plan)
+{
+    enum eps_status status = EPS_NO_MEMORY;
+    struct tilted tilted = {.powers = powers, .len = powers_len, .tilt = plan->tilt};
+    const struct eps__pld *some = powers[0].pld;
+    struct eps__panel made = {.estimate = some->estimate, .tilt = plan->tilt, .spacing = some->spacing};
+    double *circle = NULL;
+    uint64_t *counts = malloc(powers_len * sizeof *counts);
+    tilted.log_moment = malloc(powers_len * sizeof *tilted.log_moment);
+    if (!counts || !tilted.log_moment)
+        goto out;
+    for (size_t i = 0; i < powers_len; i++)
+        counts[i] = powers[i].count;
+    measure(&tilted);
+    double high = chernoff_edge(&tilted, 1, plan->tail_mass), low = chernoff_edge(&tilted, -1, plan->tail_mass);
+    double needed = (high - low) / made.spacing + 3;
+    if (!(needed < (double)plan->max_len)) {
+        status = EPS_TOO_COSTLY;
+        goto out;
+    }
+    made.len = eps__fft_length((size_t)needed);
+    int64_t first = (int64_t)floor((low - tilted.offset) / made.spacing);
+    made.start = tilted.offset + (double)first * made.spacing;
+    made.log_scale = tilted.log_scale;
+    made.widening = tilted.widening;
+    made.infinity = tilted.infinity * (1 + (double)powers_len * 4 * EPS__UNIT_ROUNDOFF);
+    if (made.estimate == EPS__UPPER)
+        made.beyond = plan->tail_mass;
+    else
+        made.wrapped = 2 * plan->tail_mass;
+    circle = eps__fft_alloc_real(made.len);
+    made.tail = malloc(made.len * sizeof *made.tail);
+    if (!circle || !made.tail)
+        goto out;
+    status = convolve(context, circle, &made.rounding, fill_tilted, &tilted, counts, powers_len, made.len);
+    if (status != EPS_OK)
+        goto out;
+    sum_tail(&made, circle, first);
+    *panel = made;
+    made.tail = NULL;
+out:
+    eps__fft_free(circle);
+    free(made.tail);
+    free(counts);
+    free(tilted.log_moment);
+    return status;
+}
+
+void eps__panel_clear(struct eps__panel *panel)
+{
+    free(panel->tail);
+    *panel = (struct eps__panel){0};
+}
+
+/* ------------------------------------------------------------ the query */
+
+double eps__panel_log_delta(const struct eps__panel *panel, double eps)
+{
+    double sign = panel->estimate == EPS__UPPER ? 1 : -1, t = panel->tilt, h = panel->spacing;
+    double last = panel->start + (double)(panel->len - 1) * h;
+    double widening = panel->widening + 8 * EPS__UNIT_ROUNDOFF * (fabs(eps) + fabs(panel->start) + fabs(last));
+    double at = eps - sign * widening;
+    if (!(at >= panel->start && at < last))
+        return NAN;
+    double position = floor((at - panel->start) / h);
+    size_t i = (size_t)fmin(position, (double)(panel->len - 2));
+    double above = at - (panel->start + (double)i * h), share = expm1(above) / expm1(h);
+    /* delta is linear in e^eps between the knots. */
+    double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
+    double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
+    sum += panel->beyond * exp(-t * (last - at)) - panel->wrapped * largest;
+    if (!(sum > 0))
+        return -INFINITY;
+    double log_scale = panel->log_scale - t * at;
+    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * (double)panel->len + 8 * fabs(panel->log_scale) + 8 * fabs(t * at));
+    double log_delta = log_scale + log(sum) + sign * error;
+    if (panel->infinity > 0) { /* ln(e^log_delta + infinity) */
+        double log_infinity = log(panel->infinity), larger = fmax(log_delta, log_infinity);
+        log_delta = larger + log1p(exp(fmin(log_delta, log_infinity) - larger)) + 8 * EPS__UNIT_ROUNDOFF * fabs(larger);
+    }
+    return fmin(log_delta, 0);
+}

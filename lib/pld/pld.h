@@ -1,0 +1,115 @@
+/*
+ * Discretised privacy loss distributions: build from a dominating pair, compose, query.
+ *
+ * A step PLD holds the P-masses of one step on a grid of losses, sparse where the density is small. It is an upper
+ * or a lower estimate: its hockey-stick curve lies above or below the pair's at every epsilon, in spite of
+ * discretisation, truncation and rounding, once the loss is widened by `loss_error` a step.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_PLD_PLD_H
+#define EPS_PLD_PLD_H
+
+#include <stdint.h>
+
+#include "lib/epsilon.h"
+#include "lib/pld/pair.h"
+
+enum eps__estimate { EPS__UPPER, EPS__LOWER };
+
+struct eps__pld {
+    enum eps__estimate estimate;
+    double spacing;    /* of the grid */
+    double offset;     /* loss of knot i: offset + index[i] * spacing */
+    size_t len;
+    int64_t *index;    /* ascending */
+    double *mass;      /* P-mass; >= 0 */
+    double infinity;   /* upper: P-mass at +infinity; lower: 0 */
+    double loss_error; /* bound on the rounding of a loss, to be widened by */
+};
+
+/* How finely a pair is discretised. */
+struct eps__pld_plan {
+    double spacing;   /* of the grid, > 0 */
+    double tilt;      /* t >= 0: accuracy is spent where mass times e^{t loss} is */
+    double log_peak;  /* ln of the largest density (per unit of loss) of that product */
+    double z_low;     /* left of it, mass is rounded to the edge */
+    double fine_low;  /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
+    double fine_high;
+    double z_high;    /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
+};
+
+/*
+ * Discretises a pair by matching its hockey-stick curve at the knots (Doroshenko et al. 2022, "Connect the dots").
+ * Upper: each cell's mass is split between its two knots so that its P- and Q-mass are kept. Lower: the same curve
+ * lowered at each knot by a bound on the distance between chord and curve in the cells beside it, made convex again
+ * where need be. Out: *pld, to be released with eps__pld_clear(); EPS_NO_MEMORY or EPS_CANCELED.
+ */
+enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld, const struct eps__pair *pair,
+                               const struct eps__pld_plan *plan, enum eps__estimate estimate);
+void eps__pld_clear(struct eps__pld *pld);
+
+static inline double eps__pld_loss(const struct eps__pld *pld, size_t i)
+{
+    return pld->offset + (double)pld->index[i] * pld->spacing;
+}
+
+/* ln sum_i mass_i e^{t loss_i}: the log moment generating function, infinite loss left out. */
+double eps__pld_log_moment(const struct eps__pld *pld, double tilt);
+
+/* delta(eps) of one PLD alone, as a natural logarithm: >= or <= its curve, rounding counted. */
+double eps__pld_log_delta(const struct eps__pld *pld, double eps);
+
+/* A PLD and how many times it is composed. */
+struct eps__pld_power {
+    const struct eps__pld *pld;
+    uint64_t count;
+};
+
+/*
+ * The composition of PLDs near one epsilon: exponentially tilted by t, transformed, multiplied, transformed back.
+ * delta(eps) = e^{log_scale - t eps} * tail[i] at eps = start + i * spacing, and linear in e^eps between.
+ */
+struct eps__panel {
+    enum eps__estimate estimate;
+    double tilt, log_scale;
+    double start, spacing;
+    size_t len;
+    double *tail;     /* sum over losses above of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
+    double beyond;    /* upper: tilted mass above the window, to be added with e^{-t (end - eps)} */
+    double wrapped;   /* lower: tilted mass that may have been wrapped into the window, to be taken away */
+    double infinity;  /* upper: probability of infinite loss */
+    double widening;  /* total loss_error */
+    double rounding;  /* the bound on the absolute error of each a_j that `tail` accounts for */
+};
+
+/* What eps__compose() needs to know beforehand: the tilt, and the tilted mass that may be lost on each side. */
+struct eps__compose_plan {
+    double tilt;
+    double tail_mass; /* in (0, 1) */
+    size_t max_len;   /* a longer transform is EPS_TOO_COSTLY */
+};
+
+/*
+ * Composes PLDs of one spacing and one kind of estimate by FFT. The window comes from Chernoff bounds on the tilted
+ * sum; mass that leaves it is bounded, and so is every rounding error (numerics/fft.h).
+ * Out: *panel, released with eps__panel_clear(). EPS_NO_MEMORY, EPS_CANCELED, EPS_TOO_COSTLY.
+ */
+enum eps_status eps__compose(const struct eps_context *context, struct eps__panel *panel,
+                             const struct eps__pld_power *powers, size_t powers_len,
+                             const struct eps__compose_plan *plan);
+void eps__panel_clear(struct eps__panel *panel);
+
+/* ln of the bound on delta(eps); NAN if eps lies outside the window. */
+double eps__panel_log_delta(const struct eps__panel *panel, double eps);
+
+/*
+ * The circular convolution power behind eps__compose(), for tests: out[j], j < n, is the product of the
+ * distributions' powers (each of `len` masses at positions 0..len-1 modulo n, not tilted), and the result is within
+ * *error of the exact one at every j.
+ */
+enum eps_status eps__convolve_powers(const struct eps_context *context, double *out, double *error,
+                                     const double *const *masses, const uint64_t *counts, size_t powers_len,
+                                     size_t n);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * For few examples the probabilities are products, for many they come from Loader's form in logs. The atoms left out
+ * lie beyond the first one under the floor on each side of the mode, where the probabilities fall at least
+ * geometrically by their first ratio.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/sampling/law.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/numerics/binomial.h"
+#include "lib/numerics/normal.h"
+
+enum { PRODUCT_MAX = 48 }; /* the binomial coefficient is an exact double up to here */
+
+static double product_weight(uint64_t k, double p, uint64_t j)
+{
+    double coefficient = 1;
+    for (uint64_t i = 1; i <= j; i++)
+        coefficient = coefficient * (double)(k - j + i) / (double)i;
+    return coefficient * pow(p, (double)j) * pow(1 - p, (double)(k - j));
+}
+
+/* The first index from `from` on, going away from the mode, whose log probability is under the floor; the limit if
+ * there is none. */
+static uint64_t edge(uint64_t k, double p, double log_floor, uint64_t mode, bool above)
+{
+    uint64_t inside = mode, outside = above ? k + 1 : 0;
+    if (!above && eps__binomial_log_pmf(k, p, 0) >= log_floor)
+        return 0;
+    if (above && eps__binomial_log_pmf(k, p, k) >= log_floor)
+        return k;
+    while (above ? outside - inside > 1 : inside - outside > 1) {
+        uint64_t middle = inside + (above ? (outside - inside) / 2 : 0) - (above ? 0 : (inside - outside) / 2);
+        if (eps__binomial_log_pmf(k, p, middle) >= log_floor)
+            inside = middle;
+        else
+            outside = middle;
+    }
+    return inside;
+}
+
+/* A bound on the probability beyond `last`: a geometric series with the ratio at `last`. */
+static double lost_beyond(uint64_t k, double p, uint64_t last, bool above)
+{
+    if (above ? last >= k : last == 0)
+        return 0;
+    uint64_t next = above ? last + 1 : last - 1;
+    double first = eps__binomial_log_pmf(k, p, next), ratio = exp(first - eps__binomial_log_pmf(k, p, last));
+    return ratio < 1 ? exp(first) / (1 - ratio) * (1 + 1e-6) : 1;
+}
+
+enum eps_status eps__binomial_law(struct eps__law *law, uint64_t k, double p, double log_floor)
+{
+    struct eps__law made = {0};
+    if (p >= 1) {
+        made.weight = malloc(sizeof *made.weight);
+        if (!made.weight)
+            return EPS_NO_MEMORY;
+        made.first = k;
+        made.len = 1;
+        made.weight[0] = 1;
+        *law = made;
+        return EPS_OK;
+    }
+    uint64_t mode = (uint64_t)fmin((double)k, floor(((double)k + 1) * p)), last = k;
+    bool product = k <= PRODUCT_MAX;
+    if (!product) {
+        made.first = edge(k, p, log_floor, mode, false);
+        last = edge(k, p, log_floor, mode, true);
+        made.lost_low = lost_beyond(k, p, made.first, false);
+        made.lost_high = lost_beyond(k, p, last, true);
+    }
+    made.len = (size_t)(last - made.first + 1);
+    made.weight = malloc(made.len * sizeof *made.weight);
+    if (!made.weight)
+        return EPS_NO_MEMORY;
+    for (size_t i = 0; i < made.len; i++) {
+        uint64_t j = made.first + i;
+        made.weight[i] = product ? product_weight(k, p, j) : exp(eps__binomial_log_pmf(k, p, j));
+    }
+    made.weight_error = product ? (4 * (double)k + 8) * EPS__UNIT_ROUNDOFF : 1e-12;
+    if (k == 1)
+        made.weight_error = 2 * EPS__UNIT_ROUNDOFF;
+    *law = made;
+    return EPS_OK;
+}
+
+void eps__law_clear(struct eps__law *law)
+{
+    free(law->weight);
+    *law = (struct eps__law){0};
+}

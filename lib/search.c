@@ -1,0 +1,271 @@
+/*
+ * The rule of three for one direction: delta is read off the profile, epsilon is bracketed on it, and the noise
+ * multiplier is bracketed over profiles. Each end of an answer is a point at which the proven inequality holds:
+ * at the upper end the upper estimate of delta is at most the delta asked for, at the lower end the lower estimate
+ * is at least that. The profile is refined until the two ends are within the tolerance.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/search.h"
+
+#include <math.h>
+
+#include "lib/error.h"
+#include "lib/numerics/normal.h"
+#include "lib/numerics/root.h"
+
+enum { REFINEMENTS_MAX = 8, EXPANSIONS_MAX = 40 };
+
+#define SIGMA_MAX 1e9
+#define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
+
+struct search {
+    const struct eps__setting *setting;
+    const struct eps__accountant *accountant;
+    enum eps_direction direction;
+    struct eps__profile *profile;
+    enum eps__estimate estimate;
+    double log_delta; /* the delta asked for */
+    enum eps_status status;
+    struct eps_error *error;
+};
+
+static double tolerance_of(const struct search *search)
+{
+    return search->setting->job->query.accountant.tolerance;
+}
+
+/* The estimate of ln delta at eps; NAN once something failed. */
+static double log_delta_at(struct search *search, double eps)
+{
+    double value = NAN;
+    if (search->status == EPS_OK)
+        search->status = search->profile->class->log_delta(search->profile, search->direction, search->estimate, eps,
+                                                           &value, search->error);
+    return search->status == EPS_OK ? value : NAN;
+}
+
+/* Positive while the estimate still exceeds the delta asked for; the logarithm's rounding counts to the safe side. */
+static double excess(double eps, void *user)
+{
+    struct search *search = user;
+    double margin = 2 * EPS__UNIT_ROUNDOFF * (1 + fabs(search->log_delta));
+    double value = log_delta_at(search, eps) - search->log_delta + (search->estimate == EPS__UPPER ? margin : -margin);
+    return isinf(value) && value < 0 ? -1e300 : value;
+}
+
+/* The eps at which this estimate crosses delta: *low < crossing <= *high, both near it; *high = 0 if it never
+ * exceeds delta. */
+static enum eps_status crossing(struct search *search, double start, double *low, double *high)
+{
+    double tolerance = 1e-3 * tolerance_of(search), step = fmax(1e-5 * start, 1e-9);
+    bool above = excess(start, search) > 0;
+    *low = *high = start;
+    for (int i = 0; search->status == EPS_OK; i++, step *= 4) {
+        if (i == EXPANSIONS_MAX || *high > 1e12)
+            return eps__error(search->error, EPS_UNATTAINABLE, "/delta",
+                              "no finite epsilon reaches this delta; raise delta or the noise multiplier");
+        if (above) {
+            *low = *high;
+            *high += step;
+            if (!(excess(*high, search) > 0))
+                break;
+        } else {
+            *high = *low;
+            if (*high == 0)
+                return search->status;
+            *low = fmax(*low - step, 0);
+            if (excess(*low, search) > 0)
+                break;
+        }
+    }
+    if (search->status == EPS_OK)
+        eps__bisect(excess, search, low, high, tolerance, EPSILON_SCALE);
+    return search->status;
+}
+
+static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
+{
+    double tolerance = tolerance_of(search), low, high;
+    for (int i = 0; i < REFINEMENTS_MAX; i++) {
+        double start = i ? answer->value : search->profile->class->guess(search->profile, search->direction,
+                                                                          search->log_delta);
+        search->estimate = EPS__UPPER;
+        if (crossing(search, start, &low, &high) != EPS_OK)
+            return search->status == EPS_OK ? EPS_UNATTAINABLE : search->status;
+        answer->value = high;
+        search->estimate = EPS__LOWER;
+        if (crossing(search, high, &low, &high) != EPS_OK)
+            return search->status == EPS_OK ? EPS_UNATTAINABLE : search->status;
+        answer->lower = fmin(low, answer->value);
+        double width = (answer->value - answer->lower) / fmax(answer->value, EPSILON_SCALE);
+        if (width <= tolerance)
+            break;
+        if (!search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(width / tolerance), 16)))
+            break;
+    }
+    return EPS_OK;
+}
+
+static enum eps_status solve_delta(struct search *search, struct eps__answer *answer, double eps)
+{
+    double tolerance = tolerance_of(search);
+    for (int i = 0; i < REFINEMENTS_MAX; i++) {
+        search->estimate = EPS__UPPER;
+        double upper = log_delta_at(search, eps);
+        search->estimate = EPS__LOWER;
+        double lower = log_delta_at(search, eps);
+        if (search->status != EPS_OK)
+            return search->status;
+        if (upper <= log(EPS__DELTA_LEAST)) {
+            *answer = (struct eps__answer){EPS__DELTA_LEAST, 0};
+            return EPS_OK;
+        }
+        double slack = 4 * EPS__UNIT_ROUNDOFF * (2 + fabs(upper)), width = -expm1(lower - upper);
+        answer->value = fmin(exp(upper) * (1 + slack), 1);
+        answer->lower = lower < log(EPS__DELTA_LEAST) ? 0 : exp(lower) * (1 - slack);
+        if (width <= tolerance || !search->profile->class->refine(search->profile, search->direction,
+                                                                  fmin(1.3 * sqrt(width / tolerance), 16)))
+            break;
+    }
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ the noise multiplier */
+
+static enum eps_status open_at(struct search *search, double sigma, double tolerance)
+{
+    const struct eps__accuracy accuracy = {EPS_SOLVE_NOISE_MULTIPLIER, tolerance, search->log_delta};
+    if (search->profile)
+        search->profile->class->destroy(search->profile);
+    search->profile = NULL;
+    return search->accountant->open(search->setting, sigma, &accuracy, &search->profile, search->error);
+}
+
+/* ln delta at eps with this sigma, less the one asked for: the approximation, or the estimate. */
+static double excess_at_sigma(struct search *search, double log_sigma, double eps, double tolerance, bool proven)
+{
+    if (search->status == EPS_OK)
+        search->status = open_at(search, exp(log_sigma), tolerance);
+    if (search->status != EPS_OK)
+        return NAN;
+    if (proven)
+        return excess(eps, search);
+    return search->profile->class->approximate(search->profile, search->direction, eps) - search->log_delta;
+}
+
+/* A starting point: where the approximation crosses, and the slope of ln delta over ln sigma there. */
+static double approximate_crossing(struct search *search, double eps, double least, double *slope)
+{
+    double low = log(least), high = log(SIGMA_MAX), x = fmin(fmax(log(fmax(least * 20, 0.7)), low), high);
+    double step = 0.7;
+    bool above = excess_at_sigma(search, x, eps, 1e-2, false) > 0;
+    for (double next; search->status == EPS_OK && x > low && x < high; x = next, step *= 1.5) {
+        next = fmin(fmax(above ? x + step : x - step, low), high);
+        if ((excess_at_sigma(search, next, eps, 1e-2, false) > 0) != above) {
+            *(above ? &low : &high) = x;
+            *(above ? &high : &low) = next;
+            break;
+        }
+    }
+    for (int i = 0; i < 9 && search->status == EPS_OK && high - low > 1e-3; i++) {
+        x = 0.5 * (low + high);
+        *(excess_at_sigma(search, x, eps, 1e-2, false) > 0 ? &low : &high) = x;
+    }
+    x = 0.5 * (low + high);
+    double rise = excess_at_sigma(search, x + 0.01, eps, 1e-2, false) - excess_at_sigma(search, x, eps, 1e-2, false);
+    *slope = fmin(rise / 0.01, -0.5);
+    return x;
+}
+
+/*
+ * From x >= least, the ln sigma at which this estimate of delta crosses, approached to within `reach` (in ln sigma) from the
+ * side that proves: for the upper estimate from above, for the lower from below. Newton with the secant's slope,
+ * kept in the bracket. Where even `least` is enough: least for the upper estimate, -INFINITY for the lower.
+ */
+static double sigma_crossing(struct search *search, double x, double eps, double tolerance, double reach, double slope,
+                             double least)
+{
+    double low = -INFINITY, high = INFINITY, last_x = NAN, last = NAN;
+    bool upper = search->estimate == EPS__UPPER;
+    for (int i = 0; i < 60 && search->status == EPS_OK; i++) {
+        double value = excess_at_sigma(search, x, eps, tolerance, true);
+        /* An equality proves on either side. */
+        if (value > 0 || (!upper && value == 0))
+            low = x;
+        else
+            high = x;
+        double miss = value / slope; /* x - crossing, about */
+        if (upper ? value <= 0 && miss <= reach : value >= 0 && -miss <= reach)
+            return x;
+        if (x <= least && value <= 0)
+            return upper ? least : -INFINITY;
+        if (high - low <= 0.5 * reach || (upper ? high : low) == (upper ? log(SIGMA_MAX) : -INFINITY))
+            return upper ? high : low;
+        if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 && (value - last) / (x - last_x) < -0.1)
+            slope = (value - last) / (x - last_x);
+        last_x = x;
+        last = value;
+        double next = x - value / slope + (upper ? 0.4 : -0.4) * reach;
+        next = fmin(fmax(next, x - 2), x + 2);
+        if (!(next > low && next < high))
+            next = isinf(low) ? high - 0.5 : isinf(high) ? low + 0.5 : 0.5 * (low + high);
+        x = fmax(next, least);
+    }
+    return upper ? high : low;
+}
+
+static enum eps_status solve_noise(struct search *search, struct eps__answer *answer, double eps)
+{
+    const struct eps__accountant *accountant = search->accountant;
+    double tolerance = tolerance_of(search), inner = tolerance, slope;
+    if (accountant->log_delta_without_noise(search->setting, search->direction, eps) <= search->log_delta) {
+        *answer = (struct eps__answer){0, 0};
+        return EPS_OK;
+    }
+    double least = fmax(accountant->least_sigma(search->setting), 1e-9);
+    double x = approximate_crossing(search, eps, least, &slope);
+    for (int i = 0; i < 5 && search->status == EPS_OK; i++) {
+        search->estimate = EPS__UPPER;
+        double high = sigma_crossing(search, x, eps, inner, 0.1 * tolerance, slope, log(least));
+        if (search->status == EPS_OK && !(exp(high) <= SIGMA_MAX))
+            return eps__error(search->error, EPS_UNATTAINABLE, "/delta",
+                              "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
+        search->estimate = EPS__LOWER;
+        double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
+        answer->value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        answer->lower = fmin(exp(low), answer->value);
+        if (high - low <= tolerance)
+            break;
+        inner /= fmax(4, pow((high - low) / tolerance, 2));
+        x = high;
+    }
+    return search->status;
+}
+
+enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
+                            const struct eps__accountant *accountant, enum eps_direction direction)
+{
+    const struct eps_query *query = &setting->job->query;
+    enum eps_unknown unknown = eps_job_unknown(setting->job);
+    struct search search = {.setting = setting, .accountant = accountant, .direction = direction, .error = error};
+    search.log_delta = unknown == EPS_SOLVE_DELTA ? NAN : log(query->delta);
+    if (unknown == EPS_SOLVE_NOISE_MULTIPLIER) {
+        search.status = solve_noise(&search, answer, query->epsilon);
+    } else {
+        struct eps__accuracy accuracy = {unknown, query->accountant.tolerance, search.log_delta};
+        search.status = accountant->open(setting, query->noise_multiplier, &accuracy, &search.profile, error);
+        if (search.status == EPS_OK)
+            search.status = unknown == EPS_SOLVE_DELTA ? solve_delta(&search, answer, query->epsilon)
+                                                       : solve_epsilon(&search, answer);
+    }
+    if (search.profile)
+        search.profile->class->destroy(search.profile);
+    if (search.status != EPS_OK && error && error->status != search.status)
+        eps__error(error, search.status, "", search.status == EPS_NO_MEMORY ? "out of memory; raise accountant.tolerance"
+                                             : search.status == EPS_CANCELED ? "canceled"
+                                             : search.status == EPS_TIMEOUT  ? "the time limit passed"
+                                                                             : "%s",
+                   error->message[0] ? error->message : "the computation did not succeed");
+    return search.status;
+}

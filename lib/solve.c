@@ -1,0 +1,338 @@
+/*
+ * The rule of three over all accountants: runs each that serves, direction by direction, keeps the best of each
+ * direction, reports the worse direction, and says what was assumed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/accountants/registry.h"
+#include "lib/curve.h"
+#include "lib/sampling/sampling.h"
+#include "lib/search.h"
+
+/* ------------------------------------------------------------ cost */
+
+static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant **accountants,
+                                  size_t len, double *operations, double *bytes, struct eps_error *error)
+{
+    const struct eps_context *context = setting->context;
+    double least_operations = INFINITY, least_bytes = INFINITY, total = 0, largest = 0;
+    eps__strategy_cost(&setting->job->mechanism, &total, &largest);
+    double base_operations = total, base_bytes = largest;
+    for (size_t i = 0; i < len; i++) {
+        double one_operations, one_bytes;
+        accountants[i]->cost(setting, &one_operations, &one_bytes);
+        total += one_operations;
+        largest = fmax(largest, one_bytes);
+        least_operations = fmin(least_operations, base_operations + one_operations);
+        least_bytes = fmin(least_bytes, fmax(base_bytes, one_bytes));
+    }
+    double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
+    double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
+    if (total > limit_operations || largest > limit_bytes) {
+        eps__error(error, EPS_TOO_COSTLY, "",
+                   "the job needs about %.2g operations and %.2g bytes, the limits are %.2g and %.2g; lower n, raise "
+                   "accountant.tolerance, or name a cheaper accountant",
+                   total, largest, limit_operations, limit_bytes);
+        if (error) {
+            error->operations = total;
+            error->bytes = largest;
+        }
+        return EPS_TOO_COSTLY;
+    }
+    if (operations)
+        *operations = total;
+    if (bytes)
+        *bytes = largest;
+    return EPS_OK;
+}
+
+enum eps_status eps_job_serves(const struct eps_context *context, struct eps_error *error, const struct eps_job *job,
+                               double *operations, double *bytes)
+{
+    struct eps__setting setting;
+    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
+    enum eps_status status = eps__setting_open(&setting, error, context, job);
+    if (status != EPS_OK)
+        return status;
+    size_t len = eps__setting_accountants(&setting, accountants, error);
+    status = len ? check_cost(&setting, accountants, len, operations, bytes, error) : EPS_UNSUPPORTED;
+    eps__setting_close(&setting);
+    return status;
+}
+
+/* ------------------------------------------------------------ running the accountants */
+
+struct task {
+    const struct eps__setting *setting;
+    const struct eps__accountant *accountant;
+    enum eps_direction direction;
+    struct eps__answer answer;
+    enum eps_status status;
+    struct eps_error error;
+};
+
+struct tasks {
+    struct task items[EPS__ACCOUNTANTS_MAX * EPS_DIRECTIONS];
+    size_t len;
+    atomic_size_t done;
+};
+
+static void run_task(void *arg, size_t index)
+{
+    struct tasks *tasks = arg;
+    struct task *task = &tasks->items[index];
+    task->status = eps__search(&task->answer, &task->error, task->setting, task->accountant, task->direction);
+    size_t done = atomic_fetch_add(&tasks->done, 1) + 1;
+    const struct eps_context *context = task->setting->context;
+    if (context && context->progress)
+        context->progress(context->user, (double)done / (double)(tasks->len + 1), "search", NAN);
+}
+
+static void run_tasks(const struct eps_context *context, struct tasks *tasks)
+{
+    if (context && context->parallel_for) {
+        context->parallel_for(context->user, tasks->len, run_task, tasks);
+        return;
+    }
+    for (size_t i = 0; i < tasks->len; i++)
+        run_task(tasks, i);
+}
+
+/* The best candidate of each direction into the result; what stopped the first that failed, if a direction has
+ * none. */
+static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks)
+{
+    double lower[EPS_DIRECTIONS] = {0, 0};
+    bool found[EPS_DIRECTIONS] = {false, false};
+    const struct task *failed = NULL;
+    result->candidates = calloc(tasks->len, sizeof *result->candidates);
+    if (!result->candidates)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    for (size_t i = 0; i < tasks->len; i++) {
+        const struct task *task = &tasks->items[i];
+        if (task->status != EPS_OK) {
+            if (!failed || task->status == EPS_CANCELED || task->status == EPS_TIMEOUT)
+                failed = task;
+            continue;
+        }
+        struct eps_candidate candidate = {.accountant = task->accountant->name, .direction = task->direction,
+                                          .value = task->answer.value, .bad_event_share = NAN};
+        result->candidates[result->candidates_len++] = candidate;
+        if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
+            result->directions[task->direction] = candidate;
+            lower[task->direction] = task->answer.lower;
+            found[task->direction] = true;
+        }
+    }
+    bool stopped = failed && (failed->status == EPS_CANCELED || failed->status == EPS_TIMEOUT);
+    if (stopped || !found[EPS_REMOVE] || !found[EPS_ADD]) {
+        if (error)
+            *error = failed->error;
+        return failed->status;
+    }
+    const struct eps_candidate *remove = &result->directions[EPS_REMOVE], *add = &result->directions[EPS_ADD];
+    const struct eps_candidate *worse = add->value > remove->value ? add : remove;
+    result->accountant = worse->accountant;
+    result->bracket_upper = worse->value;
+    result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
+    switch (result->solved_for) {
+    case EPS_SOLVE_EPSILON:
+        result->epsilon = worse->value;
+        break;
+    case EPS_SOLVE_DELTA:
+        result->delta = worse->value;
+        break;
+    default:
+        result->noise_multiplier = worse->value;
+        break;
+    }
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ sentences */
+
+static bool add_sentence(char ***list, size_t *len, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static bool add_sentence(char ***list, size_t *len, const char *format, ...)
+{
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    char **grown = realloc(*list, (*len + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    *list = grown;
+    grown[*len] = strdup(text);
+    return grown[*len] && ++*len;
+}
+
+static bool add_assumptions(struct eps_result *result, const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    char ***list = &result->assumptions;
+    size_t *len = &result->assumptions_len;
+    bool made = add_sentence(list, len, "each contribution is clipped to norm 1, and the noise is an exact Gaussian "
+                                        "whose seed the adversary does not know");
+    if (sampling->scheme == EPS_SCHEME_NONE) {
+        bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
+        made = made && add_sentence(list, len, "each example takes part at most %zu time%s, %s %zu steps apart",
+                                    sampling->epochs, sampling->epochs == 1 ? "" : "s", fixed ? "exactly" : "at least",
+                                    sampling->separation);
+        return made && add_sentence(list, len, "the strategy is public");
+    }
+    made = made && add_sentence(list, len, "each example is drawn independently of all others, at each step with "
+                                           "probability p; p and the strategy are public");
+    if (sampling->examples_per_user > 1)
+        made = made && add_sentence(list, len, "a user holds at most %zu examples, drawn independently of each other",
+                                    sampling->examples_per_user);
+    if (sampling->last_iterate)
+        made = made && add_sentence(list, len, "the losses are linear and only the last iterate is released");
+    if (mechanism->matrix.family != EPS_FAMILY_IDENTITY)
+        made = made && add_sentence(list, len, "all entries of the strategy are >= 0");
+    return made;
+}
+
+static bool add_hints(struct eps_result *result, const struct eps__setting *setting,
+                      const struct eps__accountant *const *accountants, size_t len)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    bool made = true, amplified = false;
+    for (size_t i = 0; i < len; i++)
+        amplified |= accountants[i]->name != EPS_ACCOUNTANT_GAUSSIAN;
+    if (mechanism->sampling.scheme == EPS_SCHEME_NONE && result->sensitivity != 1 && result->sensitivity > 0 &&
+        result->solved_for != EPS_SOLVE_CURVE)
+        made = add_sentence(&result->hints, &result->hints_len,
+                            "noise_multiplier / sensitivity = %.6g, the figure that papers print",
+                            result->noise_multiplier / result->sensitivity);
+    if (mechanism->sampling.scheme != EPS_SCHEME_NONE && !amplified)
+        made = made && add_sentence(&result->hints, &result->hints_len,
+                                    "this is the bound without amplification by sampling: the accountants that amplify "
+                                    "a strategy of several bands are not served in this version");
+    if (result->solved_for != EPS_SOLVE_CURVE && result->bracket_upper > 0) {
+        double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
+        double tolerance = setting->job->query.accountant.tolerance;
+        bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
+        bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
+        if (width > tolerance && !absolute && !floor)
+            made = made && add_sentence(&result->hints, &result->hints_len,
+                                        "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width,
+                                        tolerance);
+    }
+    return made;
+}
+
+/* ------------------------------------------------------------ the result */
+
+static enum eps_status fill_figures(struct eps_result *result, struct eps_error *error,
+                                    const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    double mean, max, last, variance = result->noise_multiplier * result->noise_multiplier;
+    enum eps_status status = eps__strategy_error(setting->context, setting->strategy, mechanism, &mean, &max, &last);
+    if (status != EPS_OK)
+        return eps__error(error, status, "", "the error figures were not finished");
+    result->error_mean_squared = mean * variance;
+    result->error_max_squared = max * variance;
+    result->error_last_squared = last * variance;
+    result->adjacency = mechanism->adjacency;
+    /* Without amplification any C is equivalent to a lower-triangular one: the noise is rotation invariant. */
+    result->adaptive = mechanism->sampling.scheme == EPS_SCHEME_NONE ||
+                       (eps__strategy_lower_triangular(setting->strategy) &&
+                        mechanism->matrix.decoder != EPS_DECODER_FULL);
+    result->p = setting->p;
+    result->bins = eps__sampling_bins(mechanism);
+    result->expected_batch_size = eps__sampling_expected_batch(mechanism);
+    if (setting->sensitivity_known) {
+        result->sensitivity = setting->sensitivity.value;
+        result->sensitivity_rule = setting->sensitivity.rule;
+        result->sensitivity_exact = setting->sensitivity.exact;
+    }
+    snprintf(result->factorization_id, sizeof result->factorization_id, "%s", eps_strategy_id(setting->strategy));
+    result->optimality_gap = NAN;
+    return EPS_OK;
+}
+
+static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
+                                    const struct eps__setting *setting,
+                                    const struct eps__accountant *const *accountants, size_t len)
+{
+    struct tasks tasks = {.len = 0};
+    for (size_t i = 0; i < len; i++)
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+            tasks.items[tasks.len++] = (struct task){.setting = setting, .accountant = accountants[i],
+                                                     .direction = direction};
+    run_tasks(setting->context, &tasks);
+    return gather(result, error, &tasks);
+}
+
+enum eps_status eps_solve(const struct eps_context *context, struct eps_result **result, struct eps_error *error,
+                          const struct eps_job *job)
+{
+    struct eps__setting setting;
+    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
+    struct eps_result *made = NULL;
+    struct eps__tally tally = {0};
+    enum eps_status status = eps__setting_open(&setting, error, context, job);
+    if (status != EPS_OK)
+        return status;
+    setting.tally = &tally;
+    size_t len = eps__setting_accountants(&setting, accountants, error);
+    status = len ? check_cost(&setting, accountants, len, NULL, NULL, error) : EPS_UNSUPPORTED;
+    if (status != EPS_OK)
+        goto out;
+    made = calloc(1, sizeof *made);
+    if (!made) {
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+        goto out;
+    }
+    made->solved_for = eps_job_unknown(job);
+    made->epsilon = job->query.epsilon;
+    made->delta = job->query.delta;
+    made->noise_multiplier = job->query.noise_multiplier;
+    made->bracket_lower = made->bracket_upper = NAN;
+    made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
+    if (made->solved_for == EPS_SOLVE_CURVE)
+        status = eps__curve(made, error, &setting, accountants, len);
+    else
+        status = solve_scalar(made, error, &setting, accountants, len);
+    if (status == EPS_OK)
+        status = fill_figures(made, error, &setting);
+    if (status != EPS_OK)
+        goto out;
+    made->cache_pld = eps__tally_state(&tally);
+    if (!add_assumptions(made, &setting) || !add_hints(made, &setting, accountants, len)) {
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+        goto out;
+    }
+    *result = made;
+    made = NULL;
+out:
+    eps_result_destroy(made);
+    eps__setting_close(&setting);
+    return status;
+}
+
+void eps_result_destroy(struct eps_result *result)
+{
+    if (!result)
+        return;
+    for (size_t i = 0; i < result->assumptions_len; i++)
+        free(result->assumptions[i]);
+    for (size_t i = 0; i < result->hints_len; i++)
+        free(result->hints[i]);
+    free(result->assumptions);
+    free(result->hints);
+    free(result->candidates);
+    free(result->curve);
+    free(result);
+}
