@@ -59,7 +59,8 @@ static void write_result(struct text *out, const struct job_record *record, cons
         text_puts(out, result->curve);
     }
     if (record->from_cache) {
-        text_puts(out, ",\"cache\":{\"result\":\"hit\",\"factorization\":null,\"pld\":null},\"elapsed_seconds\":0.0}");
+        text_puts(out, ",\"cache\":{\"result\":\"hit\",\"factorization\":\"unused\",\"pld\":\"unused\"},"
+                       "\"elapsed_seconds\":0.0}");
     } else {
         text_puts(out, ",\"cache\":");
         text_puts(out, result->cache);

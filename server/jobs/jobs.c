@@ -59,6 +59,11 @@ void jobs_stop(struct jobs *jobs)
     atomic_store(&jobs->stopping, true);
 }
 
+bool jobs_stopping(struct jobs *jobs)
+{
+    return atomic_load_explicit(&jobs->stopping, memory_order_relaxed);
+}
+
 void jobs_destroy(struct jobs *jobs)
 {
     if (!jobs) {

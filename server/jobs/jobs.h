@@ -20,6 +20,7 @@ struct jobs *jobs_create(struct server *server);
 bool jobs_recover(struct jobs *jobs);
 /* Running computations end within the time of one poll; their jobs go back to the queue in the database. */
 void jobs_stop(struct jobs *jobs);
+bool jobs_stopping(struct jobs *jobs);
 /* After the pool's threads are joined. */
 void jobs_destroy(struct jobs *jobs);
 /* The store tells that a row expired. */

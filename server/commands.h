@@ -1,0 +1,15 @@
+/*
+ * The two commands of the program. Each gets its own argv (its name at argv[0]) and returns the exit status.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_COMMANDS_H
+#define SERVER_COMMANDS_H
+
+int command_serve(int argc, char **argv);
+int command_solve(int argc, char **argv);
+
+/* For a command that was told --help. */
+void print_help(void);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * epsilond: chooses the command. What is global to the process (GSL's error handler, libsodium) is set here, before
+ * any thread.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <gsl/gsl_errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/epsilon.h"
+#include "server/commands.h"
+#include "server/ops/config.h"
+
+void print_help(void)
+{
+    printf("epsilond %s: how much noise do I need, and what epsilon did I get\n\n"
+           "  epsilond serve [OPTION...]           the service\n"
+           "  epsilond solve [OPTION...] [FILE|-]  one job, a JSON document; prints the finished job\n"
+           "  epsilond --help | --version\n\n"
+           "Every option is also read from the environment, by the name in parentheses; the command line wins.\n\n"
+           "serve:\n",
+           EPS_VERSION);
+    config_help(stdout, CONFIG_SERVE);
+    printf("\nsolve:\n");
+    config_help(stdout, CONFIG_SOLVE);
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+    gsl_set_error_handler_off();
+    if (sodium_init() < 0) {
+        fprintf(stderr, "epsilond: libsodium does not start\n");
+        return 1;
+    }
+    if (strcmp(command, "serve") == 0) {
+        return command_serve(argc - 1, argv + 1);
+    }
+    if (strcmp(command, "solve") == 0) {
+        return command_solve(argc - 1, argv + 1);
+    }
+    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
+        printf("epsilond %s (accounting version %d)\n", EPS_VERSION, EPS_ACCOUNTING_VERSION);
+        return 0;
+    }
+    if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
+        print_help();
+        return 0;
+    }
+    fprintf(stderr, "epsilond: %s%s%s; see epsilond --help\n", *command ? "no command \"" : "a command is missing",
+            command, *command ? "\"" : "");
+    return 2;
+}

@@ -1,0 +1,200 @@
+/*
+ * One job: GET, cancel, DELETE.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http/wait.h"
+#include "server/jobs/jobs.h"
+#include "server/ops/clock.h"
+#include "server/routes/routes.h"
+
+#define ENDING_SECONDS 30 /* that a cancel waits for a job that is just being finished */
+
+enum handled reply_unreadable(struct request *request, enum store_status status)
+{
+    if (status == STORE_NONE) {
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no job of this id");
+    }
+    if (status == STORE_CORRUPT) {
+        return reply_problem(request, API_PROBLEM_INTERNAL,
+                             "the stored result fails its checksum; post the job again to have it computed anew");
+    }
+    return reply_problem(request, API_PROBLEM_INTERNAL, "the database could not be read");
+}
+
+enum handled reply_stopping(struct request *request)
+{
+    return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the service is stopping; ask again when it is back");
+}
+
+bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
+                    enum handled *handled)
+{
+    struct jobs *jobs = request->server->jobs;
+    *record = (struct job_record){0};
+    *result = NULL;
+    enum store_status status = uuid_valid(request->param)
+                                   ? store_read_job(request->server->store, request->param, record)
+                                   : STORE_NONE;
+    if (status == STORE_OK && record->status != JOB_SUCCEEDED) {
+        *handled = reply_problem(request, API_PROBLEM_CONFLICT, "only a succeeded job has one; this job is %s",
+                                 job_status_name(record->status));
+        job_record_clear(record);
+        return false;
+    }
+    if (status == STORE_OK) {
+        status = jobs_result(jobs, record->hash, record->version, result);
+        status = status == STORE_NONE ? STORE_CORRUPT : status;
+    }
+    if (status != STORE_OK) {
+        *handled = reply_unreadable(request, status);
+        job_record_clear(record);
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- GET */
+
+static enum handled get_resume(struct request *request)
+{
+    struct document *document;
+    enum store_status status = jobs_get(request->server->jobs, request->param, &document);
+    return status == STORE_OK ? reply_document(request, 200, document, true) : reply_unreadable(request, status);
+}
+
+enum handled handle_job_get(struct request *request)
+{
+    struct document *document;
+    double seconds;
+    bool preferred;
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    if (!request_wait_seconds(request, &seconds, &preferred)) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB, "?wait must be a whole number of seconds");
+    }
+    if (preferred) {
+        reply_header(request, "Preference-Applied", "wait=%.0f", seconds);
+    }
+    enum store_status status = jobs_get(request->server->jobs, request->param, &document);
+    if (status != STORE_OK) {
+        return reply_unreadable(request, status);
+    }
+    if (seconds <= 0 || job_status_final(document->status)) {
+        return reply_document(request, 200, document, true);
+    }
+    if (!request_suspend(request, get_resume)) {
+        return reply_document(request, 200, document, true);
+    }
+    document_release(document);
+    if (!jobs_watch(request->server->jobs, request->param, request, clock_monotonic() + seconds)) {
+        request_resume(request); /* it became final meanwhile */
+    }
+    return HANDLED_SUSPENDED;
+}
+
+/* ---------------------------------------------------------------- cancel */
+
+struct canceling {
+    enum cancel_outcome outcome;
+};
+
+static enum handled cancel_resume(struct request *request)
+{
+    struct canceling *canceling = request->state;
+    struct document *document;
+    if (canceling->outcome == CANCEL_FAILED) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    enum store_status status = jobs_get(request->server->jobs, request->param, &document);
+    if (status != STORE_OK) {
+        return reply_unreadable(request, status);
+    }
+    return reply_document(request, canceling->outcome == CANCEL_STARTED ? 202 : 200, document, false);
+}
+
+enum handled handle_job_cancel(struct request *request)
+{
+    struct jobs *jobs = request->server->jobs;
+    struct canceling *canceling = calloc(1, sizeof *canceling);
+    request->state = canceling;
+    request->state_free = free;
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    if (!canceling) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    canceling->outcome = CANCEL_NOT_LIVE;
+    if (!jobs_is_live(jobs, request->param)) {
+        return cancel_resume(request);
+    }
+    /* Set before the call: once it has started, the request may be answered before the call returns. */
+    canceling->outcome = CANCEL_STARTED;
+    if (!request_suspend(request, cancel_resume)) {
+        return reply_stopping(request);
+    }
+    enum cancel_outcome outcome = jobs_cancel(jobs, request->param, request);
+    if (outcome == CANCEL_STARTED) {
+        return HANDLED_SUSPENDED;
+    }
+    canceling->outcome = outcome;
+    if (outcome != CANCEL_ENDING ||
+        !jobs_watch(jobs, request->param, request, clock_monotonic() + ENDING_SECONDS)) {
+        request_resume(request);
+    }
+    return HANDLED_SUSPENDED;
+}
+
+/* ---------------------------------------------------------------- DELETE */
+
+struct deleting {
+    struct store_delete deletion; /* first */
+    struct request *request;
+    enum store_status status;
+};
+
+static enum handled delete_resume(struct request *request)
+{
+    struct deleting *deleting = request->state;
+    return deleting->status == STORE_OK ? reply_empty(request, 204) : reply_unreadable(request, deleting->status);
+}
+
+static void delete_done(struct store_write *write, enum store_status status)
+{
+    struct deleting *deleting = (struct deleting *)write;
+    struct request *request = deleting->request;
+    deleting->status = status;
+    if (status == STORE_OK) {
+        jobs_forget(request->server->jobs, request->param);
+    }
+    request_resume(request);
+}
+
+enum handled handle_job_delete(struct request *request)
+{
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    if (jobs_is_live(request->server->jobs, request->param)) {
+        return reply_problem(request, API_PROBLEM_CONFLICT, "the job is not final; cancel it first");
+    }
+    struct deleting *deleting = calloc(1, sizeof *deleting);
+    if (!deleting) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request->state = deleting;
+    request->state_free = free;
+    deleting->request = request;
+    deleting->deletion.write.done = delete_done;
+    memcpy(deleting->deletion.id, request->param, UUID_SIZE);
+    if (!request_suspend(request, delete_resume)) {
+        return reply_stopping(request);
+    }
+    store_delete_job(request->server->store, &deleting->deletion);
+    return HANDLED_SUSPENDED;
+}

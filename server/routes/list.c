@@ -1,0 +1,122 @@
+/*
+ * GET /v1/jobs: newest first, by the id of the last job seen. Rows come from the database; what they say of a job
+ * that is not final is brought up to date from the registry.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/jobs/jobs.h"
+#include "server/routes/routes.h"
+
+#define LIMIT_DEFAULT 50
+#define LIMIT_MAX 500
+
+/* What is wrong with the query, or NULL. */
+static const char *read_filter(const struct request *request, struct job_filter *filter)
+{
+    const char *status = request_query(request, "status");
+    const char *limit = request_query(request, "limit");
+    *filter = (struct job_filter){.status = JOB_STATUS_COUNT, .limit = LIMIT_DEFAULT};
+    filter->label = request_query(request, "label");
+    filter->before = request_query(request, "cursor");
+    if (status) {
+        filter->status = job_status_named(status);
+        if (filter->status == JOB_STATUS_COUNT) {
+            return "?status must be queued, running, succeeded, failed or canceled";
+        }
+    }
+    if (limit) {
+        char *end;
+        unsigned long value = strtoul(limit, &end, 10);
+        if (*limit < '0' || *limit > '9' || *end || value < 1 || value > LIMIT_MAX) {
+            return "?limit must be an integer in [1, 500]";
+        }
+        filter->limit = value;
+    }
+    if (filter->before && !uuid_valid(filter->before)) {
+        return "?cursor must be the `next` of an earlier page";
+    }
+    return NULL;
+}
+
+static void write_encoded(struct text *out, const char *value)
+{
+    for (; *value; value++) {
+        unsigned char c = (unsigned char)*value;
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                     strchr("-._~", c) != NULL;
+        if (plain) {
+            text_append(out, value, 1);
+        } else {
+            text_printf(out, "%%%02X", c);
+        }
+    }
+}
+
+static void add_link(struct request *request, const struct job_filter *filter, const char *next)
+{
+    struct text link = {0};
+    text_printf(&link, "</v1/jobs?cursor=%s&limit=%zu", next, filter->limit);
+    if (filter->status < JOB_STATUS_COUNT) {
+        text_printf(&link, "&status=%s", job_status_name(filter->status));
+    }
+    if (filter->label) {
+        text_puts(&link, "&label=");
+        write_encoded(&link, filter->label);
+    }
+    text_puts(&link, ">; rel=\"next\"");
+    if (!link.failed) {
+        reply_header(request, MHD_HTTP_HEADER_LINK, "%s", link.data);
+    }
+    text_clear(&link);
+}
+
+static void write_item(struct text *out, struct jobs *jobs, struct job_record *record)
+{
+    struct result_record *result = NULL;
+    struct job_progress progress;
+    bool live = !job_status_final(record->status) && jobs_refresh(jobs, record, &progress);
+    if (record->status == JOB_SUCCEEDED &&
+        jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
+        result = NULL; /* the job's own page says what is wrong with it */
+    }
+    document_write(out, record, result, live ? &progress : NULL, true, true);
+    result_record_release(result);
+}
+
+enum handled handle_jobs_list(struct request *request)
+{
+    struct job_filter filter;
+    const char *wrong = read_filter(request, &filter);
+    if (wrong) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB, "%s", wrong);
+    }
+    struct job_record *records;
+    size_t len;
+    size_t limit = filter.limit++; /* one more, to see whether there is a next page */
+    if (store_list_jobs(request->server->store, &filter, &records, &len) != STORE_OK) {
+        return reply_unreadable(request, STORE_FAILED);
+    }
+    filter.limit = limit;
+    bool more = len > limit;
+    struct text text = {0};
+    text_puts(&text, "{\"items\":[");
+    for (size_t i = 0; i < len && i < limit; i++) {
+        text_puts(&text, i ? "," : "");
+        write_item(&text, request->server->jobs, &records[i]);
+    }
+    text_puts(&text, "],\"next\":");
+    text_json(&text, more ? records[limit - 1].id : NULL);
+    text_puts(&text, "}\n");
+    if (more) {
+        add_link(request, &filter, records[limit - 1].id);
+    }
+    for (size_t i = 0; i < len; i++) {
+        job_record_clear(&records[i]);
+    }
+    free(records);
+    return reply_text(request, 200, "application/json", &text, true);
+}

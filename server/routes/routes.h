@@ -1,0 +1,34 @@
+/*
+ * The handlers, one file a resource, and what they share.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_ROUTES_ROUTES_H
+#define SERVER_ROUTES_ROUTES_H
+
+#include "server/http/request.h"
+#include "server/store/store.h"
+
+request_handler handle_jobs_post;
+request_handler handle_jobs_list;
+request_handler handle_job_get;
+request_handler handle_job_cancel;
+request_handler handle_job_delete;
+request_handler handle_job_curve;
+request_handler handle_job_matrix;
+request_handler handle_index_get;
+request_handler handle_health_get;
+request_handler handle_ready_get;
+request_handler handle_metrics_get;
+request_handler handle_contract_get;
+request_handler handle_problem_get;
+
+/* Replies what a store's failure to read a job means: 404 or 500. */
+enum handled reply_unreadable(struct request *request, enum store_status status);
+/* Replies that the service stops. */
+enum handled reply_stopping(struct request *request);
+/* Reads the row and result of a succeeded job. True, or false with *handled: 404, 409 or 500 is replied. */
+bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
+                    enum handled *handled);
+
+#endif

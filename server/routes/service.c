@@ -1,0 +1,146 @@
+/*
+ * What the service says of itself: /v1, /openapi.yaml, /problems/{type}, /healthz, /readyz, /metrics.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/embedded.h"
+#include "server/http/router.h"
+#include "server/jobs/jobs.h"
+#include "server/ops/metrics.h"
+#include "server/routes/routes.h"
+
+static const char json_media[] = "application/json";
+
+static enum handled reply_json(struct request *request, json_t *json, bool etag)
+{
+    struct text text = {0};
+    char *body = json ? api_json_text(json) : NULL;
+    json_decref(json);
+    text_puts(&text, body ? body : "");
+    text_puts(&text, "\n");
+    text.failed = text.failed || !body;
+    free(body);
+    return reply_text(request, 200, json_media, &text, etag);
+}
+
+/* ---------------------------------------------------------------- /v1 */
+
+static json_t *families(void)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < EPS_FAMILY_COUNT; i++) {
+        if (eps_serves_family((enum eps_family)i)) {
+            json_array_append_new(array, json_string(eps_family_name((enum eps_family)i)));
+        }
+    }
+    return array;
+}
+
+static json_t *schemes(void)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < EPS_SCHEME_COUNT; i++) {
+        if (eps_serves_scheme((enum eps_scheme)i)) {
+            json_array_append_new(array, json_string(eps_scheme_name((enum eps_scheme)i)));
+        }
+    }
+    return array;
+}
+
+static json_t *accountants(void)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < EPS_ACCOUNTANT_COUNT; i++) {
+        if (eps_serves_accountant((enum eps_accountant)i)) {
+            json_array_append_new(array, json_string(eps_accountant_name((enum eps_accountant)i)));
+        }
+    }
+    return array;
+}
+
+enum handled handle_index_get(struct request *request)
+{
+    const struct config *config = request->server->config;
+    json_t *links = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "self", "/v1", "jobs", "/v1/jobs", "openapi",
+                              "/openapi.yaml", "health", "/healthz", "ready", "/readyz", "metrics", "/metrics");
+    json_t *limits = json_pack("{s:I, s:I, s:f, s:I, s:f, s:I, s:i, s:f}", "max_n", (json_int_t)config->max_n,
+                               "max_body", (json_int_t)config->max_body, "max_operations", config->max_operations,
+                               "max_bytes", (json_int_t)config->max_bytes, "max_seconds", config->max_seconds,
+                               "queue", (json_int_t)config->queue, "max_wait_seconds", WAIT_MAX_SECONDS,
+                               "keep_seconds", config->keep_seconds);
+    return reply_json(request,
+                      json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "version", EPS_VERSION, "accounting_version",
+                                EPS_ACCOUNTING_VERSION, "links", links, "limits", limits, "families", families(),
+                                "schemes", schemes(), "accountants", accountants()),
+                      true);
+}
+
+/* ---------------------------------------------------------------- documents */
+
+enum handled handle_contract_get(struct request *request)
+{
+    const struct embedded_file *file = embedded_files;
+    while (file->name && strcmp(file->name, "api/openapi.yaml") != 0) {
+        file++;
+    }
+    if (!file->name) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "this build has no contract in it");
+    }
+    return reply_static(request, "application/yaml", file->data, file->len);
+}
+
+enum handled handle_problem_get(struct request *request)
+{
+    enum api_problem problem = api_problem_named(request->param);
+    if (problem == API_PROBLEM_COUNT) {
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no problem type of this name");
+    }
+    const struct api_problem_type *type = api_problem_type(problem);
+    char path[96];
+    snprintf(path, sizeof path, "/problems/%s", type->name);
+    return reply_json(request,
+                      json_pack("{s:s, s:s, s:i, s:s}", "type", path, "title", type->title, "status", type->status,
+                                "explanation", type->explanation),
+                      true);
+}
+
+/* ---------------------------------------------------------------- operations */
+
+enum handled handle_health_get(struct request *request)
+{
+    static const char ok[] = "{\"status\":\"ok\"}\n";
+    return reply_static(request, json_media, ok, sizeof ok - 1);
+}
+
+enum handled handle_ready_get(struct request *request)
+{
+    static const char ready[] = "{\"status\":\"ready\"}\n";
+    if (jobs_stopping(request->server->jobs)) {
+        return reply_stopping(request);
+    }
+    if (!store_healthy(request->server->store)) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database does not answer");
+    }
+    if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)request->server->config->queue) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait");
+    }
+    return reply_static(request, json_media, ready, sizeof ready - 1);
+}
+
+enum handled handle_metrics_get(struct request *request)
+{
+    char labels[METRIC_ROUTES_MAX][80];
+    const char *names[METRIC_ROUTES_MAX];
+    struct text text = {0};
+    size_t len = route_count();
+    for (size_t i = 0; i < len && i < METRIC_ROUTES_MAX; i++) {
+        snprintf(labels[i], sizeof labels[i], "%s %s", route_table[i].method, route_table[i].pattern);
+        names[i] = labels[i];
+    }
+    metrics_write(&text, names, len);
+    return reply_text(request, 200, "text/plain; version=0.0.4; charset=utf-8", &text, false);
+}

@@ -1,0 +1,172 @@
+/*
+ * POST /v1/jobs. A small body is read on the HTTP thread, and a job whose result is cached goes straight to the
+ * writer; a large body, and the question whether the job is served, go to the gate's thread. The connection is
+ * suspended from then until the row is committed, or, with a wait, until the job is final.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http/wait.h"
+#include "server/jobs/submit.h"
+#include "server/ops/clock.h"
+#include "server/routes/routes.h"
+
+#define SMALL_BODY 65536 /* bytes that are parsed in less than a millisecond */
+
+struct posting {
+    struct submission submission; /* first */
+    struct pool_task task;
+    struct request *request;
+    double wait_seconds;
+    bool preferred;
+    bool read;
+};
+
+static enum handled post_resume(struct request *request);
+
+static void posting_free(void *state)
+{
+    struct posting *posting = state;
+    submission_clear(&posting->submission);
+    free(posting);
+}
+
+/* Copies the key. False: it is not 1 to IDEMPOTENCY_KEY_MAX visible characters. */
+static bool read_key(const struct request *request, char key[IDEMPOTENCY_KEY_MAX + 1])
+{
+    const char *value = request_header_value(request, "Idempotency-Key");
+    if (!value) {
+        return true;
+    }
+    size_t len = strlen(value);
+    if (!len || len > IDEMPOTENCY_KEY_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (value[i] <= ' ' || value[i] > '~') {
+            return false;
+        }
+    }
+    memcpy(key, value, len + 1);
+    return true;
+}
+
+/* Waits for the end where that was asked for, and resumes otherwise. The caller loses the request. */
+static void wait_or_resume(struct posting *posting)
+{
+    struct request *request = posting->request;
+    enum submit_outcome outcome = posting->submission.outcome;
+    if (posting->wait_seconds > 0 && (outcome == SUBMIT_ACCEPTED || outcome == SUBMIT_REPLAYED) &&
+        jobs_watch(request->server->jobs, posting->submission.id, request,
+                   clock_monotonic() + posting->wait_seconds)) {
+        return;
+    }
+    request_resume(request);
+}
+
+static void post_stored(struct submission *submission)
+{
+    wait_or_resume((struct posting *)submission);
+}
+
+/* On the gate's thread. */
+static void post_decide(struct pool_task *task)
+{
+    struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
+    struct submission *submission = &posting->submission;
+    bool cached = false;
+    if (!posting->read) {
+        submission_read(submission, posting->request->body, posting->request->body_len, &cached);
+    }
+    if (submission->outcome == SUBMIT_PENDING && !cached) {
+        submission_check(submission);
+    }
+    if (submission->outcome == SUBMIT_PENDING) {
+        submission_store(submission);
+    } else {
+        wait_or_resume(posting);
+    }
+}
+
+static enum handled reply_job(struct request *request, struct posting *posting, struct document *document)
+{
+    reply_header(request, MHD_HTTP_HEADER_LOCATION, "/v1/jobs/%s", document->id);
+    if (posting->preferred) {
+        reply_header(request, "Preference-Applied", "wait=%.0f", posting->wait_seconds);
+    }
+    return reply_document(request, job_status_final(document->status) ? 200 : 202, document, false);
+}
+
+static enum handled post_resume(struct request *request)
+{
+    struct posting *posting = request->state;
+    struct submission *submission = &posting->submission;
+    struct document *document = NULL;
+    enum store_status status = STORE_FAILED;
+
+    if (submission->outcome == SUBMIT_REFUSED) {
+        json_t *problem = submission->problem;
+        submission->problem = NULL;
+        return reply_problem_json(request, problem);
+    }
+    if (submission->outcome == SUBMIT_FINISHED) {
+        document = submission_document(submission);
+        status = document ? STORE_OK : STORE_FAILED;
+    } else {
+        status = jobs_get(request->server->jobs, submission->id, &document);
+    }
+    if (submission->outcome == SUBMIT_REPLAYED) {
+        reply_header(request, "Idempotent-Replayed", "true");
+    }
+    return status == STORE_OK ? reply_job(request, posting, document) : reply_unreadable(request, status);
+}
+
+/* From here the request is another thread's. */
+static enum handled post_suspended(struct request *request, struct posting *posting, bool cached)
+{
+    if (!request_suspend(request, post_resume)) {
+        return reply_stopping(request);
+    }
+    if (posting->submission.outcome != SUBMIT_PENDING) {
+        wait_or_resume(posting);
+    } else if (cached) {
+        submission_store(&posting->submission);
+    } else {
+        pool_submit(request->server->gate, &posting->task);
+    }
+    return HANDLED_SUSPENDED;
+}
+
+enum handled handle_jobs_post(struct request *request)
+{
+    bool cached = false;
+    struct posting *posting = calloc(1, sizeof *posting);
+    if (!posting) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request->state = posting;
+    request->state_free = posting_free;
+    posting->request = request;
+    posting->task.run = post_decide;
+    posting->submission.jobs = request->server->jobs;
+    posting->submission.instance = request->path;
+    posting->submission.done = post_stored;
+    if (!request_wait_seconds(request, &posting->wait_seconds, &posting->preferred)) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB, "?wait must be a whole number of seconds");
+    }
+    if (!read_key(request, posting->submission.key)) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB,
+                             "Idempotency-Key must be 1 to %d visible ASCII characters", IDEMPOTENCY_KEY_MAX);
+    }
+    if (request->body_len <= SMALL_BODY) {
+        posting->read = true;
+        submission_read(&posting->submission, request->body ? request->body : "", request->body_len, &cached);
+        bool replay = posting->submission.outcome == SUBMIT_REPLAYED && posting->wait_seconds > 0;
+        if (posting->submission.outcome != SUBMIT_PENDING && !replay) {
+            return post_resume(request);
+        }
+    }
+    return post_suspended(request, posting, cached);
+}

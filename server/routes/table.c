@@ -1,0 +1,30 @@
+/*
+ * The route table: every path of the service, once. openapi.yaml has the same rows; a test compares them.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/http/router.h"
+#include "server/routes/routes.h"
+
+static const char *const json[] = {"application/json", NULL};
+static const char *const json_or_csv[] = {"application/json", "text/csv", NULL};
+static const char *const json_or_npy[] = {"application/json", "application/x-npy", NULL};
+static const char *const plain[] = {"text/plain", NULL};
+static const char *const yaml[] = {"application/yaml", NULL};
+
+const struct route route_table[] = {
+    {"POST", "/v1/jobs", handle_jobs_post, json, true},
+    {"GET", "/v1/jobs", handle_jobs_list, json, false},
+    {"GET", "/v1/jobs/{id}", handle_job_get, json, false},
+    {"DELETE", "/v1/jobs/{id}", handle_job_delete, json, false},
+    {"POST", "/v1/jobs/{id}/cancel", handle_job_cancel, json, false},
+    {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, false},
+    {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, false},
+    {"GET", "/v1", handle_index_get, json, false},
+    {"GET", "/healthz", handle_health_get, json, false},
+    {"GET", "/readyz", handle_ready_get, json, false},
+    {"GET", "/metrics", handle_metrics_get, plain, false},
+    {"GET", "/openapi.yaml", handle_contract_get, yaml, false},
+    {"GET", "/problems/{type}", handle_problem_get, json, false},
+    {NULL, NULL, NULL, NULL, false},
+};

@@ -1,0 +1,236 @@
+/*
+ * `epsilond solve`: one job without a server. The same decoding, computing and encoding as the service, on its own
+ * worker threads; with --db it uses and fills that database's caches and results, but stores no job.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/problem.h"
+#include "server/commands.h"
+#include "server/jobs/compute.h"
+#include "server/jobs/document.h"
+#include "server/ops/log.h"
+#include "server/ops/signals.h"
+
+#define READ_PIECE 65536
+
+struct solving {
+    struct config config;
+    struct text input;
+    struct api_job *job;
+    struct job_record record;
+    struct computation computation;
+    bool from_cache;
+};
+
+static bool read_input(const char *path, struct text *input, char *message, size_t message_size)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "r");
+    char piece[READ_PIECE];
+    size_t len;
+    if (!file) {
+        snprintf(message, message_size, "cannot read %.200s", path);
+        return false;
+    }
+    while ((len = fread(piece, 1, sizeof piece, file)) > 0) {
+        text_append(input, piece, len);
+    }
+    bool ok = !ferror(file) && !input->failed;
+    if (!ok) {
+        snprintf(message, message_size, "cannot read %.200s", path);
+    }
+    if (!standard) {
+        fclose(file);
+    }
+    return ok;
+}
+
+/* Prints a problem document; takes it over. */
+static int print_problem(json_t *problem)
+{
+    char *text = problem ? api_json_text(problem) : NULL;
+    puts(text ? text : "{\"type\":\"/problems/internal\",\"title\":\"Internal error\",\"status\":500}");
+    free(text);
+    json_decref(problem);
+    return 1;
+}
+
+/* The decoded job, or NULL with *problem. */
+static struct api_job *decode(const struct solving *solving, json_t **problem)
+{
+    char message[256];
+    struct api_errors errors = {0};
+    const char *text = solving->input.data ? solving->input.data : "";
+    json_t *json = api_json_parse(text, solving->input.len, message, sizeof message);
+    if (!json) {
+        *problem = api_problem_encode(API_PROBLEM_MALFORMED_JSON, message, NULL, NULL);
+        return NULL;
+    }
+    struct api_job *job = api_job_decode(&errors, json, (size_t)solving->config.max_n);
+    if (!job) {
+        *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
+    }
+    api_errors_clear(&errors);
+    json_decref(json);
+    return job;
+}
+
+static bool solve_canceled(void *user)
+{
+    (void)user;
+    return signals_pending();
+}
+
+static void solve_progress(void *user, double fraction, const char *stage, double remaining_seconds)
+{
+    (void)user;
+    fprintf(stderr, "\r%3.0f%% %-16s", 100 * fraction, stage ? stage : "");
+    if (isfinite(remaining_seconds)) {
+        fprintf(stderr, " %.0f s left ", remaining_seconds);
+    }
+    fflush(stderr);
+}
+
+static void fill_record(struct solving *solving)
+{
+    json_t *json = api_job_encode(solving->job, true);
+    solving->record.job = json ? api_json_text(json) : NULL;
+    json_decref(json);
+    api_job_hash(solving->record.hash, solving->job);
+    solving->record.label = solving->job->label ? strdup(solving->job->label) : NULL;
+    uuid_next(solving->record.id);
+    solving->record.created_at = clock_now_ms();
+    solving->record.started_at = solving->record.created_at;
+    solving->record.attempts = 1;
+}
+
+/* Keeps the result for the next solve or serve on this database. */
+static void keep_result(struct computation *computation)
+{
+    struct store_update update = {
+        .result = computation->result,
+        .uses = (const uint8_t(*)[32])computation->uses,
+        .uses_len = computation->uses_len,
+    };
+    store_update_jobs_wait(computation->store, &update);
+}
+
+static void compute(struct solving *solving)
+{
+    struct computation *computation = &solving->computation;
+    const struct config *config = &solving->config;
+    struct store *store = computation->store;
+    struct eps_context limits = {.max_operations = config->max_operations, .max_bytes = (double)config->max_bytes};
+    solving->from_cache = store && store_read_result(store, solving->record.hash, EPS_ACCOUNTING_VERSION,
+                                                     &computation->result) == STORE_OK;
+    if (solving->from_cache) {
+        return;
+    }
+    bool terminal = isatty(STDERR_FILENO);
+    computation->status = eps_job_serves(&limits, &computation->error, &solving->job->job, NULL, NULL);
+    if (computation->status != EPS_OK) {
+        return;
+    }
+    computation->job = &solving->job->job;
+    computation->hash = solving->record.hash;
+    computation->config = config;
+    computation->deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY;
+    computation->canceled = solve_canceled;
+    computation->progress = terminal ? solve_progress : NULL;
+    computation_run(computation);
+    if (terminal) {
+        fputs("\r\033[K", stderr);
+    }
+    if (store && computation->result) {
+        keep_result(computation);
+    }
+}
+
+static int print_answer(struct solving *solving)
+{
+    struct computation *computation = &solving->computation;
+    struct text text = {0};
+    if (computation->status != EPS_OK) {
+        return print_problem(api_problem_of_error(&computation->error, NULL));
+    }
+    solving->record.status = JOB_SUCCEEDED;
+    solving->record.from_cache = solving->from_cache;
+    solving->record.finished_at = clock_now_ms();
+    document_write(&text, &solving->record, computation->result, NULL, false, false);
+    if (text.failed) {
+        text_clear(&text);
+        return print_problem(NULL);
+    }
+    puts(text.data);
+    text_clear(&text);
+    return 0;
+}
+
+static int solve_one(struct solving *solving, char *message, size_t message_size)
+{
+    json_t *problem = NULL;
+    struct computation *computation = &solving->computation;
+    solving->job = decode(solving, &problem);
+    if (!solving->job) {
+        return print_problem(problem);
+    }
+    fill_record(solving);
+    if (!solving->record.job || !solving->record.hash[0]) {
+        return print_problem(NULL);
+    }
+    if (solving->config.db) {
+        struct store_options options = {.path = solving->config.db, .cache_bytes = solving->config.cache_bytes};
+        computation->store = store_open(&options, message, message_size);
+        if (!computation->store) {
+            return 2;
+        }
+    }
+    computation->pool = pool_create((size_t)solving->config.workers, METRIC_COUNT);
+    if (!computation->pool) {
+        snprintf(message, message_size, "cannot start %llu threads", (unsigned long long)solving->config.workers);
+        return 2;
+    }
+    compute(solving);
+    return print_answer(solving);
+}
+
+int command_solve(int argc, char **argv)
+{
+    struct solving solving = {0};
+    char message[512] = "";
+    int status = 2;
+
+    int operand = config_read(&solving.config, CONFIG_SOLVE, argc, argv, message, sizeof message);
+    if (operand == -2) {
+        print_help();
+        return 0;
+    }
+    if (operand >= 0 && argc - operand > 1) {
+        snprintf(message, sizeof message, "solve takes one file");
+        operand = -1;
+    }
+    if (operand >= 0) {
+        log_start(solving.config.log_level > LOG_LEVEL_INFO ? solving.config.log_level : LOG_LEVEL_WARN);
+        if (read_input(operand < argc ? argv[operand] : "-", &solving.input, message, sizeof message)) {
+            signals_start(); /* only now: a read from the terminal can be interrupted as usual */
+            status = solve_one(&solving, message, sizeof message);
+        }
+    }
+    if (status == 2) {
+        fprintf(stderr, "epsilond: %s\n", message);
+    }
+    pool_destroy(solving.computation.pool);
+    store_close(solving.computation.store);
+    result_record_release(solving.computation.result);
+    free(solving.computation.uses);
+    job_record_clear(&solving.record);
+    api_job_destroy(solving.job);
+    text_clear(&solving.input);
+    return status;
+}
