@@ -90,8 +90,10 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
 /* A member's pointer: path/key with ~ and / escaped, cut where a client's key is too long to repeat. */
 static void join(char out[API_MAX_PATH], const char *path, const char *key)
 {
-    size_t used = (size_t)snprintf(out, API_MAX_PATH, "%s/", path);
+    size_t used = strlen(path); /* of our own names only, so it is short */
 
+    memcpy(out, path, used);
+    out[used++] = '/';
     for (; *key && used + 8 < API_MAX_PATH; key++) {
         if (*key == '~' || *key == '/') {
             out[used++] = '~';

@@ -38,12 +38,31 @@ static size_t tidy_exponent(char *text)
     return strlen(text);
 }
 
+/* A whole number's digits; written by hand because most numbers of most documents are small and whole. */
+static size_t integer_text(char text[API_NUMBER_TEXT], int64_t value)
+{
+    char digits[20];
+    size_t len = 0, used = 0;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+
+    do {
+        digits[used++] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (value < 0)
+        text[len++] = '-';
+    while (used > 0)
+        text[len++] = digits[--used];
+    text[len] = '\0';
+    return len;
+}
+
 size_t api__number_text(char text[API_NUMBER_TEXT], double value)
 {
     if (!isfinite(value))
         return (size_t)snprintf(text, API_NUMBER_TEXT, "null");
     if (fabs(value) < 1e15 && value == floor(value))
-        return (size_t)snprintf(text, API_NUMBER_TEXT, "%lld", (long long)value);
+        return integer_text(text, (int64_t)value);
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, API_NUMBER_TEXT, "%.*g", digits, value);
         if (digits == 17 || strtod(text, NULL) == value)
@@ -153,7 +172,7 @@ static void put_value(struct buffer *buffer, const json_t *json)
         put_string(buffer, json_string_value(json), json_string_length(json));
         break;
     case JSON_INTEGER:
-        put(buffer, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)json_integer_value(json)));
+        put(buffer, number, integer_text(number, json_integer_value(json)));
         break;
     case JSON_REAL:
         put(buffer, number, api__number_text(number, json_real_value(json)));

@@ -40,10 +40,10 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
          "or "
          "epsilon, or add noise."},
     [API_PROBLEM_QUEUE_FULL] =
-        {"queue-full", 503, "The queue is full",
-         "The service holds as many unfinished jobs as it may (--queue), and this one was not accepted. Nothing was "
-         "stored. Wait for the seconds in Retry-After and post it again, with the same Idempotency-Key if you use "
-         "one."},
+        {"queue-full", 503, "The service takes no more work now",
+         "The service holds as many unfinished jobs as it may (--queue), or it is stopping or cannot reach its "
+         "database: `detail` says which. Nothing was stored. Wait for the seconds in Retry-After and send the request "
+         "again, with the same Idempotency-Key if you use one."},
     [API_PROBLEM_QUOTA] =
         {"quota", 429, "The client's quota is used up",
          "This client has as many jobs waiting, or has sent as many requests, as it may. Wait for the seconds in "
