@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OVERHEAD 1024 /* names, times and links */
+
 void document_etag(char etag[ETAG_SIZE], const char *text, size_t len)
 {
     unsigned char hash[16];
@@ -24,11 +26,15 @@ void document_etag(char etag[ETAG_SIZE], const char *text, size_t len)
 static void write_time(struct text *out, const char *member, int64_t ms)
 {
     char time[25];
+    text_puts(out, "\"");
+    text_puts(out, member);
     if (ms) {
         clock_rfc3339(time, ms);
-        text_printf(out, "\"%s\":\"%s\",", member, time);
+        text_puts(out, "\":\"");
+        text_puts(out, time);
+        text_puts(out, "\",");
     } else {
-        text_printf(out, "\"%s\":null,", member);
+        text_puts(out, "\":null,");
     }
 }
 
@@ -72,16 +78,30 @@ static void write_result(struct text *out, const struct job_record *record, cons
 
 static void write_links(struct text *out, const char *id)
 {
-    text_printf(out,
-                ",\"links\":{\"self\":\"/v1/jobs/%s\",\"cancel\":\"/v1/jobs/%s/cancel\","
-                "\"matrix\":\"/v1/jobs/%s/matrix\",\"curve\":\"/v1/jobs/%s/curve\"}",
-                id, id, id, id);
+    /* Without printf: this is written for every cached job that is posted. */
+    static const struct {
+        const char *name;
+        const char *path;
+    } links[] = {{"self", ""}, {"cancel", "/cancel"}, {"matrix", "/matrix"}, {"curve", "/curve"}};
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        text_puts(out, i ? ",\"" : ",\"links\":{\"");
+        text_puts(out, links[i].name);
+        text_puts(out, "\":\"/v1/jobs/");
+        text_puts(out, id);
+        text_puts(out, links[i].path);
+        text_puts(out, "\"");
+    }
+    text_puts(out, "}");
 }
 
 void document_write(struct text *out, const struct job_record *record, const struct result_record *result,
                     const struct job_progress *progress, bool brief, bool links)
 {
-    text_printf(out, "{\"id\":\"%s\",\"status\":\"%s\",\"label\":", record->id, job_status_name(record->status));
+    text_puts(out, "{\"id\":\"");
+    text_puts(out, record->id);
+    text_puts(out, "\",\"status\":\"");
+    text_puts(out, job_status_name(record->status));
+    text_puts(out, "\",\"label\":");
     text_json(out, record->label);
     text_puts(out, ",");
     write_time(out, "created_at", record->created_at);
@@ -109,6 +129,7 @@ struct document *document_create(const struct job_record *record, const struct r
 {
     struct text text = {0};
     struct document *document = calloc(1, sizeof *document);
+    text_expect(&text, OVERHEAD + job_record_bytes(record) + (result ? result_record_bytes(result) : 0));
     document_write(&text, record, result, progress, false, true);
     text_puts(&text, "\n");
     if (!document || text.failed) {

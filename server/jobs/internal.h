@@ -60,6 +60,7 @@ struct jobs {
     atomic_bool stopping;
     struct memory *documents; /* by id */
     struct memory *results;   /* by hash, of this accounting version */
+    struct memory *requests;  /* by hash of a request's bytes: what they decode to; see submit.c */
 };
 
 /* The last write of some jobs of a run, and what happens after its commit. */
@@ -78,6 +79,8 @@ void jobs__ending_submit(struct ending *ending);
 void jobs__run_task(struct pool_task *task); /* run.c */
 void jobs__run_destroy(struct run *run);
 void jobs__live_destroy(struct live *live);
+memory_count_fn jobs__prototype_retain; /* submit.c */
+memory_count_fn jobs__prototype_release;
 /* The problem document of a failed job as text. */
 char *jobs__problem_text(json_t *problem);
 

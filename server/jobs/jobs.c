@@ -44,10 +44,11 @@ struct jobs *jobs_create(struct server *server)
     }
     pthread_mutex_init(&jobs->mutex, NULL);
     jobs->server = server;
-    size_t half = (size_t)server->config->memory_bytes / 2;
-    jobs->documents = memory_create(half, retain_document, release_document);
-    jobs->results = memory_create(half, retain_result, release_result);
-    if (!jobs->documents || !jobs->results) {
+    size_t quarter = (size_t)server->config->memory_bytes / 4;
+    jobs->documents = memory_create(2 * quarter, retain_document, release_document);
+    jobs->results = memory_create(quarter, retain_result, release_result);
+    jobs->requests = memory_create(quarter, jobs__prototype_retain, jobs__prototype_release);
+    if (!jobs->documents || !jobs->results || !jobs->requests) {
         jobs_destroy(jobs);
         return NULL;
     }
@@ -81,6 +82,7 @@ void jobs_destroy(struct jobs *jobs)
     map_clear(&jobs->runs);
     memory_destroy(jobs->documents);
     memory_destroy(jobs->results);
+    memory_destroy(jobs->requests);
     pthread_mutex_destroy(&jobs->mutex);
     free(jobs);
 }

@@ -1,5 +1,8 @@
 /*
- * Accepting jobs. An idempotency key is looked up twice: here, so that a replay costs no computing and passes even
+ * Accepting jobs.
+ *
+ * What a request's bytes decode to depends on nothing else, so it is remembered by the hash of the bytes: who asks
+ * the same again is answered without a parser. An idempotency key is looked up twice: here, so that a replay costs no computing and passes even
  * when the queue is full, and again by the writer inside the transaction that inserts it, which decides.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -90,15 +93,82 @@ static struct api_job *decode(struct submission *submission, const char *body, s
     return decoded;
 }
 
-static bool fill_record(struct submission *submission)
+/* What some bytes decoded to: hash, label and texts. Immutable, counted by reference. */
+struct prototype {
+    atomic_int references;
+    struct job_record record;
+};
+
+void jobs__prototype_retain(void *value)
+{
+    struct prototype *prototype = value;
+    atomic_fetch_add_explicit(&prototype->references, 1, memory_order_relaxed);
+}
+
+void jobs__prototype_release(void *value)
+{
+    struct prototype *prototype = value;
+    if (atomic_fetch_sub_explicit(&prototype->references, 1, memory_order_acq_rel) == 1) {
+        job_record_clear(&prototype->record);
+        free(prototype);
+    }
+}
+
+/* Copies hash, label and texts. */
+static bool record_copy(struct job_record *to, const struct job_record *from)
+{
+    memcpy(to->hash, from->hash, HASH_SIZE);
+    to->label = from->label ? strdup(from->label) : NULL;
+    to->job = strdup(from->job);
+    to->brief = from->brief ? strdup(from->brief) : NULL;
+    return to->job && !to->label == !from->label && !to->brief == !from->brief;
+}
+
+static void remember_prototype(struct submission *submission, const char *key)
+{
+    struct memory *requests = submission->jobs->requests;
+    struct prototype *prototype = calloc(1, sizeof *prototype);
+    if (!prototype) {
+        return;
+    }
+    atomic_init(&prototype->references, 1);
+    if (record_copy(&prototype->record, &submission->record)) {
+        memory_put(requests, key, prototype, job_record_bytes(&prototype->record), memory_mark(requests));
+    }
+    jobs__prototype_release(prototype);
+}
+
+static bool record_decoded(struct job_record *record, const struct api_job *decoded)
+{
+    api_job_hash(record->hash, decoded);
+    record->label = decoded->label ? strdup(decoded->label) : NULL;
+    return record->hash[0] && !record->label == !decoded->label && encode_texts(record, decoded);
+}
+
+/* Fills in the record, from memory or by decoding. False: refused. */
+static bool fill_record(struct submission *submission, const char *body, size_t body_len)
 {
     struct job_record *record = &submission->record;
-    const struct api_job *decoded = submission->decoded;
-    api_job_hash(record->hash, decoded);
-    if (decoded->label) {
-        record->label = strdup(decoded->label);
+    unsigned char digest[32];
+    char key[HASH_SIZE];
+    crypto_generichash(digest, sizeof digest, (const unsigned char *)body, body_len, NULL, 0);
+    sodium_bin2hex(key, sizeof key, digest, sizeof digest);
+    struct prototype *prototype = memory_get(submission->jobs->requests, key);
+    bool ok;
+    if (prototype) {
+        ok = record_copy(record, &prototype->record);
+        jobs__prototype_release(prototype);
+    } else {
+        submission->decoded = decode(submission, body, body_len);
+        if (!submission->decoded) {
+            return false;
+        }
+        ok = record_decoded(record, submission->decoded);
+        if (ok) {
+            remember_prototype(submission, key);
+        }
     }
-    if (!record->hash[0] || (decoded->label && !record->label) || !encode_texts(record, decoded)) {
+    if (!ok) {
         refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");
         return false;
     }
@@ -140,8 +210,7 @@ static void finish_record(struct job_record *record)
 void submission_read(struct submission *submission, const char *body, size_t body_len, bool *cached)
 {
     *cached = false;
-    submission->decoded = decode(submission, body, body_len);
-    if (!submission->decoded || !fill_record(submission)) {
+    if (!fill_record(submission, body, body_len)) {
         return;
     }
     hash_request(submission);
@@ -154,6 +223,8 @@ void submission_read(struct submission *submission, const char *body, size_t bod
     if (*cached) {
         metric_add(METRIC_RESULT_HITS, 1);
         finish_record(&submission->record);
+    } else if (!submission->decoded) {
+        submission->decoded = decode(submission, body, body_len);
     }
 }
 

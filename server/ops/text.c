@@ -25,10 +25,8 @@ static bool text_reserve(struct text *text, size_t extra)
     if (need <= text->capacity) {
         return true;
     }
-    size_t capacity = text->capacity ? text->capacity : 256;
-    while (capacity < need) {
-        capacity *= 2;
-    }
+    size_t capacity = text->capacity ? 2 * text->capacity : 256;
+    capacity = capacity < need ? need : capacity;
     char *data = realloc(text->data, capacity);
     if (!data) {
         text->failed = true;
@@ -37,6 +35,11 @@ static bool text_reserve(struct text *text, size_t extra)
     text->data = data;
     text->capacity = capacity;
     return true;
+}
+
+void text_expect(struct text *text, size_t len)
+{
+    text_reserve(text, len);
 }
 
 void text_append(struct text *text, const char *bytes, size_t len)

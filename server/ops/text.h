@@ -18,6 +18,8 @@ struct text {
     bool failed;
 };
 
+/* Makes room for so many more bytes at once; optional. */
+void text_expect(struct text *text, size_t len);
 void text_append(struct text *text, const char *bytes, size_t len);
 void text_puts(struct text *text, const char *string);
 void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
