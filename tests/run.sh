@@ -45,7 +45,15 @@ tap() {
         echo "# $name: exit status $status, $good of $planned tests ran to their end" >>"$out.err"
     fi
     count "$name" "$good" "$bad" "$skips"
-    [ "$bad" = 0 ] || { grep -E -A12 '^not ok' "$out" | grep -v '^ok'; tail -n 60 "$out.err"; } | sed 's/^/      /'
+    [ "$bad" = 0 ] || explain "$out" | sed 's/^/      /'
+}
+
+# explain OUT: what failed, a sanitizer's report from its start, else the end of what was said.
+explain() {
+    grep -E -A12 '^not ok' "$1" | grep -v '^ok'
+    grep -E -m1 -A25 'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:' "$1.err" ||
+        tail -n 60 "$1.err"
+    tail -n 1 "$1.err"
 }
 
 programs() {
