@@ -133,7 +133,8 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
             status = eps__strategy_no_memory(error);
             goto out;
         }
-        /* A pattern that cannot be the worst gets its cheapest bound. Each entry of x is off by at most gram_error times the two norms. */
+        /* A pattern that cannot be the worst got its cheapest bound. Each entry of x is off by at most gram_error
+         * times the two norms. */
         double rounding = s->gram_error * norms * norms * (1 + 1e-9);
         square.value.upper += rounding;
         square.value.lower = fmax(square.value.lower - rounding, 0);

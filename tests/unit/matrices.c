@@ -99,7 +99,8 @@ struct matrix workload_matrix(const struct eps_mechanism *mechanism)
                 long double start = (long double)w->cooldown_from * (long double)n, eta = 1;
                 if (w->cooldown && (long double)s > start)
                     eta = 1 - (1 - (long double)w->cooldown_to) * ((long double)s - start) / ((long double)n - start);
-                *entry(&a, t, j) += powl(w->decay, (long double)(t - s)) * eta * powl(w->momentum, (long double)(s - j));
+                long double power = powl(w->decay, (long double)(t - s)) * powl(w->momentum, (long double)(s - j));
+                *entry(&a, t, j) += eta * power;
             }
         }
     }

@@ -326,7 +326,7 @@ static bool always(void *user)
 static void what_cannot_be_computed_is_refused(void **unused)
 {
     (void)unused;
-    static const double zeros[] = {0, 0}, huge[] = {1e200}, negative[] = {-1, 1};
+    static const double zeros[] = {0, 0}, huge[9] = {1e200}, negative[] = {-1, 1};
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_BLT, 8);
     assert_refused(NULL, &m, EPS_UNSUPPORTED, "/matrix/family", "square_root");
     m.matrix.family = EPS_FAMILY_TOEPLITZ;
