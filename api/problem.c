@@ -148,18 +148,33 @@ static bool append_error(json_t *list, const char *pointer, const char *detail)
     return json_array_append_new(list, entry) == 0 && ok;
 }
 
+/* One sentence for a list of violations, where the caller has none of its own. */
+static void summarise(char *text, size_t size, const struct api_errors *errors)
+{
+    const struct api_violation *first = &errors->items[0];
+
+    if (errors->len == 1)
+        snprintf(text, size, "%.80s%s%.200s", first->pointer, *first->pointer ? " " : "", first->detail);
+    else
+        snprintf(text, size, "%zu rules are broken; errors lists them", errors->len);
+}
+
 json_t *api_problem_encode(enum api_problem problem, const char *detail, const char *instance,
                            const struct api_errors *errors)
 {
     const struct api_problem_type *type = api_problem_type(problem);
     json_t *json = json_object(), *text;
-    char uri[64];
+    char uri[64], summary[320];
 
+    if (!detail && errors && errors->len > 0) {
+        summarise(summary, sizeof summary, errors);
+        detail = summary;
+    }
     snprintf(uri, sizeof uri, "/problems/%s", type->name);
     bool ok = set(json, "type", json_string(uri));
     ok = set(json, "title", json_string(type->title)) && ok;
     ok = set(json, "status", json_integer(type->status)) && ok;
-    text = detail ? json_string(detail) : NULL;
+    text = detail ? json_string(detail) : NULL; /* NULL too where a cut left half a character */
     if (text)
         ok = set(json, "detail", text) && ok;
     text = instance ? json_string(instance) : NULL;

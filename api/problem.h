@@ -45,7 +45,8 @@ enum api_problem api_problem_named(const char *name);
 enum api_problem api_problem_of_status(enum eps_status status);
 
 /*
- * The problem document. detail and instance may be NULL; errors may be NULL or empty. New reference.
+ * The problem document. detail may be NULL (then the errors are summed up in it), instance too; errors may be NULL
+ * or empty. New reference.
  * The caller may add members of its own (operations, bytes, accountants, line, column).
  */
 json_t *api_problem_encode(enum api_problem problem, const char *detail, const char *instance,

@@ -627,6 +627,22 @@ static void a_library_error_becomes_a_problem_document(void **state)
     json_decref(json);
 }
 
+static void violations_are_summed_up_where_no_detail_is_given(void **state)
+{
+    struct api_errors errors = {0};
+
+    (void)state;
+    api_errors_add(&errors, "/n", "must be %d", 1);
+    json_t *json = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
+    assert_string_equal(json_string_value(json_object_get(json, "detail")), "/n must be 1");
+    json_decref(json);
+    api_errors_add(&errors, "/delta", "must lie in (0, 1)");
+    json = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
+    assert_string_equal(json_string_value(json_object_get(json, "detail")), "2 rules are broken; errors lists them");
+    json_decref(json);
+    api_errors_clear(&errors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -646,6 +662,7 @@ int main(void)
         cmocka_unit_test(a_curve_is_points_or_csv_and_its_scalars_are_null),
         cmocka_unit_test(every_problem_type_is_documented_and_found_by_name),
         cmocka_unit_test(a_library_error_becomes_a_problem_document),
+        cmocka_unit_test(violations_are_summed_up_where_no_detail_is_given),
     };
 
     return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
