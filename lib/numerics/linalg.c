@@ -60,9 +60,9 @@ bool eps__general_inverse(double *matrix, size_t n)
     lapack_int order = (lapack_int)n;
     double norm = LAPACKE_dlange(LAPACK_COL_MAJOR, '1', order, order, matrix, order), reciprocal = 0;
     lapack_int *pivots = malloc(n * sizeof *pivots);
-    if (pivots && LAPACKE_dgetrf(LAPACK_COL_MAJOR, order, order, matrix, order, pivots) == 0
-        && LAPACKE_dgecon(LAPACK_COL_MAJOR, '1', order, matrix, order, norm, &reciprocal) == 0
-        && reciprocal > EPS__UNIT_ROUNDOFF)
+    if (pivots && LAPACKE_dgetrf(LAPACK_COL_MAJOR, order, order, matrix, order, pivots) == 0 &&
+        LAPACKE_dgecon(LAPACK_COL_MAJOR, '1', order, matrix, order, norm, &reciprocal) == 0 &&
+        reciprocal > EPS__UNIT_ROUNDOFF)
         ok = LAPACKE_dgetri(LAPACK_COL_MAJOR, order, matrix, order, pivots) == 0;
     free(pivots);
     return ok;
@@ -70,8 +70,7 @@ bool eps__general_inverse(double *matrix, size_t n)
 
 void eps__gram(double *out, const double *a, size_t rows, size_t n)
 {
-    cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)n, (blasint)rows, 1, a, (blasint)n, 0, out,
-                (blasint)n);
+    cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)n, (blasint)rows, 1, a, (blasint)n, 0, out, (blasint)n);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++)
             out[i * n + j] = out[j * n + i];

@@ -11,7 +11,7 @@
 struct shape {
     enum { BANDS, MATRIX, NODES } storage; /* toeplitz, dense, tree */
     double n, block, stamps;
-    double bands;                          /* at most; 1: diagonal */
+    double bands; /* at most; 1: diagonal */
     bool nonnegative;
 };
 
@@ -66,8 +66,7 @@ static double gram_rules(double k)
     return eigenvalues + (k <= 512 ? fmin(2e3 * k * k * sqrt(2 * k), 2e9) : 0);
 }
 
-static void add_fixed_order(const struct shape *c, double k, double b, double starts, double *operations,
-                            double *bytes)
+static void add_fixed_order(const struct shape *c, double k, double b, double starts, double *operations, double *bytes)
 {
     if (c->nonnegative || k > 4096) {
         if (c->storage == BANDS)
@@ -115,9 +114,11 @@ static void add_error(const struct shape *c, const struct eps_workload *w, doubl
         *bytes += 8 * ((given ? 3 : 1) * m * m + 2 * c->n);
     } else if (c->storage == BANDS) {
         bool cooldown = w->type == EPS_WORKLOAD_MOMENTUM && w->cooldown;
-        *operations += product(m, c->bands) + (given ? product(m, m) : 10 * c->n)
-                       + (given && c->stamps > 1 ? 4 * c->n * m : 0) + (cooldown ? 4 * c->n * m : 0);
-        *bytes += 8 * (4 * c->n + (c->bands > 64 ? 12 * m : 0));
+        *operations += product(m, c->bands) + (given ? product(m, m) : 10 * c->n) +
+                       (given && c->stamps > 1 ? 4 * c->n * m : 0) +
+                       (cooldown ? 2 * c->n * m * (1 - w->cooldown_from * w->cooldown_from) : 0);
+        if (c->bands > 1 || cooldown || given)
+            *bytes += 8 * (4 * c->n + (c->bands > 64 ? 12 * m : 0));
     }
 }
 
@@ -126,7 +127,7 @@ void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operation
     struct shape c = shape_of(mechanism);
     double entries = c.storage == BANDS ? c.bands : c.storage == MATRIX ? c.block * c.block : 1;
     *operations = 20 * entries;
-    *bytes = 8 * (3 * entries + c.n);
+    *bytes = 24 * entries;
     if (mechanism->matrix.family == EPS_FAMILY_SQUARE_ROOT && mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ)
         *operations += 10 * product(c.bands, c.bands);
     add_sensitivity(&c, mechanism, operations, bytes);

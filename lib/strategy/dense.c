@@ -10,8 +10,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/strategy/internal.h"
 
-enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error,
-                                 const struct eps_mechanism *mechanism)
+enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error, const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
     size_t m = s->block;

@@ -20,6 +20,9 @@
 /* Columns of one pass of the cooldown recursion: two arrays of this length stay in the first-level cache. */
 enum { COLUMN_CHUNK = 1024 };
 
+/* Entries of B under this add nothing to a sum of squares. */
+#define NEGLIGIBLE 1e-150
+
 /* What the earlier blocks add, and how that goes on: the inner products of b and u. */
 struct past {
     double bb, bu, uu;
@@ -55,50 +58,97 @@ static void steady_block(double *out, struct past *past, const double *u, const 
     past->uu += uu;
 }
 
-/* The same with a rate that changes: b_t,j = decay b_t-1,j + eta_t u_t-j, some columns at a time. reversed holds u
- * backwards, so that the inner loop runs forwards in all its arrays. */
-static enum eps_status changing_block(const struct eps_context *context, double *out, struct past *past,
-                                      struct eps_error *error, const double *u, const double *reversed,
-                                      const struct eps__workload *w, size_t m, size_t first)
+/* A block with a rate that changes. */
+struct changing {
+    const double *u;        /* as in steady_block() */
+    const double *reversed; /* u backwards, so that the inner loop runs forwards in all its arrays */
+    double *steady;         /* the coefficients of B while the rate is 1 */
+    size_t reach;           /* u is zero from here on */
+    size_t m, first, start; /* the block's steps and first step; the first of its steps with another rate */
+};
+
+/* Sets to zero what is too small to count, before it becomes subnormal and slow. True if nothing is left. */
+static bool flush(double *b, size_t count)
 {
-    double b[COLUMN_CHUNK], bb = 0, bu = 0, uu = 0;
-    for (size_t t = 0; t < m; t++) {
-        past_step(past, w, first + t);
-        out[first + t] = past->bb;
+    bool empty = true;
+    for (size_t j = 0; j < count; j++) {
+        if (fabs(b[j]) < NEGLIGIBLE)
+            b[j] = 0;
+        else
+            empty = false;
     }
-    for (size_t from = 0; from < m; from += COLUMN_CHUNK) {
-        size_t end = m - from < COLUMN_CHUNK ? m : from + COLUMN_CHUNK;
-        enum eps_status status = EPS_OK;
-        memset(b, 0, sizeof b);
-        for (size_t t = from; t < m; t++) {
-            size_t count = t < end ? t + 1 - from : end - from;
-            const double *row = reversed + (m - 1 - t) + from;
-            double rate = eps__workload_rate(w, first + t), sums[4] = {0}, decay = w->decay;
-            size_t j = 0;
-            for (; j + 4 <= count; j += 4)
-                for (size_t lane = 0; lane < 4; lane++) {
-                    b[j + lane] = decay * b[j + lane] + rate * row[j + lane];
-                    sums[lane] += b[j + lane] * b[j + lane];
-                }
-            for (; j < count; j++) {
-                b[j] = decay * b[j] + rate * row[j];
-                sums[0] += b[j] * b[j];
-            }
-            out[first + t] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
-            if (t % 16384 == 0 && (status = eps__strategy_poll(context, error)))
-                return status;
-        }
-        for (size_t j = from; j < end; j++) {
-            double last = b[j - from];
-            bb += last * last;
-            bu += last * u[m - 1 - j];
-            uu += u[m - 1 - j] * u[m - 1 - j];
+    return empty;
+}
+
+/* b_j <- decay b_j + rate row_j; returns the sum of squares. */
+static double next_row(double *restrict b, const double *restrict row, size_t count, double decay, double rate)
+{
+    double sums[4] = {0};
+    size_t j = 0;
+    for (; j + 4 <= count; j += 4) {
+        for (size_t lane = 0; lane < 4; lane++) {
+            b[j + lane] = decay * b[j + lane] + rate * row[j + lane];
+            sums[lane] += b[j + lane] * b[j + lane];
         }
     }
-    past->bb += bb;
-    past->bu += bu;
-    past->uu += uu;
+    for (; j < count; j++) {
+        b[j] = decay * b[j] + rate * row[j];
+        sums[0] += b[j] * b[j];
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/* Columns from..end-1 of the rows from c->start on: b_t,j = decay b_t-1,j + eta_t u_t-j. */
+static enum eps_status changing_columns(const struct eps_context *context, double *out, struct past *past,
+                                        struct eps_error *error, const struct changing *c,
+                                        const struct eps__workload *w, size_t from, size_t end)
+{
+    double b[COLUMN_CHUNK] = {0};
+    for (size_t j = from; j < end && j < c->start; j++)
+        b[j - from] = c->steady[c->start - 1 - j];
+    for (size_t t = c->start > from ? c->start : from; t < c->m; t++) {
+        size_t count = t < end ? t + 1 - from : end - from;
+        double rate = eps__workload_rate(w, c->first + t);
+        out[c->first + t] += next_row(b, c->reversed + (c->m - 1 - t) + from, count, w->decay, rate);
+        enum eps_status status = t % 8192 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
+        if (status)
+            return status;
+        if (t % 256 == 0 && flush(b, count) && t >= end + c->reach)
+            break;
+    }
+    for (size_t j = from; j < end; j++) {
+        double last = b[j - from], unit = c->u[c->m - 1 - j];
+        past->bb += last * last;
+        past->bu += last * unit;
+        past->uu += unit * unit;
+    }
     return EPS_OK;
+}
+
+static enum eps_status changing_block(const struct eps_context *context, double *out, struct past *past,
+                                      struct eps_error *error, struct changing *c, const struct eps__workload *w)
+{
+    struct past block = {0};
+    double b = 0, bb = 0;
+    enum eps_status status = EPS_OK;
+    for (c->start = 0; eps__workload_rate(w, c->first + c->start) >= 1; c->start++) {
+        c->steady[c->start] = b = w->decay * b + c->u[c->start];
+        bb += b * b;
+        out[c->first + c->start] = bb;
+    }
+    for (size_t t = c->start; t < c->m; t++)
+        out[c->first + t] = 0;
+    for (size_t from = 0; !status && from < c->m; from += COLUMN_CHUNK)
+        status = changing_columns(context, out, &block, error, c, w, from,
+                                  c->m - from < COLUMN_CHUNK ? c->m : from + COLUMN_CHUNK);
+    for (size_t t = 0; t < c->m; t++) {
+        past_step(past, w, c->first + t);
+        out[c->first + t] += past->bb;
+    }
+    past->bb += block.bb;
+    past->bu += block.bu;
+    past->uu += block.uu;
+    return status;
 }
 
 static enum eps_status toeplitz_recursive(const struct eps_context *context, double *out, struct eps_error *error,
@@ -108,19 +158,47 @@ static enum eps_status toeplitz_recursive(const struct eps_context *context, dou
     size_t m = s->block;
     enum eps_status status = EPS_OK;
     struct past past = {0};
-    double *u = malloc(2 * m * sizeof *u), value = 0;
+    double *u = malloc(m * (w->cooldown ? 3 : 1) * sizeof *u), value = 0;
     if (!u)
         return eps__strategy_no_memory(error);
-    for (size_t t = 0; t < m; t++)
-        u[t] = u[2 * m - 1 - t] = value = w->momentum * value + inverse[t];
-    for (size_t first = 0; !status && first < s->n; first += m) {
-        if (eps__workload_rate(w, first + m - 1) < 1)
-            status = changing_block(context, out, &past, error, u, u + m, w, m, first);
+    struct changing c = {.u = u, .m = m};
+    for (size_t t = 0; t < m; t++) {
+        value = w->momentum * value + inverse[t];
+        u[t] = fabs(value) < NEGLIGIBLE ? 0 : value;
+        if (u[t] != 0)
+            c.reach = t + 1;
+    }
+    if (w->cooldown) {
+        double *reversed = u + m;
+        for (size_t t = 0; t < m; t++)
+            reversed[m - 1 - t] = u[t];
+        c.reversed = reversed;
+        c.steady = u + 2 * m;
+    }
+    for (c.first = 0; !status && c.first < s->n; c.first += m) {
+        if (eps__workload_rate(w, c.first + m - 1) < 1)
+            status = changing_block(context, out, &past, error, &c, w);
         else
-            steady_block(out, &past, u, w, m, first);
+            steady_block(out, &past, u, w, m, c.first);
     }
     free(u);
     return status;
+}
+
+/* A multiple of the identity: row t of B has the first t + 1 coefficients of A, and no array is needed. */
+static void diagonal_figures(const struct eps_strategy *s, double *mean, double *max, double *last)
+{
+    const struct eps__workload *w = &s->workload;
+    struct eps__sum norm = {0}, sum = {0};
+    double u = 1 / s->entries[0], b = 0;
+    for (size_t t = 0; t < s->n; t++) {
+        b = w->decay * b + u;
+        u *= w->momentum;
+        eps__sum_add_square(&norm, b);
+        eps__sum_add(&sum, eps__sum_value(&norm));
+    }
+    *mean = eps__sum_value(&sum) / (double)s->n;
+    *max = *last = eps__sum_value(&norm);
 }
 
 /* ---- dense blocks, recursive workload ---- */
@@ -267,8 +345,8 @@ static enum eps_status any_toeplitz(const struct eps_context *context, double *o
 /* ---- the figures ---- */
 
 /* *defined false: no inverse, or not finite; then out is not to be used. */
-static enum eps_status variance(const struct eps_context *context, double *out, bool *defined,
-                                struct eps_error *error, const struct eps_strategy *s)
+static enum eps_status variance(const struct eps_context *context, double *out, bool *defined, struct eps_error *error,
+                                const struct eps_strategy *s)
 {
     const double *inverse;
     enum eps_status status = eps__strategy_inverse(&inverse, error, s);
@@ -305,6 +383,11 @@ enum eps_status eps__strategy_error(const struct eps_context *context, const str
     (void)mechanism; /* the strategy keeps its workload */
     bool defined;
     size_t n = strategy->n;
+    if (strategy->kind == &eps__strategy_toeplitz && strategy->bands == 1 && strategy->entries[0] != 0 &&
+        strategy->workload.recursive && !strategy->workload.cooldown) {
+        diagonal_figures(strategy, mean, max, last);
+        return eps__strategy_poll(context, NULL);
+    }
     double *out = malloc(n * sizeof *out);
     if (!out)
         return EPS_NO_MEMORY;

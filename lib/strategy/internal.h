@@ -31,7 +31,7 @@ struct eps__workload {
 
 /* (k,b)-participation: at most `epochs` steps, exactly (fixed) or at least `separation` apart. */
 struct eps__participation {
-    size_t epochs;     /* no more than fit into n steps */
+    size_t epochs; /* no more than fit into n steps */
     size_t separation;
     bool fixed;
 };
@@ -70,9 +70,9 @@ struct eps_strategy {
     size_t block_rows; /* rows of a block */
     double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL */
     size_t entries_len;
-    double scale;      /* tree: the value of its nonzero entries */
-    size_t height;     /* tree: 2^height leaves a block */
-    size_t bands;      /* columns this far apart, or in different blocks, have no row in common; at most block */
+    double scale;  /* tree: the value of its nonzero entries */
+    size_t height; /* tree: 2^height leaves a block */
+    size_t bands;  /* columns this far apart, or in different blocks, have no row in common; at most block */
     bool nonnegative, lower;
     double gram_error;
     struct eps__interval *squares; /* squared column norms, indexed through square_index */
@@ -104,8 +104,7 @@ enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error
                                  const struct eps_mechanism *mechanism);
 enum eps_status eps__build_square_root(struct eps_strategy *s, struct eps_error *error,
                                        const struct eps_mechanism *mechanism);
-enum eps_status eps__build_tree(struct eps_strategy *s, struct eps_error *error,
-                                const struct eps_mechanism *mechanism);
+enum eps_status eps__build_tree(struct eps_strategy *s, struct eps_error *error, const struct eps_mechanism *mechanism);
 
 /* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);

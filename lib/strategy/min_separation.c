@@ -151,8 +151,8 @@ static bool earliest_steps(struct eps__interval *out, const double *c, size_t le
 
 /* With stamps the cross terms between blocks are zero: leaving that out, or taking every block at its fullest, are
  * two bounds. */
-static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_error *error,
-                                         const struct eps_strategy *s, const struct eps__participation *p)
+static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_error *error, const struct eps_strategy *s,
+                                         const struct eps__participation *p)
 {
     size_t len = s->entries_len, blocks = s->stamps < p->epochs ? s->stamps : p->epochs;
     bool decreasing = s->nonnegative && s->stamps == 1;
@@ -164,8 +164,8 @@ static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_err
         decreasing = decreasing && x >= largest;
         majorant[i] = largest = fmax(largest, x);
     }
-    ok = ok && earliest_steps(&out->value, majorant, len, s->n, p->epochs, p->separation)
-         && earliest_steps(&fullest, majorant, len, s->block, p->epochs, p->separation);
+    ok = ok && earliest_steps(&out->value, majorant, len, s->n, p->epochs, p->separation) &&
+         earliest_steps(&fullest, majorant, len, s->block, p->epochs, p->separation);
     free(majorant);
     if (!ok)
         return eps__strategy_no_memory(error);

@@ -74,7 +74,7 @@ static struct eps__interval separated_columns(const struct eps_strategy *s, cons
 {
     struct eps__interval best = {0};
     size_t b = p->separation, starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(p, s->n);
-    for (size_t class = 0; class < b && class < starts; class++) {
+    for (size_t class = 0; class < b && class < starts; class ++) {
         struct eps__sum lower = {0}, upper = {0};
         size_t next = class, taken = 0;
         for (size_t start = class; start < starts; start += b) {

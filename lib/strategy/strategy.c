@@ -14,10 +14,8 @@
 /* How a family is built; NULL: not by this build. */
 static enum eps_status (*const builders[EPS_FAMILY_COUNT])(struct eps_strategy *, struct eps_error *,
                                                            const struct eps_mechanism *) = {
-    [EPS_FAMILY_IDENTITY] = eps__build_identity,
-    [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
-    [EPS_FAMILY_DENSE] = eps__build_dense,
-    [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
+    [EPS_FAMILY_IDENTITY] = eps__build_identity, [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
+    [EPS_FAMILY_DENSE] = eps__build_dense,       [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
     [EPS_FAMILY_TREE] = eps__build_tree,
 };
 
@@ -83,7 +81,8 @@ static enum eps_status check_range(const struct eps_strategy *s, struct eps_erro
     if (largest > 1e100 || (largest > 0 && largest < 1e-100))
         return eps__strategy_fail(error, EPS_INVALID, pointer,
                                   "the largest entry of C is %g; multiply by a constant that brings it between "
-                                  "1e-100 and 1e100", largest);
+                                  "1e-100 and 1e100",
+                                  largest);
     return EPS_OK;
 }
 
@@ -106,12 +105,13 @@ static enum eps_status check_cost(const struct eps_context *context, struct eps_
 {
     double operations, bytes;
     eps__strategy_cost(mechanism, &operations, &bytes);
-    if (!context || ((context->max_operations <= 0 || operations <= context->max_operations)
-                     && (context->max_bytes <= 0 || bytes <= context->max_bytes)))
+    if (!context || ((context->max_operations <= 0 || operations <= context->max_operations) &&
+                     (context->max_bytes <= 0 || bytes <= context->max_bytes)))
         return EPS_OK;
     eps__strategy_fail(error, EPS_TOO_COSTLY, "/n",
                        "the strategy takes about %.2g operations and %.2g bytes; ask for fewer steps or bands, or "
-                       "raise the limits", operations, bytes);
+                       "raise the limits",
+                       operations, bytes);
     if (error) {
         error->operations = operations;
         error->bytes = bytes;

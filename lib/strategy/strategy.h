@@ -47,8 +47,7 @@ bool eps__strategy_is_diagonal(const struct eps_strategy *strategy);
  * defined, or not finite. The mechanism is the one that the strategy was made from.
  * Returns EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY.
  */
-EPS_MUST_USE enum eps_status eps__strategy_error(const struct eps_context *context,
-                                                 const struct eps_strategy *strategy,
+EPS_MUST_USE enum eps_status eps__strategy_error(const struct eps_context *context, const struct eps_strategy *strategy,
                                                  const struct eps_mechanism *mechanism, double *mean, double *max,
                                                  double *last);
 

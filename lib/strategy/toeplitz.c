@@ -203,7 +203,7 @@ bool eps__strided_window(double *out, size_t n, const double *c, size_t len, siz
     double *suffix = malloc(((k < longest ? k : longest) + 1) * sizeof *suffix);
     if (!suffix)
         return false;
-    for (size_t class = 0; class < b && class < n; class++) {
+    for (size_t class = 0; class < b && class < n; class ++) {
         size_t count = (n - 1 - class) / b + 1;
         for (size_t piece = 0; piece < count; piece += k) {
             struct eps__sum sum = {0};

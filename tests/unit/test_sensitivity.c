@@ -26,7 +26,7 @@ enum { MAX_N = 24 };
 struct search {
     const struct matrix *x; /* C'C */
     size_t k, b;
-    bool fixed, signs;      /* signs: contributions +1 and -1; else all +1 */
+    bool fixed, signs; /* signs: contributions +1 and -1; else all +1 */
     long double best;
 };
 
@@ -59,8 +59,8 @@ static void visit(struct search *search, size_t *steps, size_t count)
 static long double enumerate(const struct matrix *x, const struct eps_mechanism *m, bool signs)
 {
     size_t steps[MAX_N];
-    struct search search = {x, m->sampling.epochs, m->sampling.separation,
-                            m->sampling.schema == EPS_SCHEMA_FIXED_ORDER, signs, 0};
+    struct search search = {
+        x, m->sampling.epochs, m->sampling.separation, m->sampling.schema == EPS_SCHEMA_FIXED_ORDER, signs, 0};
     visit(&search, steps, 0);
     return search.best;
 }

@@ -58,11 +58,15 @@ static void set_workload(struct eps_mechanism *mechanism, int which)
     if (which == 1)
         *w = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = 0.9, .decay = 0.95};
     if (which == 2)
-        *w = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = 0.8, .decay = 0.9, .cooldown = true,
-                                   .cooldown_from = 0.4, .cooldown_to = 0.05};
+        *w = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM,
+                                   .momentum = 0.8,
+                                   .decay = 0.9,
+                                   .cooldown = true,
+                                   .cooldown_from = 0.4,
+                                   .cooldown_to = 0.05};
     if (which == 3)
-        *w = (struct eps_workload){.type = EPS_WORKLOAD_TOEPLITZ, .decay = 1, .coefficients = weights,
-                                   .coefficients_len = 6};
+        *w = (struct eps_workload){
+            .type = EPS_WORKLOAD_TOEPLITZ, .decay = 1, .coefficients = weights, .coefficients_len = 6};
 }
 
 /* C, C^-1, B and the row norms of B, for one mechanism. */
@@ -395,7 +399,7 @@ static void the_banded_square_root_agrees_with_others(void **unused)
     size_t index;
     json_t *rows = json_object_get(json_object_get(file, "strategies"), "banded_sqrt_BSR");
     assert_true(json_array_size(rows) >= 20);
-    json_array_foreach(rows, index, row) {
+    json_array_foreach (rows, index, row) {
         struct eps_mechanism m =
             mechanism_new(EPS_FAMILY_SQUARE_ROOT, (size_t)json_integer_value(json_object_get(row, "n")));
         m.matrix.bands = (size_t)json_integer_value(json_object_get(row, "bands"));
@@ -462,6 +466,37 @@ static void a_million_steps_are_fast(void **unused)
     eps_strategy_destroy(strategy);
 }
 
+/* More columns than one pass of the recursion, and rows long enough for entries to fade: against rows of B. */
+static void long_cooldowns_match_their_rows(void **unused)
+{
+    (void)unused;
+    static const double decays[] = {1, 0.97, 0.3};
+    enum { LONG = 3000 };
+    double *row = malloc(LONG * sizeof *row), *variance = malloc(LONG * sizeof *variance);
+    assert_true(row && variance);
+    for (size_t i = 0; i < 6; i++) {
+        struct eps_mechanism m = mechanism_new(EPS_FAMILY_TOEPLITZ, LONG);
+        set_workload(&m, 2);
+        m.workload.decay = decays[i % 3];
+        m.workload.cooldown_from = 0.35;
+        m.matrix.coefficients = decreasing;
+        m.matrix.coefficients_len = 5;
+        m.matrix.stamps = i < 3 ? 1 : 2;
+        struct eps_strategy *strategy = strategy_new(&m);
+        assert_int_equal(eps_strategy_variance(NULL, strategy, variance, NULL), EPS_OK);
+        for (size_t t = 0; t<LONG; t += t> 1000 && t < 1100 ? 1 : 97) {
+            long double norm = 0;
+            assert_int_equal(eps_strategy_row(strategy, row, NULL, EPS_PART_DECODER, t), EPS_OK);
+            for (size_t j = 0; j < LONG; j++)
+                norm += (long double)row[j] * row[j];
+            assert_near(variance[t], norm, 1e-11L);
+        }
+        eps_strategy_destroy(strategy);
+    }
+    free(row);
+    free(variance);
+}
+
 static void long_series_multiply_back(void **unused)
 {
     (void)unused;
@@ -499,6 +534,7 @@ int main(void)
         cmocka_unit_test(a_singular_strategy_keeps_its_encoder),
         cmocka_unit_test(the_banded_square_root_agrees_with_others),
         cmocka_unit_test(a_million_steps_are_fast),
+        cmocka_unit_test(long_cooldowns_match_their_rows),
         cmocka_unit_test(long_series_multiply_back),
     };
     return cmocka_run_group_tests_name("strategy", tests, NULL, NULL);
