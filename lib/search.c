@@ -200,7 +200,7 @@ static double sigma_crossing(struct search *search, double x, double eps, double
             return x;
         if (x <= least && value <= 0)
             return upper ? least : -INFINITY;
-        if (high - low <= 0.5 * reach || (upper ? high : low) == (upper ? log(SIGMA_MAX) : -INFINITY))
+        if (high - low <= 0.5 * reach || (upper && low >= log(SIGMA_MAX)))
             return upper ? high : low;
         if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 && (value - last) / (x - last_x) < -0.1)
             slope = (value - last) / (x - last_x);

@@ -54,6 +54,8 @@ struct eps__accountant {
     enum eps_accountant name;
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
+    /* Whether its answer is exact up to rounding: then `auto` runs it alone. */
+    bool (*exact)(const struct eps__setting *setting);
     /* Estimated operations and bytes of one solve. */
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
     /* Opens the profile at sigma > 0; the caller destroys it through its class. */

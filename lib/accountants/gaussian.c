@@ -73,6 +73,11 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     return false;
 }
 
+static bool exact(const struct eps__setting *setting)
+{
+    return setting->job->mechanism.sampling.scheme == EPS_SCHEME_NONE;
+}
+
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     (void)setting;
@@ -110,4 +115,4 @@ static double least_sigma(const struct eps__setting *setting)
 }
 
 const struct eps__accountant eps__accountant_gaussian = {
-    EPS_ACCOUNTANT_GAUSSIAN, serves, cost, open_profile, log_delta_without_noise, least_sigma};
+    EPS_ACCOUNTANT_GAUSSIAN, serves, exact, cost, open_profile, log_delta_without_noise, least_sigma};

@@ -49,8 +49,9 @@ struct panel_slot {
 struct side {
     struct step *steps;
     size_t steps_len;
-    double total; /* number of compositions */
-    double finer; /* refinement so far */
+    double total;   /* number of compositions */
+    double ceiling; /* the largest loss of the sum, rounded up; INFINITY if there is none */
+    double finer;   /* refinement so far */
     struct panel_slot slots[PANELS_MAX];
     size_t next_slot;
 };
@@ -165,8 +166,16 @@ static bool add_step(struct side *side, const struct eps__setting *setting, cons
     struct step *step = &steps[side->steps_len++];
     *step = (struct step){.count = count};
     side->total += (double)count;
-    return make_pair(&step->pair[EPS__UPPER], setting, law, unit_upper, direction, EPS__UPPER) &&
+    bool made = make_pair(&step->pair[EPS__UPPER], setting, law, unit_upper, direction, EPS__UPPER) &&
            make_pair(&step->pair[EPS__LOWER], setting, law, unit_lower, direction, EPS__LOWER) && scout(step);
+    /* Trimmed atoms of P could have a larger loss. */
+    if (made && step->pair[EPS__UPPER].lost == 0) {
+        double ceiling = eps__pair_ceiling(&step->pair[EPS__UPPER]);
+        side->ceiling += (double)count * (ceiling + 1e-12 * fabs(ceiling) + 4 * step->pair[EPS__UPPER].weight_error);
+    } else {
+        side->ceiling = INFINITY;
+    }
+    return made;
 }
 
 /* ------------------------------------------------------------ the scout's answers */
@@ -256,8 +265,8 @@ static double locate(const struct side *side, double eps, double tolerance, stru
         find_tilt(side, eps, z_excess, saddle);
         log_delta = saddle_log_delta(saddle, eps);
         double tail = fmax(log_delta, LOG_DELTA_FLOOR) + log(tolerance * 1e-4 / side->total);
-        double next = fmin(eps__normal_tail_quantile(tail), TAIL_REACH);
-        if (fabs(next - z_excess) < 0.2)
+        double next = fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, TAIL_REACH);
+        if (next == z_excess)
             break;
         z_excess = next;
     }
@@ -314,7 +323,7 @@ static double on_scale(double value, double steps_per_octave)
 
 static void settle(const struct side *side, struct saddle *saddle)
 {
-    scout_moments(side, on_scale(saddle->tilt, 8), fmin(ceil(saddle->z_excess), TAIL_REACH), saddle);
+    scout_moments(side, on_scale(saddle->tilt, 8), saddle->z_excess, saddle);
 }
 
 /* The grid spacing at which the estimate's error is within its share of the tolerance. Splitting a cell's mass adds
@@ -334,7 +343,10 @@ static double choose_spacing(const struct side *side, const struct eps__accuracy
     else
         variance = for_delta;
     double spacing = sqrt(6 * variance / (1.7 * side->total));
-    return on_scale(fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / sqrt(side->total) / 2)), 4);
+    spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / sqrt(side->total) / 2));
+    /* A nearly constant loss: a grid on which rounding every loss up is within the share is fine enough. */
+    double by_rounding = accuracy->unknown == EPS_SOLVE_EPSILON ? fmax(eps, 1e-6) : 1 / (1 + saddle->tilt);
+    return on_scale(fmax(spacing, 0.05 * share * by_rounding / side->total), 4);
 }
 
 static void plan_step(struct eps__pld_plan *plan, const struct side *side, const struct step *step,
@@ -370,6 +382,7 @@ static void plan_step(struct eps__pld_plan *plan, const struct side *side, const
     plan->fine_high = fmin(plan->fine_high, plan->z_high);
     mean /= total;
     double deviation = sqrt(fmax(square / total - mean * mean, 0));
+    plan->log_small = peak + tail - 5;
     plan->log_peak = peak + log(total * step->z_step) + log(0.4 / (deviation + 1e-300));
 }
 
@@ -387,23 +400,72 @@ static void slot_clear(struct panel_slot *slot)
     *slot = (struct panel_slot){0};
 }
 
+/* The step PLDs of a side, for one tilt and spacing: steps_len of them, each to be cleared. */
+static enum eps_status build_steps(const struct pld_profile *pld, const struct side *side, struct eps__pld *built,
+                                   enum eps__estimate estimate, const struct saddle *saddle, double spacing)
+{
+    enum eps_status status = EPS_OK;
+    for (size_t k = 0; k < side->steps_len && status == EPS_OK; k++) {
+        struct eps__pld_plan plan;
+        plan_step(&plan, side, &side->steps[k], saddle, pld->accuracy.tolerance, spacing);
+        status = eps__pld_obtain(pld->context, pld->tally, &built[k], &side->steps[k].pair[estimate], &plan, estimate);
+    }
+    return status;
+}
+
+/* Where delta is under 1e-300: ln of a Chernoff bound on it, E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps}, at a tilt that
+ * gives little less than that. */
+static enum eps_status chernoff_log_delta(const struct pld_profile *pld, const struct side *side, double eps,
+                                          double *out)
+{
+    struct saddle saddle;
+    double low = 0, high = 1e-3;
+    find_tilt(side, eps, TAIL_REACH, &saddle);
+    for (scout_moments(side, high, TAIL_REACH, &saddle); high < 1e9; scout_moments(side, high, TAIL_REACH, &saddle)) {
+        if (saddle.log_moment - high * eps < LOG_DELTA_FLOOR - 10)
+            break;
+        low = high;
+        high *= 2;
+    }
+    for (int i = 0; i < 20; i++) {
+        double middle = 0.5 * (low + high);
+        scout_moments(side, middle, TAIL_REACH, &saddle);
+        *(saddle.log_moment - middle * eps < LOG_DELTA_FLOOR - 10 ? &high : &low) = middle;
+    }
+    scout_moments(side, high, TAIL_REACH, &saddle);
+    struct eps__pld *built = calloc(side->steps_len, sizeof *built);
+    if (!built)
+        return EPS_NO_MEMORY;
+    double spacing = fmin(0.1 / (1 + high), 0.1 * sqrt(saddle.variance / side->total));
+    double log_bound = -high * eps, infinity = 0, size = fabs(high * eps);
+    enum eps_status status = build_steps(pld, side, built, EPS__UPPER, &saddle, spacing);
+    for (size_t k = 0; k < side->steps_len && status == EPS_OK; k++) {
+        double count = (double)side->steps[k].count, log_moment = eps__pld_log_moment(&built[k], high);
+        log_bound += count * (log_moment + high * built[k].loss_error);
+        infinity += count * built[k].infinity;
+        size += count * (fabs(log_moment) + (double)built[k].len);
+    }
+    if (status == EPS_OK)
+        *out = fmin(log(exp(log_bound + 8 * EPS__UNIT_ROUNDOFF * size) + 2 * infinity), 0);
+    for (size_t k = 0; k < side->steps_len; k++)
+        eps__pld_clear(&built[k]);
+    free(built);
+    return status;
+}
+
 static enum eps_status compose_slot(const struct pld_profile *pld, const struct side *side, struct panel_slot *slot,
                                     const struct saddle *saddle, double spacing)
 {
     enum eps_status status = EPS_NO_MEMORY;
-    double tolerance = pld->accuracy.tolerance;
     struct eps__pld *built = calloc(side->steps_len, sizeof *built);
     struct eps__pld_power *powers = calloc(side->steps_len, sizeof *powers);
     if (!built || !powers)
         goto out;
-    for (size_t k = 0; k < side->steps_len; k++) {
-        struct eps__pld_plan plan;
-        plan_step(&plan, side, &side->steps[k], saddle, tolerance, spacing);
-        status = eps__pld_obtain(pld->context, pld->tally, &built[k], &side->steps[k].pair[slot->estimate], &plan, slot->estimate);
-        if (status != EPS_OK)
-            goto out;
+    status = build_steps(pld, side, built, slot->estimate, saddle, spacing);
+    if (status != EPS_OK)
+        goto out;
+    for (size_t k = 0; k < side->steps_len; k++)
         powers[k] = (struct eps__pld_power){&built[k], side->steps[k].count};
-    }
     if (side->total == 1) {
         slot->single = true;
         slot->pld = built[0];
@@ -412,7 +474,7 @@ static enum eps_status compose_slot(const struct pld_profile *pld, const struct 
         goto out;
     }
     double max_bytes = pld->context && pld->context->max_bytes > 0 ? pld->context->max_bytes : 8e9;
-    struct eps__compose_plan plan = {saddle->tilt, tail_mass(saddle, tolerance), (size_t)(max_bytes / 64)};
+    struct eps__compose_plan plan = {saddle->tilt, tail_mass(saddle, pld->accuracy.tolerance), (size_t)(max_bytes / 64)};
     status = eps__compose(pld->context, &slot->panel, powers, side->steps_len, &plan);
 out:
     for (size_t k = 0; built && k < side->steps_len; k++)
@@ -444,8 +506,15 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
         if (!isnan(*out))
             return EPS_OK;
     }
+    if (eps > side->ceiling) {
+        *out = -INFINITY;
+        return EPS_OK;
+    }
     struct saddle saddle;
-    locate(side, eps, pld->accuracy.tolerance, &saddle);
+    if (locate(side, eps, pld->accuracy.tolerance, &saddle) < LOG_DELTA_FLOOR) {
+        *out = -INFINITY;
+        return estimate == EPS__LOWER ? EPS_OK : chernoff_log_delta(pld, side, eps, out);
+    }
     settle(side, &saddle);
     double spacing = choose_spacing(side, &pld->accuracy, &saddle, eps, estimate);
     struct panel_slot *slot = &side->slots[side->next_slot++ % PANELS_MAX];
@@ -518,6 +587,12 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return false;
     }
     return true;
+}
+
+static bool exact(const struct eps__setting *setting)
+{
+    (void)setting;
+    return false; /* it converges, but never in closed form */
 }
 
 /* How many examples of one user a step may draw at most. */
@@ -656,4 +731,4 @@ static double least_sigma(const struct eps__setting *setting)
 }
 
 const struct eps__accountant eps__accountant_pld = {
-    EPS_ACCOUNTANT_PLD, serves, cost, open_profile, log_delta_without_noise, least_sigma};
+    EPS_ACCOUNTANT_PLD, serves, exact, cost, open_profile, log_delta_without_noise, least_sigma};

@@ -92,6 +92,10 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
     for (size_t i = 0; eps__accountants[i]; i++) {
         const struct eps__accountant *accountant = eps__accountants[i];
         bool serves = accountant->serves(setting, &why);
+        if (serves && wanted == EPS_ACCOUNTANT_AUTO && accountant->exact(setting)) {
+            serving[0] = accountant;
+            return 1;
+        }
         if (serves && (wanted == EPS_ACCOUNTANT_AUTO || wanted == accountant->name))
             serving[count++] = accountant;
         else if (serves)

@@ -34,8 +34,8 @@ static void make_key(uint8_t key[EPS__HASH_BYTES], const struct eps__pair *pair,
                      enum eps__estimate estimate)
 {
     struct eps__hash hash;
-    const double plan_values[] = {plan->spacing,  plan->tilt,      plan->log_peak, plan->z_low,
-                                  plan->fine_low, plan->fine_high, plan->z_high};
+    const double plan_values[] = {plan->spacing, plan->tilt,     plan->log_peak,  plan->log_small,
+                                  plan->z_low,   plan->fine_low, plan->fine_high, plan->z_high};
     const double pair_values[] = {pair->lost, pair->weight_error};
     eps__hash_init(&hash, "step privacy loss distribution");
     eps__hash_u64(&hash, EPS_ACCOUNTING_VERSION);

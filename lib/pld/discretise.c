@@ -154,14 +154,14 @@ static void add_fine(struct walk *walk, struct cell *cell, double left_z, double
 static int64_t cell_steps(const struct walk *walk, const struct eps__pair_point *left, bool coarse)
 {
     const struct eps__pld_plan *plan = walk->plan;
+    double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI + plan->tilt * left->loss;
     double steps;
     if (coarse) {
-        double reach = fmin(0.5, 1 / (plan->tilt * left->slope + 1e-300));
-        steps = reach * left->slope / plan->spacing;
+        /* Rounding up by a width multiplies the tilted mass by e^{t width}: it may grow to what is small. */
+        double growth = fmax(plan->log_small - log_density, 1) / (plan->tilt + 1e-300);
+        steps = fmin(0.5 * left->slope, 0.5 * growth) / plan->spacing;
     } else {
-        double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI - log(left->slope) +
-                             plan->tilt * left->loss;
-        steps = exp((plan->log_peak - log_density) / 3);
+        steps = exp((plan->log_peak - log_density + log(left->slope)) / 3);
         steps = fmin(steps, fmin(0.1 * left->slope, 0.25 / (1 + plan->tilt)) / plan->spacing);
     }
     return steps < 1 ? 1 : steps > 1e15 ? (int64_t)1e15 : (int64_t)steps;
@@ -209,17 +209,21 @@ static double merged_loss(const struct eps__pair *pair, double left, double righ
     return log_lower - other_upper;
 }
 
-/* Where the end cell at a finite floor (or ceiling) must stop so that its centroid lies one spacing inside it. */
+/* How far the centroid of the end cell at a finite floor (or ceiling) lies inside z, in loss. */
+static double end_distance(const struct eps__pair *pair, double z, bool floor_end)
+{
+    struct eps__pair_point point;
+    eps__pair_at(pair, z, &point, NULL, NULL);
+    return floor_end ? point.loss - merged_loss(pair, -INFINITY, z) : merged_loss(pair, z, INFINITY) - point.loss;
+}
+
+/* Where the end cell must stop so that its centroid lies one spacing inside it. */
 static double anchor_z(const struct eps__pair *pair, const struct eps__pld_plan *plan, bool floor_end)
 {
     double low = plan->z_low, high = plan->z_high;
     for (int i = 0; i < 60 && high - low > 1e-12; i++) {
         double middle = 0.5 * (low + high);
-        struct eps__pair_point point;
-        eps__pair_at(pair, middle, &point, NULL, NULL);
-        double distance = floor_end ? point.loss - merged_loss(pair, -INFINITY, middle)
-                                    : merged_loss(pair, middle, INFINITY) - point.loss;
-        if ((distance > plan->spacing) == floor_end)
+        if ((end_distance(pair, middle, floor_end) > plan->spacing) == floor_end)
             high = middle;
         else
             low = middle;
@@ -275,8 +279,10 @@ static enum eps_status walk_lower(struct walk *walk)
 {
     const struct eps__pld_plan *plan = walk->plan;
     struct eps__pair_point left;
-    double ceiling = eps__pair_ceiling(walk->pair);
-    bool floor_end = has_floor(walk->pair), ceiling_end = isfinite(ceiling);
+    /* An end that the grid resolves down to nothing needs no anchor: what lies beyond is left out. */
+    bool floor_end = has_floor(walk->pair) && end_distance(walk->pair, plan->z_low, true) < plan->spacing;
+    bool ceiling_end = isfinite(eps__pair_ceiling(walk->pair)) &&
+                       end_distance(walk->pair, plan->z_high, false) < plan->spacing;
     if (!floor_end && !ceiling_end) {
         eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
         walk->first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);
@@ -337,34 +343,6 @@ static void assemble(const struct walk *walk, double *mass, double *lowered)
     }
 }
 
-/* A lowered end knot may come out negative; then the cell inside it is rounded down whole, which needs no
- * lowering, until the ends hold. */
-static void settle_ends(struct walk *walk, double *mass, double *lowered)
-{
-    for (;;) {
-        assemble(walk, mass, lowered);
-        size_t low = 0, high = walk->len;
-        if (mass[low] >= 0 && mass[high] >= 0)
-            return;
-        bool changed = false;
-        for (int end = 0; end < 2; end++) {
-            if ((end ? mass[high] : mass[low]) >= 0)
-                continue;
-            for (size_t i = 0; i < walk->len; i++) {
-                struct cell *cell = &walk->cells[end ? walk->len - 1 - i : i];
-                if (cell->gap > 0) {
-                    cell->left = (cell->left + cell->right) * (1 - 2 * EPS__UNIT_ROUNDOFF);
-                    cell->right = cell->gap = 0;
-                    changed = true;
-                    break;
-                }
-            }
-        }
-        if (!changed)
-            return;
-    }
-}
-
 /* Convexity: a knot with negative mass lies above the chord of its neighbours, so it is left out and its mass goes
  * to them, in the shares that keep P and Q. `previous` is a stack of the knots kept so far. */
 static size_t make_convex(const struct walk *walk, int64_t *index, double *mass, size_t len)
@@ -396,25 +374,46 @@ static void set_indices(const struct walk *walk, int64_t *index)
         index[i + 1] = walk->cells[i].index;
 }
 
-static bool any_negative(const double *mass, size_t len)
+/* Rounds a cell down to its left knot: then it needs no lowering. */
+static void round_down(struct cell *cell)
 {
-    for (size_t i = 0; i < len; i++)
-        if (mass[i] < 0)
+    cell->left = (cell->left + cell->right) * (1 - 2 * EPS__UNIT_ROUNDOFF);
+    cell->right = cell->gap = 0;
+}
+
+/* The outermost cell that is still split, rounded down; false if there is none. */
+static bool round_end(struct walk *walk, bool high)
+{
+    for (size_t i = 0; i < walk->len; i++) {
+        struct cell *cell = &walk->cells[high ? walk->len - 1 - i : i];
+        if (cell->gap > 0) {
+            round_down(cell);
             return true;
+        }
+    }
     return false;
 }
 
-/* The lower estimate of last resort: every cell rounded down to its left knot. */
-static void round_down(struct walk *walk, double *mass, double *lowered)
+/* The lower estimate's masses. An end knot may come out negative, since there is no knot beyond it to lower the curve
+ * at; then the cells at that end are rounded down, one by one, until it holds; in the last resort all of them. */
+static size_t assemble_lower(struct walk *walk, int64_t *index, double *mass, double *lowered)
 {
-    for (size_t i = 0; i < walk->len; i++) {
-        struct cell *cell = &walk->cells[i];
-        if (cell->gap > 0) {
-            cell->left = (cell->left + cell->right) * (1 - 2 * EPS__UNIT_ROUNDOFF);
-            cell->right = cell->gap = 0;
-        }
+    enum { TRIES = 64 };
+    for (int i = 0;; i++) {
+        assemble(walk, mass, lowered);
+        set_indices(walk, index);
+        size_t len = make_convex(walk, index, mass, walk->len + 1);
+        bool low = mass[0] < 0, high = mass[len - 1] < 0;
+        if (!low && !high)
+            return len;
+        if (i == TRIES)
+            for (size_t j = 0; j < walk->len; j++)
+                round_down(&walk->cells[j]);
+        if (low)
+            round_end(walk, false);
+        if (high)
+            round_end(walk, true);
     }
-    assemble(walk, mass, lowered);
 }
 
 enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld, const struct eps__pair *pair,
@@ -439,18 +438,11 @@ enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pl
     lowered = malloc(built.len * sizeof *lowered);
     if (!built.index || !built.mass || !lowered)
         goto out;
-    if (estimate == EPS__UPPER)
+    if (estimate == EPS__UPPER) {
         assemble(&walk, built.mass, lowered);
-    else
-        settle_ends(&walk, built.mass, lowered);
-    set_indices(&walk, built.index);
-    if (estimate == EPS__LOWER) {
-        built.len = make_convex(&walk, built.index, built.mass, built.len);
-        if (any_negative(built.mass, built.len)) {
-            built.len = walk.len + 1;
-            set_indices(&walk, built.index);
-            round_down(&walk, built.mass, lowered);
-        }
+        set_indices(&walk, built.index);
+    } else {
+        built.len = assemble_lower(&walk, built.index, built.mass, lowered);
     }
     built.offset = walk.offset;
     built.loss_error = walk.loss_error + 2 * pair->weight_error;

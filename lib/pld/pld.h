@@ -33,6 +33,7 @@ struct eps__pld_plan {
     double spacing;   /* of the grid, > 0 */
     double tilt;      /* t >= 0: accuracy is spent where mass times e^{t loss} is */
     double log_peak;  /* ln of the largest density (per unit of loss) of that product */
+    double log_small; /* ln of the density (per unit of z) of that product under which an error is harmless */
     double z_low;     /* left of it, mass is rounded to the edge */
     double fine_low;  /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
     double fine_high;
