@@ -202,6 +202,18 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
     return made;
 }
 
+/* A candidate that failed beside one that did not. */
+static bool add_failures(struct eps_result *result, const struct tasks *tasks)
+{
+    bool made = true;
+    for (size_t i = 0; i < tasks->len && made; i++)
+        if (tasks->items[i].status != EPS_OK)
+            made = add_sentence(&result->hints, &result->hints_len, "%s gave no answer for %s: %s",
+                                eps_accountant_name(tasks->items[i].accountant->name),
+                                eps_direction_name(tasks->items[i].direction), tasks->items[i].error.message);
+    return made;
+}
+
 static bool add_hints(struct eps_result *result, const struct eps__setting *setting,
                       const struct eps__accountant *const *accountants, size_t len)
 {
@@ -272,7 +284,10 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
             tasks.items[tasks.len++] = (struct task){.setting = setting, .accountant = accountants[i],
                                                      .direction = direction};
     run_tasks(setting->context, &tasks);
-    return gather(result, error, &tasks);
+    enum eps_status status = gather(result, error, &tasks);
+    if (status == EPS_OK && !add_failures(result, &tasks))
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    return status;
 }
 
 enum eps_status eps_solve(const struct eps_context *context, struct eps_result **result, struct eps_error *error,

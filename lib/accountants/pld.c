@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/law.h"
 
@@ -503,8 +504,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     }
     if (nearest) {
         *out = slot_log_delta(nearest, eps);
-        if (!isnan(*out))
-            return EPS_OK;
+        return EPS_OK;
     }
     if (eps > side->ceiling) {
         *out = -INFINITY;
@@ -532,7 +532,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     }
     slot->used = true;
     *out = slot_log_delta(slot, eps);
-    return isnan(*out) ? EPS_INTERNAL : EPS_OK;
+    return EPS_OK;
 }
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
@@ -662,6 +662,21 @@ static bool add_poisson_steps(struct side *side, const struct eps__setting *sett
     return made;
 }
 
+static double least_sigma(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    double reach = setting->sensitivity.value, norm = 0, n = (double)mechanism->n;
+    if (mechanism->sampling.scheme == EPS_SCHEME_POISSON) {
+        size_t columns = eps_strategy_is_toeplitz(setting->strategy) ? 1 : mechanism->n;
+        for (size_t j = 0; j < columns; j++)
+            norm = fmax(norm, eps__strategy_column_norm(setting->strategy, j));
+        reach = norm * (double)mechanism->sampling.examples_per_user;
+        if (mechanism->sampling.last_iterate)
+            reach = norm * fmin(n, n * setting->p + 40 * sqrt(n * setting->p) + 800) / sqrt(n);
+    }
+    return reach / SHIFT_MAX;
+}
+
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
                                     const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                     struct eps_error *error)
@@ -669,8 +684,10 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
     bool sampled = sampling->scheme == EPS_SCHEME_POISSON;
     struct eps__law law = {0};
+    if (sigma < least_sigma(setting) * (1 - 1e-9))
+        return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
+                          "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));
     struct pld_profile *pld = calloc(1, sizeof *pld);
-    (void)error;
     if (!pld)
         return EPS_NO_MEMORY;
     pld->base.class = &profile_class;
@@ -713,21 +730,6 @@ static double log_delta_without_noise(const struct eps__setting *setting, enum e
     if (direction == EPS_REMOVE || mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
         return log(-expm1(log_never)) + 1e-12;
     return eps + log_never < 0 ? log(-expm1(eps + log_never)) + 1e-12 : -INFINITY;
-}
-
-static double least_sigma(const struct eps__setting *setting)
-{
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    double reach = setting->sensitivity.value, norm = 0, n = (double)mechanism->n;
-    if (mechanism->sampling.scheme == EPS_SCHEME_POISSON) {
-        size_t columns = eps_strategy_is_toeplitz(setting->strategy) ? 1 : mechanism->n;
-        for (size_t j = 0; j < columns; j++)
-            norm = fmax(norm, eps__strategy_column_norm(setting->strategy, j));
-        reach = norm * (double)mechanism->sampling.examples_per_user;
-        if (mechanism->sampling.last_iterate)
-            reach = norm * fmin(n, n * setting->p + 40 * sqrt(n * setting->p) + 800) / sqrt(n);
-    }
-    return reach / SHIFT_MAX;
 }
 
 const struct eps__accountant eps__accountant_pld = {

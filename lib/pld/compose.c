@@ -344,8 +344,12 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     double last = panel->start + (double)(panel->len - 1) * h;
     double widening = panel->widening + 8 * EPS__UNIT_ROUNDOFF * (fabs(eps) + fabs(panel->start) + fabs(last));
     double at = eps - sign * widening;
-    if (!(at >= panel->start && at < last))
-        return NAN;
+    double outside = fmax(panel->start - at, 0); /* below the window: see after the sum */
+    at = fmax(at, panel->start);
+    if (at >= last) {
+        double log_above = panel->log_scale - t * at + log(panel->beyond) + 8 * EPS__UNIT_ROUNDOFF * fabs(t * at);
+        return sign < 0 ? -INFINITY : fmin(log(exp(log_above) + panel->infinity), 0);
+    }
     double position = floor((at - panel->start) / h);
     size_t i = (size_t)fmin(position, (double)(panel->len - 2));
     double above = at - (panel->start + (double)i * h), share = expm1(above) / expm1(h);
@@ -362,5 +366,8 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
         double log_infinity = log(panel->infinity), larger = fmax(log_delta, log_infinity);
         log_delta = larger + log1p(exp(fmin(log_delta, log_infinity) - larger)) + 8 * EPS__UNIT_ROUNDOFF * fabs(larger);
     }
+    /* delta(eps - x) lies between delta(eps) and delta(eps) + 1 - e^{-x}. */
+    if (outside > 0 && sign > 0)
+        log_delta = log(exp(log_delta) - expm1(-outside)) + 1e-15;
     return fmin(log_delta, 0);
 }

@@ -101,7 +101,7 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
                              const struct eps__compose_plan *plan);
 void eps__panel_clear(struct eps__panel *panel);
 
-/* ln of the bound on delta(eps); NAN if eps lies outside the window. */
+/* ln of the bound on delta(eps): narrow inside the window, valid everywhere. */
 double eps__panel_log_delta(const struct eps__panel *panel, double eps);
 
 /*
