@@ -2,8 +2,9 @@
  * Accepting jobs.
  *
  * What a request's bytes decode to depends on nothing else, so it is remembered by the hash of the bytes: who asks
- * the same again is answered without a parser. An idempotency key is looked up twice: here, so that a replay costs no computing and passes even
- * when the queue is full, and again by the writer inside the transaction that inserts it, which decides.
+ * the same again is answered without a parser. An idempotency key is looked up twice: here, so that a replay costs
+ * no computing and passes even when the queue is full, and again by the writer inside the transaction that inserts
+ * it, which decides.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,0 +1,147 @@
+"""
+The real binary under test: each server runs on a free port with a database of its own. A server that does not end
+with status 0 on SIGTERM fails its test, so what a sanitizer has to say at exit is not lost.
+
+From the environment: EPSILOND (the binary; default build/epsilond).
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+import requests
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("EPSILOND", str(ROOT / "build" / "epsilond"))
+if not os.path.isabs(BINARY):
+    BINARY = str(ROOT / BINARY)
+
+# Seconds of waiting before a test gives up: generous, because sanitizers and busy machines are slow.
+PATIENCE = 120
+
+DP_SGD = {"n": 200, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-6}
+GAUSSIAN = {"n": 100, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
+# Takes minutes: a search for the noise multiplier at a tight tolerance over many steps.
+ENDLESS = {"n": 100000, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1.0, "delta": 1e-8,
+           "accountant": {"method": "pld", "tolerance": 1e-7}}
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "sanitized: also run under the sanitizers")
+
+
+class Server:
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.database = str(folder / "test.db")
+        self.options = options
+        self.process = None
+        self.start()
+
+    def start(self, *options):
+        self.log = open(self.folder / "log", "ab")
+        self.process = subprocess.Popen(
+            [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", self.database, *self.options, *options],
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        assert line.startswith("listening on http://"), (line, self.log_text())
+        self.url = line.removeprefix("listening on ").strip()
+        self.session = requests.Session()
+        return self
+
+    def log_text(self):
+        return (self.folder / "log").read_text(errors="replace")
+
+    def stop(self, expect=0):
+        """SIGTERM; returns the seconds until the end."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        started = time.monotonic()
+        status = self.process.wait(PATIENCE)
+        self.close()
+        assert status == expect, self.log_text()[-4000:]
+        return time.monotonic() - started
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self.close()
+
+    def close(self):
+        self.session.close()
+        self.process.stdout.close()
+        self.log.close()
+
+    def request(self, method, path, **arguments):
+        return self.session.request(method, self.url + path, timeout=PATIENCE, **arguments)
+
+    def get(self, path, **arguments):
+        return self.request("GET", path, **arguments)
+
+    def post(self, job, path="/v1/jobs", **arguments):
+        return self.request("POST", path, json=job, **arguments)
+
+    def solve(self, job, **arguments):
+        """Posts, waits for the end, demands success; returns the document."""
+        answer = self.post(job, "/v1/jobs?wait=300", **arguments)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["status"] == "succeeded", answer.text
+        return answer.json()
+
+    def until(self, job_id, *statuses):
+        """Polls the job until it is in one of the states."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            document = self.get(f"/v1/jobs/{job_id}").json()
+            if document["status"] in statuses:
+                return document
+            time.sleep(0.01)
+        raise AssertionError(f"{job_id} never became {statuses}: {document}")
+
+    def metric(self, series):
+        for line in self.get("/metrics").text.splitlines():
+            if line.startswith(series + " "):
+                return float(line.rsplit(" ", 1)[1])
+        raise AssertionError(f"no series {series}")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """Shared by the tests that leave no trace in each other's way."""
+    running = Server(tmp_path_factory.mktemp("server"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """Starts servers of one's own, and stops what still runs."""
+    started = []
+
+    def start(*options):
+        folder = tmp_path / str(len(started))
+        folder.mkdir()
+        started.append(Server(folder, *options))
+        return started[-1]
+
+    yield start
+    for running in started:
+        if running.process.poll() is None:
+            running.stop()
+
+
+def check_problem(answer, status, name, pointer=None):
+    """A problem document of this status and type; returns it."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["type"] == f"/problems/{name}"
+    assert problem["status"] == status
+    assert problem["title"]
+    if pointer is not None:
+        assert pointer in [error["pointer"] for error in problem["errors"]], problem
+    return problem

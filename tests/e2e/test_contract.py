@@ -1,0 +1,122 @@
+"""
+The contract of record against the service: every example is posted, every route is described, and what the service
+answers fits the schemas.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import json
+import re
+
+import jsonschema
+import pytest
+import requests
+import yaml
+
+from conftest import DP_SGD, GAUSSIAN, ROOT
+
+pytestmark = pytest.mark.sanitized
+CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+EXAMPLES = CONTRACT["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+METHODS = {"get", "post", "put", "patch", "delete"}
+
+
+def check_schema(value, name):
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": f"#/components/schemas/{name}",
+              "components": CONTRACT["components"]}
+    jsonschema.Draft202012Validator(schema).validate(value)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_is_answered(server, name):
+    document = server.solve(EXAMPLES[name]["value"])
+    check_schema(document, "Job")
+    check_schema(document["job"], "JobRequest")
+    assert server.post(document["job"]).json()["result"]["cache"]["result"] == "hit"
+
+
+def test_examples_in_files_are_those_of_the_contract():
+    files = {path.stem: json.loads(path.read_text()) for path in (ROOT / "api" / "examples").glob("*.json")}
+    assert files == {name: example["value"] for name, example in EXAMPLES.items()}
+
+
+def test_the_route_table_is_the_contract():
+    table = (ROOT / "server" / "routes" / "table.c").read_text()
+    rows = set(re.findall(r'^    \{"([A-Z]+)", "([^"]+)",', table, re.M))
+    described = {(method.upper(), path) for path, item in CONTRACT["paths"].items()
+                 for method in item if method in METHODS}
+    assert rows == described and len(rows) >= 13
+
+
+def test_the_contract_is_served(server):
+    answer = server.get("/openapi.yaml")
+    assert answer.headers["Content-Type"] == "application/yaml"
+    assert answer.content == (ROOT / "api" / "openapi.yaml").read_bytes()
+
+
+def test_documents_fit_their_schemas(server):
+    succeeded = server.solve(DP_SGD)
+    check_schema(server.get("/v1/jobs?limit=5").json(), "JobList")
+    check_schema(server.get(succeeded["links"]["curve"]).json(), "Curve")
+    check_schema(server.get(succeeded["links"]["matrix"]).json(), "Factorization")
+    check_schema(server.get("/v1").json(), "Index")
+    check_schema(server.post({"n": 0}).json(), "Problem")
+    check_schema(server.get("/nowhere").json(), "Problem")
+    fresh = server.post(dict(DP_SGD, n=1234)).json()
+    check_schema(fresh, "Job")
+
+
+def test_every_problem_type_is_explained(server):
+    for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"]:
+        page = server.get(f"/problems/{name}").json()
+        assert page["type"] == f"/problems/{name}"
+        assert page["title"] and len(page["explanation"]) > 40
+        assert 400 <= page["status"] < 600
+
+
+def test_the_index_links_to_what_is_there(server):
+    index = server.get("/v1").json()
+    for link in index["links"].values():
+        assert server.get(link).status_code == 200
+    assert {"identity", "toeplitz", "dense", "square_root", "tree"} <= set(index["families"])
+    assert {"none", "poisson"} <= set(index["schemes"])
+    assert {"gaussian", "pld"} <= set(index["accountants"])
+    assert index["limits"]["max_body"] == 8 << 20
+
+
+def test_health_and_readiness(server):
+    assert server.get("/healthz").json() == {"status": "ok"}
+    assert server.get("/readyz").json() == {"status": "ready"}
+
+
+def test_metrics_are_prometheus_text(server):
+    server.solve(GAUSSIAN)
+    answer = server.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    families, samples = {}, {}
+    for line in answer.text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name not in families
+            families[name] = kind
+        elif not line.startswith("# HELP "):
+            series, value = line.rsplit(" ", 1)
+            name = re.fullmatch(r'([a-z_]+)(\{([a-z_]+="[^"]*",?)*\})?', series)[1]
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            assert name in families or families.get(base) == "histogram", line
+            assert series not in samples
+            samples[series] = float(value)
+    assert samples['epsilond_http_requests_total{route="POST /v1/jobs",status="200"}'] >= 1
+    assert samples['epsilond_http_request_seconds_bucket{le="+Inf"}'] == samples["epsilond_http_request_seconds_count"]
+    assert samples["epsilond_bugs_total"] == 0
+
+
+def test_one_log_line_a_request(launch):
+    server = launch()
+    answer = requests.get(server.url + "/v1/jobs/a%20b%22%0Astatus=200")
+    assert answer.status_code == 404
+    server.solve(GAUSSIAN)
+    server.stop()
+    lines = [line for line in server.log_text().splitlines() if " event=request " in line]
+    assert len(lines) == 2
+    assert 'path="/v1/jobs/a b\\"\\x0astatus=200" status=404' in lines[0]
+    assert re.search(r"method=POST path=/v1/jobs status=200 bytes=\d+ ms=[\d.]+ job=[0-9a-f-]{36}$", lines[1])

@@ -1,0 +1,116 @@
+"""
+The curve and the matrix of a succeeded job, in each of their representations.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import csv
+import io
+
+import numpy
+import pytest
+
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, check_problem
+
+pytestmark = pytest.mark.sanitized
+SQUARE_ROOT = {"n": 64, "matrix": {"family": "square_root"}, "sampling": {"scheme": "none", "epochs": 2},
+               "noise_multiplier": 2.0, "delta": 1e-6}
+DENSE = {"n": 3, "matrix": {"family": "dense", "rows": [[1], [0.5, 1], [0.25, 0.5, 1]], "normalization": "none"},
+         "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
+
+
+def test_curve_as_json_and_csv(server):
+    document = server.solve(DP_SGD)
+    path = document["links"]["curve"]
+    points = server.get(path).json()["points"]
+    assert len(points) == 201
+    assert points[0]["epsilon"] == 0
+    for previous, point in zip(points, points[1:]):
+        assert point["epsilon"] > previous["epsilon"]
+        assert point["delta"] <= previous["delta"]
+    for point in points:
+        assert point["delta"] == max(point["remove"], point["add"])
+        assert 0 <= point["lower"] <= point["delta"] <= 1
+    answer = server.get(path, headers={"Accept": "text/csv"})
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert list(rows[0]) == ["epsilon", "delta", "lower", "remove", "add"]
+    assert [{name: float(value) for name, value in row.items()} for row in rows] == points
+    # The curve passes through the answer: at its epsilon delta is about what was asked.
+    deltas = numpy.interp(document["result"]["epsilon"], [p["epsilon"] for p in points],
+                          numpy.log([p["delta"] for p in points]))
+    assert abs(deltas - numpy.log(1e-6)) < 0.1
+
+
+def test_a_job_for_the_curve_has_it_in_its_result(server):
+    job = {"n": 200, "sampling": DP_SGD["sampling"], "noise_multiplier": 1.0, "curve": True}
+    document = server.solve(job)
+    result = document["result"]
+    assert result["solved_for"] == "curve"
+    assert result["epsilon"] is None and result["delta"] is None
+    assert result["curve"] == server.get(document["links"]["curve"]).json()["points"]
+    item = [item for item in server.get("/v1/jobs").json()["items"] if item["id"] == document["id"]][0]
+    assert "curve" not in item["result"]
+    assert server.solve(job)["result"]["curve"] == result["curve"]
+
+
+def test_no_curve_without_noise_or_end(launch):
+    server = launch()
+    # Epsilon 1e4 at delta near 1 needs next to no noise, but some; a job that is not final has none yet.
+    running = server.post(ENDLESS).json()["id"]
+    check_problem(server.get(f"/v1/jobs/{running}/curve"), 409, "conflict")
+    check_problem(server.get(f"/v1/jobs/{running}/matrix"), 409, "conflict")
+    server.post(None, f"/v1/jobs/{running}/cancel")
+    check_problem(server.get("/v1/jobs/01234567-0000-7000-8000-000000000000/curve"), 404, "not-found")
+    check_problem(server.get("/v1/jobs/x/matrix"), 404, "not-found")
+
+
+def npy(server, path):
+    answer = server.get(path, headers={"Accept": "application/x-npy"})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Type"] == "application/x-npy"
+    return numpy.load(io.BytesIO(answer.content))
+
+
+def lower_toeplitz(column):
+    n = len(column)
+    return numpy.array([[column[i - j] if i >= j else 0 for j in range(n)] for i in range(n)])
+
+
+def test_matrix_of_a_toeplitz_strategy(server):
+    document = server.solve(SQUARE_ROOT)
+    path = document["links"]["matrix"]
+    both = server.get(path).json()
+    encoder, noise = both["coefficients"], both["inverse_coefficients"]
+    assert len(encoder) == 64
+    assert numpy.allclose(lower_toeplitz(encoder) @ lower_toeplitz(noise), numpy.eye(64), atol=1e-12)
+    # C is a multiple of the square root of the prefix sum matrix.
+    square = lower_toeplitz(encoder) @ lower_toeplitz(encoder)
+    assert numpy.allclose(square / square[0, 0], numpy.tri(64))
+    assert numpy.array_equal(npy(server, path), encoder)
+    assert numpy.array_equal(npy(server, path + "?part=noise"), noise)
+    decoder = npy(server, path + "?part=decoder")
+    assert numpy.allclose(decoder, numpy.cumsum(noise))
+    assert server.get(path + "?part=decoder").json()["coefficients"] == decoder.tolist()
+
+
+def test_matrix_of_a_dense_strategy(server):
+    path = server.solve(DENSE)["links"]["matrix"]
+    expected = numpy.array([[1, 0, 0], [0.5, 1, 0], [0.25, 0.5, 1]])
+    assert server.get(path).json()["rows"] == expected.tolist()
+    assert numpy.array_equal(npy(server, path), expected)
+    assert numpy.allclose(npy(server, path + "?part=noise"), numpy.linalg.inv(expected))
+    assert numpy.allclose(npy(server, path + "?part=decoder"), numpy.tri(3) @ numpy.linalg.inv(expected))
+
+
+def test_large_rows_are_npy_only(server):
+    job = {"n": 1000, "matrix": {"family": "tree"}, "sampling": {"scheme": "none"}, "noise_multiplier": 5.0,
+           "delta": 1e-6}
+    path = server.solve(job)["links"]["matrix"]
+    check_problem(server.get(path), 406, "not-acceptable")
+    matrix = npy(server, path)
+    assert matrix.shape[1] == 1000 and numpy.isfinite(matrix).all()
+
+
+def test_unknown_part(server):
+    path = server.solve(GAUSSIAN)["links"]["matrix"]
+    check_problem(server.get(path + "?part=both"), 422, "invalid-job")

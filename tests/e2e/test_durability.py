@@ -1,0 +1,237 @@
+"""
+What was accepted survives: kill -9, power switches, repeated crashes, restarts, damage, and a graceful stop.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import json
+import sqlite3
+import subprocess
+import threading
+import time
+
+import pytest
+import requests
+
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, check_problem
+
+# Takes some seconds, and ends.
+SLOW = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
+        "accountant": {"method": "pld", "tolerance": 1e-6}, "label": "slow"}
+
+
+def edit(database, statement, *values):
+    with sqlite3.connect(database) as connection:
+        changed = connection.execute(statement, values).rowcount
+    connection.close()
+    return changed
+
+
+def test_kill_9_while_running_and_restart(launch):
+    server = launch()
+    accepted = server.post(SLOW)
+    assert accepted.status_code == 202
+    job_id = accepted.json()["id"]
+    waiting = server.post(dict(DP_SGD, n=321)).json()["id"]
+    before = server.until(job_id, "running")
+    server.kill()
+    assert before["status"] == "running" and before["attempts"] == 1
+
+    server.start()
+    after = server.get(f"/v1/jobs/{job_id}?wait=300").json()
+    assert after["status"] == "succeeded"
+    assert after["attempts"] == 2
+    for name in ("id", "created_at", "job", "label"):
+        assert after[name] == before[name]
+    assert server.get(f"/v1/jobs/{waiting}?wait=300").json()["status"] == "succeeded"
+    solved = subprocess.run([BINARY, "solve"], input=json.dumps(SLOW), capture_output=True, text=True, check=True)
+    expected = json.loads(solved.stdout)
+    assert expected["job"] == after["job"]
+    for name, value in expected["result"].items():
+        if name not in ("cache", "elapsed_seconds"):
+            assert after["result"][name] == value
+
+
+@pytest.mark.sanitized
+def test_the_third_crash_fails_the_job(launch):
+    server = launch("--workers", "1")
+    job_id = server.post(ENDLESS).json()["id"]
+    innocent = server.post(DP_SGD).json()["id"]
+    for attempt in (1, 2, 3):
+        assert server.until(job_id, "running")["attempts"] == attempt
+        server.kill()
+        server.start()
+    document = server.until(job_id, "failed")
+    assert document["attempts"] == 3
+    assert document["error"]["type"] == "/problems/crashed"
+    assert server.until(innocent, "succeeded")["attempts"] == 1
+    assert server.metric("epsilond_jobs_crashed_total") == 1
+
+
+@pytest.mark.sanitized
+def test_graceful_stop_is_quick_and_is_no_crash(launch):
+    server = launch("--workers", "1")
+    job_id = server.post(ENDLESS).json()["id"]
+    before = server.until(job_id, "running")
+    answers = []
+    waiter = threading.Thread(target=lambda: answers.append(
+        requests.get(f"{server.url}/v1/jobs/{job_id}?wait=100", timeout=PATIENCE)))
+    waiter.start()
+    while server.metric("epsilond_http_requests_waiting") < 1:
+        time.sleep(0.01)
+    assert server.stop() < 15
+    waiter.join(20)
+    assert answers[0].status_code == 200 and answers[0].json()["status"] == "running"
+    server.start()
+    after = server.until(job_id, "running")
+    assert after["attempts"] == 1
+    assert after["created_at"] == before["created_at"]
+
+
+@pytest.mark.sanitized
+def test_idempotency(launch):
+    server = launch()
+    key = {"Idempotency-Key": "9b1c-1"}
+    first = server.post(dict(GAUSSIAN, label="a"), "/v1/jobs?wait=100", headers=key)
+    assert first.status_code == 200 and "Idempotent-Replayed" not in first.headers
+    replay = server.post(dict(GAUSSIAN, label="a"), headers=key)
+    assert replay.status_code == 200
+    assert replay.headers["Idempotent-Replayed"] == "true"
+    assert replay.text == first.text
+    assert replay.headers["Location"] == first.headers["Location"]
+    check_problem(server.post(dict(GAUSSIAN, label="b"), headers=key), 409, "conflict")
+    check_problem(server.post(DP_SGD, headers=key), 409, "conflict")
+    # An error is not stored under its key.
+    other = {"Idempotency-Key": "9b1c-2"}
+    check_problem(server.post(dict(GAUSSIAN, n=0), headers=other), 422, "invalid-job")
+    assert server.post(GAUSSIAN, headers=other).status_code == 200
+
+    server.kill()
+    server.start()
+    replay = server.post(dict(GAUSSIAN, label="a"), headers=key)
+    assert replay.status_code == 200 and replay.headers["Idempotent-Replayed"] == "true"
+    assert replay.text == first.text
+    # After a DELETE the replay finds nothing and starts nothing.
+    assert server.request("DELETE", first.headers["Location"]).status_code == 204
+    count = len(server.get("/v1/jobs").json()["items"])
+    check_problem(server.post(dict(GAUSSIAN, label="a"), headers=key), 404, "not-found")
+    assert len(server.get("/v1/jobs").json()["items"]) == count
+
+
+@pytest.mark.sanitized
+def test_idempotency_of_simultaneous_requests(launch):
+    server = launch()
+    answers = []
+
+    def ask():
+        answers.append(requests.post(server.url + "/v1/jobs", json=dict(DP_SGD, n=555), timeout=PATIENCE,
+                                     headers={"Idempotency-Key": "together"}))
+
+    threads = [threading.Thread(target=ask) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {answer.status_code for answer in answers} <= {200, 202}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert sum("Idempotent-Replayed" not in answer.headers for answer in answers) == 1
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256, "\t"])
+def test_bad_idempotency_key(server, key):
+    check_problem(server.post(GAUSSIAN, headers={"Idempotency-Key": key}), 422, "invalid-job")
+
+
+def test_keys_expire_after_a_day(launch):
+    server = launch()
+    key = {"Idempotency-Key": "old"}
+    first = server.post(GAUSSIAN, "/v1/jobs?wait=100", headers=key)
+    server.stop()
+    assert edit(server.database, "UPDATE idempotency SET created_at = created_at - 86400001") == 1
+    server.start()
+    again = server.post(GAUSSIAN, headers=key)
+    assert again.status_code == 200 and "Idempotent-Replayed" not in again.headers
+    assert again.json()["id"] != first.json()["id"]
+
+
+@pytest.mark.sanitized
+def test_a_damaged_result_is_computed_again(launch):
+    server = launch()
+    first = server.solve(GAUSSIAN)
+    server.stop()
+    assert edit(server.database, "UPDATE results SET core = replace(core, 'epsilon', 'epsilom')") == 1
+    server.start()
+    problem = check_problem(server.get(f"/v1/jobs/{first['id']}"), 500, "internal")
+    assert "checksum" in problem["detail"]
+    again = server.solve(GAUSSIAN)
+    assert again["result"]["cache"]["result"] == "miss"
+    assert again["result"]["epsilon"] == first["result"]["epsilon"]
+    assert server.metric("epsilond_checksum_failures_total") >= 1
+    assert "event=checksum" in server.log_text()
+    assert server.get(f"/v1/jobs/{first['id']}").json()["result"]["epsilon"] == first["result"]["epsilon"]
+
+
+def test_a_result_of_another_accounting_version_is_not_served(launch):
+    server = launch()
+    server.solve(GAUSSIAN)
+    server.stop()
+    assert edit(server.database, "UPDATE results SET version = version + 1000") == 1
+    server.start()
+    assert server.solve(GAUSSIAN)["result"]["cache"]["result"] == "miss"
+
+
+@pytest.mark.sanitized
+def test_finished_jobs_expire(launch):
+    server = launch("--keep", "1s")
+    job_id = server.solve(GAUSSIAN)["id"]
+    assert server.get(f"/v1/jobs/{job_id}").status_code == 200
+    time.sleep(1.1)
+    server.stop()
+    server.start()
+    deadline = time.monotonic() + 20
+    while server.get(f"/v1/jobs/{job_id}").status_code != 404 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    check_problem(server.get(f"/v1/jobs/{job_id}"), 404, "not-found")
+
+
+def test_a_newer_schema_is_refused(launch):
+    server = launch()
+    server.stop()
+    edit(server.database, "PRAGMA user_version = 1000")
+    refused = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", server.database],
+                             capture_output=True, text=True, timeout=PATIENCE)
+    assert refused.returncode == 1
+    assert "1000" in refused.stderr and not refused.stdout
+
+
+@pytest.mark.sanitized
+def test_stop_under_load(launch):
+    server = launch()
+    statuses, ended = [], threading.Event()
+
+    def ask(number):
+        session = requests.Session()
+        for i in range(10000):
+            try:
+                answer = session.post(server.url + "/v1/jobs?wait=20", timeout=PATIENCE,
+                                      json=dict(GAUSSIAN, n=100 + number * 40 + i % 40))
+                statuses.append(answer.status_code)
+            except requests.ConnectionError:
+                break
+        ended.set()
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    while len(statuses) < 50:
+        time.sleep(0.01)
+    assert server.stop() < 30
+    for thread in threads:
+        thread.join()
+    assert set(statuses) <= {200, 202, 503}
+    # Whatever was answered is in the database, and nothing in it is half done.
+    server.start()
+    with sqlite3.connect(server.database) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        kept = connection.execute("SELECT count(*) FROM jobs").fetchone()[0]
+    connection.close()
+    assert kept >= sum(status in (200, 202) for status in statuses)

@@ -1,0 +1,206 @@
+"""
+Bad input: each wrong request has its status and a problem document that names what is wrong.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import json
+import socket
+
+import pytest
+
+from conftest import DP_SGD, ENDLESS, check_problem
+
+pytestmark = pytest.mark.sanitized
+JSON = {"Content-Type": "application/json"}
+
+
+def changed(**members):
+    job = json.loads(json.dumps(DP_SGD))
+    for name, value in members.items():
+        if name == "p":
+            job["sampling"]["p"] = value
+        else:
+            job[name] = value
+    return job
+
+
+def toeplitz(coefficients):
+    return {"n": 3, "matrix": {"family": "toeplitz", "coefficients": coefficients}, "sampling": {"scheme": "none"},
+            "noise_multiplier": 1, "delta": 1e-6}
+
+
+INVALID = [
+    ("/n", changed(n=0)),
+    ("/n", changed(n=-5)),
+    ("/n", changed(n=2**24 + 1)),
+    ("/n", changed(n=1.5)),
+    ("/n", changed(n="10")),
+    ("/n", changed(n=True)),
+    ("/n", changed(n=[10])),
+    ("/n", changed(n=None)),
+    ("/sampling/p", changed(p=0)),
+    ("/sampling/p", changed(p=-0.1)),
+    ("/sampling/p", changed(p=1.0001)),
+    ("/sampling/p", changed(p="half")),
+    ("/sampling", changed(sampling=None)),
+    ("/sampling", changed(sampling="poisson")),
+    ("/sampling/scheme", changed(sampling={"scheme": "lottery"})),
+    ("/noise_multiplier", changed(noise_multiplier=0)),
+    ("/noise_multiplier", changed(noise_multiplier=-1)),
+    ("/delta", changed(delta=0)),
+    ("/delta", changed(delta=1)),
+    ("/epsilon", changed(epsilon=-1, delta=None)),
+    ("", changed(delta=None)),
+    ("", changed(delta=None, noise_multiplier=None)),
+    ("", changed(epsilon=1.0)),
+    ("/steps", changed(steps=10)),
+    ("/sampling/q", changed(sampling={"scheme": "poisson", "p": 0.1, "q": 0.1})),
+    ("/adjacency", changed(adjacency="remove")),
+    ("/accountant", changed(accountant="magic")),
+    ("/accountant/tolerance", changed(accountant={"method": "pld", "tolerance": 1})),
+    ("/label", changed(label="x" * 201)),
+    ("/matrix/coefficients", toeplitz([])),
+    ("/matrix/coefficients", toeplitz([1, 2, 3, 4])),
+    ("/matrix/coefficients/1", toeplitz([1, "2"])),
+]
+
+
+@pytest.mark.parametrize("pointer,job", INVALID, ids=lambda value: None if isinstance(value, dict) else value or "whole")
+def test_invalid_job(server, pointer, job):
+    check_problem(server.post(job), 422, "invalid-job", pointer)
+
+
+def test_every_violation_at_once(server):
+    problem = check_problem(server.post({"n": 0, "sampling": {"scheme": "poisson", "p": 2}, "delta": 3, "epsilon": 1,
+                                         "spam": 1}), 422, "invalid-job")
+    assert {"/n", "/sampling/p", "/delta", "/spam"} <= {error["pointer"] for error in problem["errors"]}
+
+
+MALFORMED = [
+    ("", None),
+    ("{", None),
+    ('{"n": 1,\n  "n": 2}', "line 2"),
+    ('{"n": 1,\n\n oops}', "line 3"),
+    ('{"n": NaN}', "line 1"),
+    ('{"n": Infinity}', "line 1"),
+    ('{"n": 1e999}', None),
+    ('{"n": 20000000000000000001}', None),
+    ("[" * 100000, None),
+    ('{"a":' * 100000, None),
+    (b'{"label": "\xff\xfe"}', None),
+    ('{"n": 1} trailing', None),
+]
+
+
+@pytest.mark.parametrize("body,place", MALFORMED, ids=range(len(MALFORMED)))
+def test_malformed_json(server, body, place):
+    problem = check_problem(server.request("POST", "/v1/jobs", data=body, headers=JSON), 400, "malformed-json")
+    assert "line" in problem["detail"] and "column" in problem["detail"]
+    assert place is None or place in problem["detail"]
+
+
+@pytest.mark.parametrize("body", ["[]", "1", "null", '"job"'])
+def test_json_that_is_no_object(server, body):
+    check_problem(server.request("POST", "/v1/jobs", data=body, headers=JSON), 422, "invalid-job")
+
+
+def test_body_over_the_limit(server):
+    body = b'{"n": 1' + b" " * (8 << 20) + b"}"
+    check_problem(server.request("POST", "/v1/jobs", data=body, headers=JSON), 413, "body-too-large")
+    # Chunked: the length shows only on the way.
+    pieces = (b" " * 65536 for _ in range(160))
+    check_problem(server.request("POST", "/v1/jobs", data=pieces, headers=JSON), 413, "body-too-large")
+    assert server.get("/healthz").status_code == 200
+
+
+def test_expect_continue_is_refused_before_the_body(server):
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: 900000000\r\nExpect: 100-continue\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("media", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonp"])
+def test_wrong_media_type(server, media):
+    headers = {"Content-Type": media} if media else {}
+    problem = check_problem(server.request("POST", "/v1/jobs", data=b"{}", headers=headers), 415, "media-type")
+    assert "application/json" in problem["detail"]
+
+
+def test_media_type_may_have_parameters(server):
+    answer = server.request("POST", "/v1/jobs?wait=100", data=json.dumps(DP_SGD),
+                            headers={"Content-Type": "Application/JSON; charset=utf-8"})
+    assert answer.status_code == 200
+
+
+def test_not_acceptable(server):
+    check_problem(server.get("/v1/jobs", headers={"Accept": "text/html"}), 406, "not-acceptable")
+    check_problem(server.get("/v1", headers={"Accept": "application/json;q=0"}), 406, "not-acceptable")
+    for accept in ("*/*", "application/*", "text/html, application/json;q=0.1", ""):
+        assert server.get("/v1/jobs", headers={"Accept": accept}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/1", "/v1/jobs/01234567-0000-7000-8000-000000000000",
+                                  "/v1/jobs/01234567-0000-7000-8000-00000000000G", "/v1/jobs/", "/v2", "/nowhere",
+                                  "/v1/jobs/" + "a" * 3000, "/problems/nothing", "/v1/jobs/x/curve/y"])
+def test_unknown_path_or_id(server, path):
+    check_problem(server.get(path), 404, "not-found")
+
+
+@pytest.mark.parametrize("method,path", [("PUT", "/v1/jobs"), ("PATCH", "/v1"), ("GET", "/v1/jobs/x/cancel"),
+                                         ("POST", "/metrics"), ("DELETE", "/v1/jobs")])
+def test_method_not_allowed(server, method, path):
+    answer = server.request(method, path)
+    check_problem(answer, 405, "method")
+    assert "OPTIONS" in answer.headers["Allow"]
+    assert method not in answer.headers["Allow"].split(", ")
+
+
+def test_bad_wait(server):
+    for value in ("x", "-1", "1.5", ""):
+        check_problem(server.post(DP_SGD, f"/v1/jobs?wait={value}"), 422, "invalid-job")
+    # A preference that cannot be read is ignored.
+    assert server.post(DP_SGD, headers={"Prefer": "wait=soon"}).status_code in (200, 202)
+
+
+@pytest.mark.parametrize("job", [
+    {"n": 100, "matrix": {"family": "fourier"}, "sampling": {"scheme": "none"}},
+    {"n": 100, "matrix": {"family": "stored", "id": "0" * 64}, "sampling": {"scheme": "none"}},
+], ids=["fourier", "stored"])
+def test_what_is_not_served_says_so(server, job):
+    served = server.get("/v1").json()["families"]
+    if job["matrix"]["family"] in served:
+        pytest.skip("this build serves it")
+    problem = check_problem(server.post(dict(job, noise_multiplier=1, delta=1e-6)), 422, "unsupported")
+    assert problem["detail"]
+
+
+def test_too_costly(launch):
+    server = launch("--max-operations", "1000")
+    problem = check_problem(server.post(dict(DP_SGD, n=100000)), 422, "too-costly")
+    assert problem["operations"] > 1000
+    assert problem["bytes"] >= 0
+
+
+def test_queue_full(launch):
+    server = launch("--queue", "1", "--workers", "1")
+    running = server.post(ENDLESS).json()["id"]
+    server.until(running, "running")
+    assert server.post(dict(DP_SGD, n=11)).status_code == 202
+    answer = server.post(dict(DP_SGD, n=12))
+    check_problem(answer, 503, "queue-full")
+    assert int(answer.headers["Retry-After"]) > 0
+    check_problem(server.get("/readyz"), 503, "queue-full")
+    assert server.metric("epsilond_queue_refused_total") == 1
+    server.post(None, f"/v1/jobs/{running}/cancel")
+
+
+def test_a_broken_request_line_does_no_harm(server):
+    host, port = server.url.removeprefix("http://").split(":")
+    for garbage in (b"\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"POST /v1/jobs HTTP/1.1\r\nContent-Length: -1\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(65536)
+    assert server.get("/healthz").status_code == 200
