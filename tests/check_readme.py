@@ -119,8 +119,9 @@ def main():
         server, address = start(folder)
         try:
             if sys.argv[1:] == ["--update"]:
+                updated = update(text, address)
                 with open(README, "w", encoding="utf-8") as file:
-                    file.write(update(text, address))
+                    file.write(updated)
                 return 0
             return check(text, address, folder)
         finally:
