@@ -63,8 +63,8 @@ def time_library(objects, case, peer_epsilon, repeat):
 
 @contextlib.contextmanager
 def server(build):
-    """A fresh epsilond with a fresh database; yields the port."""
-    with tempfile.TemporaryDirectory() as folder:
+    """A fresh epsilond with a fresh database, on the build folder's disk: /tmp may be memory. Yields the port."""
+    with tempfile.TemporaryDirectory(prefix="bench.", dir=build) as folder:
         with open(os.path.join(folder, "log"), "w") as log:
             process = subprocess.Popen(
                 [os.path.join(build, "epsilond"), "serve", "--listen", "127.0.0.1:0", "--db",
