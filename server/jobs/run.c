@@ -55,6 +55,7 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
         return false;
     }
     run->started = true;
+    atomic_store(&run->stage, "start"); /* until the library names its own */
     size_t i = 0;
     for (struct live *live = run->lives; live; live = live->next, i++) {
         live->record.status = JOB_RUNNING;

@@ -53,9 +53,16 @@ def test_a_job_for_the_curve_has_it_in_its_result(server):
     assert server.solve(job)["result"]["curve"] == result["curve"]
 
 
-def test_no_curve_without_noise_or_end(launch):
+def test_no_curve_where_no_noise_is_needed(server):
+    # Without noise delta is at most the probability of taking part at all, about 0.1.
+    document = server.solve({"n": 10, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 0.5})
+    assert document["result"]["noise_multiplier"] == 0
+    problem = check_problem(server.get(document["links"]["curve"]), 409, "conflict")
+    assert "noise" in problem["detail"]
+
+
+def test_no_curve_before_the_end(launch):
     server = launch()
-    # Epsilon 1e4 at delta near 1 needs next to no noise, but some; a job that is not final has none yet.
     running = server.post(ENDLESS).json()["id"]
     check_problem(server.get(f"/v1/jobs/{running}/curve"), 409, "conflict")
     check_problem(server.get(f"/v1/jobs/{running}/matrix"), 409, "conflict")
