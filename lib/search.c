@@ -261,11 +261,15 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
     }
     if (search.profile)
         search.profile->class->destroy(search.profile);
-    if (search.status != EPS_OK && error && error->status != search.status)
-        eps__error(error, search.status, "", search.status == EPS_NO_MEMORY ? "out of memory; raise accountant.tolerance"
-                                             : search.status == EPS_CANCELED ? "canceled"
-                                             : search.status == EPS_TIMEOUT  ? "the time limit passed"
-                                                                             : "%s",
-                   error->message[0] ? error->message : "the computation did not succeed");
+    if (search.status != EPS_OK && error && error->status != search.status) {
+        static const char *const messages[EPS_STATUS_COUNT] = {
+            [EPS_NO_MEMORY] = "out of memory; raise accountant.tolerance",
+            [EPS_CANCELED] = "canceled",
+            [EPS_TIMEOUT] = "the time limit passed",
+            [EPS_TOO_COSTLY] = "the grid that the tolerance needs is over the limits; raise accountant.tolerance",
+        };
+        const char *message = messages[search.status];
+        eps__error(error, search.status, "", "%s", message ? message : "the computation did not succeed");
+    }
     return search.status;
 }

@@ -75,7 +75,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 
 static bool exact(const struct eps__setting *setting)
 {
-    return setting->job->mechanism.sampling.scheme == EPS_SCHEME_NONE;
+    return setting->sensitivity_known && (setting->job->mechanism.sampling.scheme == EPS_SCHEME_NONE || setting->p >= 1);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)

@@ -53,6 +53,7 @@ struct side {
     double total;   /* number of compositions */
     double ceiling; /* the largest loss of the sum, rounded up; INFINITY if there is none */
     double finer;   /* refinement so far */
+    double seen_eps, seen_log_delta; /* the last upper bound: better than the saddle's where tails are heavy */
     struct panel_slot slots[PANELS_MAX];
     size_t next_slot;
 };
@@ -184,6 +185,7 @@ static bool add_step(struct side *side, const struct eps__setting *setting, cons
 struct saddle {
     double tilt, log_moment, mean, variance; /* of the sum, tilted */
     double z_excess;                         /* how far beyond its reach each step is kept */
+    double eps, log_delta;                   /* what it was found for, and the best knowledge of ln delta there */
 };
 
 /* The log moment generating function of the sum and its derivatives, steps cut at reach + z_excess. */
@@ -258,19 +260,47 @@ static void find_tilt(const struct side *side, double eps, double z_excess, stru
     }
 }
 
+/* ln of the sum over steps of delta(eps) of the step alone: about a lower bound on delta(eps), and its size where one
+ * large loss among small ones is what happens. */
+static double jump_log_delta(const struct side *side, double eps)
+{
+    double log_sum = -INFINITY;
+    for (size_t k = 0; k < side->steps_len; k++) {
+        const struct step *step = &side->steps[k];
+        double largest = -INFINITY, total = 0;
+        for (int pass = 0; pass < 2; pass++) {
+            for (size_t i = 0; i < step->scout_len; i++) {
+                double above = step->scout_loss[i] - eps;
+                if (above <= 0)
+                    continue;
+                double exponent = step->scout_density[i] + log(-expm1(-above));
+                if (pass == 0)
+                    largest = fmax(largest, exponent);
+                else
+                    total += exp(exponent - largest);
+            }
+        }
+        if (total > 0)
+            log_sum = fmax(log_sum, largest + log(total * step->z_step * (double)step->count));
+    }
+    return log_sum;
+}
+
 /* The saddle for eps with the steps cut where their tails no longer count against delta(eps). */
 static double locate(const struct side *side, double eps, double tolerance, struct saddle *saddle)
 {
-    double z_excess = TAIL_REACH, log_delta = 0;
+    double z_excess = TAIL_REACH, log_delta = 0, jump = jump_log_delta(side, eps);
     for (int i = 0; i < 4; i++) {
         find_tilt(side, eps, z_excess, saddle);
-        log_delta = saddle_log_delta(saddle, eps);
+        log_delta = fmin(fmax(saddle_log_delta(saddle, eps), jump), 0);
         double tail = fmax(log_delta, LOG_DELTA_FLOOR) + log(tolerance * 1e-4 / side->total);
         double next = fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, TAIL_REACH);
         if (next == z_excess)
             break;
         z_excess = next;
     }
+    saddle->eps = eps;
+    saddle->log_delta = log_delta;
     return log_delta;
 }
 
@@ -327,6 +357,30 @@ static void settle(const struct side *side, struct saddle *saddle)
     scout_moments(side, on_scale(saddle->tilt, 8), saddle->z_excess, saddle);
 }
 
+/* The variance that splitting cells of a spacing adds to the sum, tilted: width^2/6 a step (with the wider cells where
+ * the density is small), but no more than |loss| width where nearly every loss lies beside one knot. */
+static double added_variance(const struct side *side, const struct saddle *saddle, double spacing)
+{
+    double total = 0;
+    for (size_t k = 0; k < side->steps_len; k++) {
+        const struct step *step = &side->steps[k];
+        size_t len = (size_t)fmin((double)step->scout_len, (step->reach + saddle->z_excess + 10) / step->z_step + 1);
+        double largest = -INFINITY, weights = 0, sum = 0;
+        for (size_t i = 0; i < len; i++)
+            largest = fmax(largest, step->scout_density[i] + saddle->tilt * step->scout_loss[i]);
+        for (size_t i = 0; i < len; i++) {
+            double exponent = step->scout_density[i] + saddle->tilt * step->scout_loss[i] - largest;
+            if (exponent < -60)
+                continue;
+            double weight = exp(exponent);
+            weights += weight;
+            sum += weight * fmin(1.7 / 6 * spacing * spacing, fabs(step->scout_loss[i]) * spacing);
+        }
+        total += (double)step->count * sum / weights;
+    }
+    return total;
+}
+
 /* The grid spacing at which the estimate's error is within its share of the tolerance. Splitting a cell's mass adds
  * variance width^2/6 to each step; that moves eps by variance/2 times the density over the Q-tail, and ln delta by
  * the same over delta. */
@@ -344,7 +398,9 @@ static double choose_spacing(const struct side *side, const struct eps__accuracy
     else
         variance = for_delta;
     double spacing = sqrt(6 * variance / (1.7 * side->total));
-    spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / sqrt(side->total) / 2));
+    while (added_variance(side, saddle, 2 * spacing) <= variance && spacing < 1)
+        spacing *= 2;
+    spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / 2));
     /* A nearly constant loss: a grid on which rounding every loss up is within the share is fine enough. */
     double by_rounding = accuracy->unknown == EPS_SOLVE_EPSILON ? fmax(eps, 1e-6) : 1 / (1 + saddle->tilt);
     return on_scale(fmax(spacing, 0.05 * share * by_rounding / side->total), 4);
@@ -353,45 +409,45 @@ static double choose_spacing(const struct side *side, const struct eps__accuracy
 static void plan_step(struct eps__pld_plan *plan, const struct side *side, const struct step *step,
                       const struct saddle *saddle, double tolerance, double spacing)
 {
-    *plan = (struct eps__pld_plan){.spacing = spacing, .tilt = saddle->tilt};
     double tail = log(tolerance * 1e-6 / side->total);
+    *plan = (struct eps__pld_plan){.spacing = spacing, .tilt = saddle->tilt, .log_small = tail};
+    plan->log_jump = ceil(-saddle->log_delta);
+    plan->jump_from = 0.3 * saddle->eps;
     plan->z_low = -eps__normal_tail_quantile(tail);
     plan->z_high = step->reach + saddle->z_excess;
-    /* The tilted density in z: its peak, and where it has fallen so far that the rounding of whole cells is
-     * harmless. */
-    double peak = -INFINITY, total = 0, mean = 0, square = 0;
     size_t len = (size_t)fmin((double)step->scout_len, (plan->z_high + 10) / step->z_step + 1);
+    double peak = -INFINITY, total = 0, mean = 0, square = 0;
     for (size_t i = 0; i < len; i++)
         peak = fmax(peak, step->scout_density[i] + saddle->tilt * step->scout_loss[i]);
+    for (size_t i = 0; i < len; i++) {
+        double exponent = step->scout_density[i] + saddle->tilt * step->scout_loss[i] - peak;
+        double weight = exponent > -80 ? exp(exponent) : 0;
+        total += weight;
+        mean += weight * step->scout_loss[i];
+        square += weight * step->scout_loss[i] * step->scout_loss[i];
+    }
+    mean /= total;
+    double deviation = sqrt(fmax(square / total - mean * mean, 0));
+    plan->log_norm = peak + log(total * step->z_step);
+    plan->log_reference = log(0.4 / (deviation + 1e-300));
     plan->fine_low = plan->z_high;
     plan->fine_high = plan->z_low;
     for (size_t i = 0; i < len; i++) {
-        double exponent = step->scout_density[i] + saddle->tilt * step->scout_loss[i] - peak;
         double z = -10 + (double)i * step->z_step;
-        if (exponent > -80) {
-            double weight = exp(exponent);
-            total += weight;
-            mean += weight * step->scout_loss[i];
-            square += weight * step->scout_loss[i] * step->scout_loss[i];
-        }
-        if (exponent > tail - 3) {
-            plan->fine_low = fmin(plan->fine_low, z - step->z_step);
-            plan->fine_high = fmax(plan->fine_high, z + step->z_step);
-        }
+        if (eps__pld_importance(plan, step->scout_density[i], step->scout_loss[i]) < plan->log_small)
+            continue;
+        plan->fine_low = fmin(plan->fine_low, z - step->z_step);
+        plan->fine_high = fmax(plan->fine_high, z + step->z_step);
     }
     plan->fine_low = fmax(plan->fine_low, plan->z_low);
     plan->fine_high = fmin(plan->fine_high, plan->z_high);
-    mean /= total;
-    double deviation = sqrt(fmax(square / total - mean * mean, 0));
-    plan->log_small = peak + tail - 5;
-    plan->log_peak = peak + log(total * step->z_step) + log(0.4 / (deviation + 1e-300));
 }
 
+/* Tilted mass that may be lost at each end of the window: little against delta in the same units. */
 static double tail_mass(const struct saddle *saddle, double tolerance)
 {
-    double deviation = sqrt(saddle->variance);
-    double centre = (eps__mills(saddle->tilt * deviation) - eps__mills((saddle->tilt + 1) * deviation)) * 0.4;
-    return fmax(fmin(1e-3 * tolerance * centre, 1e-4), 1e-40);
+    double share = exp(saddle->log_delta - saddle->log_moment + saddle->tilt * saddle->eps);
+    return fmax(fmin(1e-3 * tolerance * share, 1e-4), 1e-40);
 }
 
 static void slot_clear(struct panel_slot *slot)
@@ -434,10 +490,13 @@ static enum eps_status chernoff_log_delta(const struct pld_profile *pld, const s
         *(saddle.log_moment - middle * eps < LOG_DELTA_FLOOR - 10 ? &high : &low) = middle;
     }
     scout_moments(side, high, TAIL_REACH, &saddle);
+    saddle.eps = eps;
+    saddle.log_delta = LOG_DELTA_FLOOR;
     struct eps__pld *built = calloc(side->steps_len, sizeof *built);
     if (!built)
         return EPS_NO_MEMORY;
-    double spacing = fmin(0.1 / (1 + high), 0.1 * sqrt(saddle.variance / side->total));
+    double by_rounding = 0.1 / (1 + high); /* rounding losses up by this costs a tenth of a unit of the logarithm */
+    double spacing = fmax(fmin(by_rounding, 0.1 * sqrt(saddle.variance / side->total)), by_rounding / side->total);
     double log_bound = -high * eps, infinity = 0, size = fabs(high * eps);
     enum eps_status status = build_steps(pld, side, built, EPS__UPPER, &saddle, spacing);
     for (size_t k = 0; k < side->steps_len && status == EPS_OK; k++) {
@@ -516,6 +575,8 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
         return estimate == EPS__LOWER ? EPS_OK : chernoff_log_delta(pld, side, eps, out);
     }
     settle(side, &saddle);
+    if (side->finer > 1 && fabs(side->seen_eps - eps) <= 0.1 * eps)
+        saddle.log_delta = fmax(side->seen_log_delta, LOG_DELTA_FLOOR);
     double spacing = choose_spacing(side, &pld->accuracy, &saddle, eps, estimate);
     struct panel_slot *slot = &side->slots[side->next_slot++ % PANELS_MAX];
     slot_clear(slot);
@@ -532,6 +593,10 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     }
     slot->used = true;
     *out = slot_log_delta(slot, eps);
+    if (estimate == EPS__UPPER) {
+        side->seen_eps = eps;
+        side->seen_log_delta = *out;
+    }
     return EPS_OK;
 }
 

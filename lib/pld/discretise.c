@@ -40,6 +40,9 @@ static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402
 /* More than all that was lost where a mass underflowed. */
 #define UNDERFLOW DBL_MIN
 
+/* Indices of knots stay exact doubles. */
+#define INDEX_MAX 1e15
+
 /* One cell, between knot i and knot i + 1: what it gives to either side (bounded in the estimate's direction), and
  * the gap (bounded above; lower estimates only). */
 struct cell {
@@ -154,17 +157,17 @@ static void add_fine(struct walk *walk, struct cell *cell, double left_z, double
 static int64_t cell_steps(const struct walk *walk, const struct eps__pair_point *left, bool coarse)
 {
     const struct eps__pld_plan *plan = walk->plan;
-    double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI + plan->tilt * left->loss;
-    double steps;
+    double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI;
+    double importance = eps__pld_importance(plan, log_density, left->loss), steps;
     if (coarse) {
         /* Rounding up by a width multiplies the tilted mass by e^{t width}: it may grow to what is small. */
-        double growth = fmax(plan->log_small - log_density, 1) / (plan->tilt + 1e-300);
+        double growth = fmax(plan->log_small - importance, 1) / (plan->tilt + 1e-300);
         steps = fmin(0.5 * left->slope, 0.5 * growth) / plan->spacing;
     } else {
-        steps = exp((plan->log_peak - log_density + log(left->slope)) / 3);
+        steps = exp((plan->log_reference - importance + log(left->slope)) / 3);
         steps = fmin(steps, fmin(0.1 * left->slope, 0.25 / (1 + plan->tilt)) / plan->spacing);
     }
-    return steps < 1 ? 1 : steps > 1e15 ? (int64_t)1e15 : (int64_t)steps;
+    return steps < 1 ? 1 : (int64_t)fmin(steps, INDEX_MAX);
 }
 
 /* The cells from `left` (at knot `index`, or above it by left->loss - loss of that knot) up to stop_z, or to the
@@ -173,6 +176,8 @@ static enum eps_status walk_cells(struct walk *walk, struct eps__pair_point left
                                   int64_t stop_index)
 {
     const struct eps__pld_plan *plan = walk->plan;
+    if (!(fabs(left.loss) / plan->spacing < INDEX_MAX))
+        return EPS_TOO_COSTLY;
     for (size_t count = 0; left.z < stop_z && index < stop_index; count++) {
         if (count % 1024 == 1023 && walk->context && walk->context->canceled &&
             walk->context->canceled(walk->context->user))

@@ -28,17 +28,31 @@ struct eps__pld {
     double loss_error; /* bound on the rounding of a loss, to be widened by */
 };
 
-/* How finely a pair is discretised. */
+/*
+ * How finely a pair is discretised: in proportion to how much each loss matters to the answer. A loss l matters as its
+ * tilted density f(l) e^{t l - log_norm}, and, where the answer comes from one large loss (heavy tails), from
+ * jump_from on as f(l) e^{log_jump}.
+ */
 struct eps__pld_plan {
-    double spacing;   /* of the grid, > 0 */
-    double tilt;      /* t >= 0: accuracy is spent where mass times e^{t loss} is */
-    double log_peak;  /* ln of the largest density (per unit of loss) of that product */
-    double log_small; /* ln of the density (per unit of z) of that product under which an error is harmless */
-    double z_low;     /* left of it, mass is rounded to the edge */
-    double fine_low;  /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
+    double spacing;       /* of the grid, > 0 */
+    double tilt;          /* t >= 0 */
+    double log_norm;      /* about ln E[e^{t l}] */
+    double log_jump;      /* about -ln delta at the epsilon of interest */
+    double jump_from;
+    double log_reference; /* a cell where the density (per unit of loss) is this much is one spacing wide */
+    double log_small;     /* ln of a density (per unit of z) under which an error is harmless */
+    double z_low;         /* left of it, mass is rounded to the edge */
+    double fine_low;      /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
     double fine_high;
-    double z_high;    /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
+    double z_high;        /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
 };
+
+/* ln of how much a loss matters, for its density's logarithm. */
+static inline double eps__pld_importance(const struct eps__pld_plan *plan, double log_density, double loss)
+{
+    double tilted = plan->tilt * loss - plan->log_norm;
+    return log_density + (loss >= plan->jump_from && plan->log_jump > tilted ? plan->log_jump : tilted);
+}
 
 /*
  * Discretises a pair by matching its hockey-stick curve at the knots (Doroshenko et al. 2022, "Connect the dots").
