@@ -1,12 +1,12 @@
 """Replays the README: every `$ ` command in a console block runs against the real server, and what it prints
 must be what the README shows. Numbers may differ by a part in a million (another machine's FFT), ids and times
-are not shown. Prints TAP, one test a command. The C program is
-compiled against the header and the shared library, and run.
+are not shown. The C program is compiled against the header and the shared library, and run. Prints TAP, one
+test a command.
 
     check_readme.py [--update]      --update writes what the server says into the README instead
 
-The commands of one block share a shell, so that a later one can use what an earlier one found. In place of
-localhost:8080 stands the server under test; `epsilond` is the binary that EPSILOND names.
+The commands of one block share a shell and an empty folder, so that a later one can use what an earlier one
+found. In place of localhost:8080 stands the server under test; `epsilond` is the binary that EPSILOND names.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -45,8 +45,10 @@ def run(block, address):
     for command, _ in commands(block):
         script += re.sub(r"^[$>] ", "", command, flags=re.M) + f"printf '{MARK}'\n"
     path = os.path.dirname(EPSILOND) + ":" + os.environ["PATH"]
-    done = subprocess.run(["bash", "-c", script.replace("localhost:8080", address)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=300, env={**os.environ, "PATH": path})
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["bash", "-c", script.replace("localhost:8080", address)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=300, cwd=folder,
+                              env={**os.environ, "PATH": path})
     return done.stdout.replace(address, "localhost:8080").split(MARK)[:-1]
 
 
