@@ -393,19 +393,20 @@ static void count_end(enum job_status status)
                1);
 }
 
-/* Applies the change to the record, remembers the document, takes the job out of the registry. */
-static void publish(struct jobs *jobs, struct live *live, struct job_change *change, struct result_record *result,
-                    bool stored)
+/* Remembers the final document, takes the job out of the registry. The live record stays as it is: others read it
+ * until then, and it must not look final without its result. */
+static void publish(struct jobs *jobs, struct live *live, const struct job_change *change,
+                    struct result_record *result, bool stored)
 {
     uint64_t mark = jobs_mark(jobs);
-    live->record.status = change->status;
-    live->record.attempts = change->attempts;
-    live->record.from_cache = change->from_cache;
-    live->record.version = change->version;
-    live->record.finished_at = change->finished_at;
-    live->record.error = change->error;
-    change->error = NULL;
-    struct document *document = stored ? document_create(&live->record, result, NULL) : NULL;
+    struct job_record final = live->record; /* borrows the texts */
+    final.status = change->status;
+    final.attempts = change->attempts;
+    final.from_cache = change->from_cache;
+    final.version = change->version;
+    final.finished_at = change->finished_at;
+    final.error = change->error;
+    struct document *document = stored ? document_create(&final, result, NULL) : NULL;
     if (document) {
         jobs_remember(jobs, document, mark);
         document_release(document);
