@@ -84,9 +84,18 @@ static enum eps_status crossing(struct search *search, double start, double *low
     return search->status;
 }
 
+/* Refines a bracket that is `excess_width` times too wide; false where refining helps no more. */
+static bool refine(struct search *search, double excess_width, double *last)
+{
+    if (!(excess_width < 0.7 * *last))
+        return false;
+    *last = excess_width;
+    return search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(excess_width), 16));
+}
+
 static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
 {
-    double tolerance = tolerance_of(search), low, high;
+    double tolerance = tolerance_of(search), low, high, last = INFINITY;
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
         double start = i ? answer->value : search->profile->class->guess(search->profile, search->direction,
                                                                           search->log_delta);
@@ -99,9 +108,7 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
             return search->status == EPS_OK ? EPS_UNATTAINABLE : search->status;
         answer->lower = fmin(low, answer->value);
         double width = (answer->value - answer->lower) / fmax(answer->value, EPSILON_SCALE);
-        if (width <= tolerance)
-            break;
-        if (!search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(width / tolerance), 16)))
+        if (width <= tolerance || !refine(search, width / tolerance, &last))
             break;
     }
     return EPS_OK;
@@ -109,7 +116,7 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
 
 static enum eps_status solve_delta(struct search *search, struct eps__answer *answer, double eps)
 {
-    double tolerance = tolerance_of(search);
+    double tolerance = tolerance_of(search), last = INFINITY;
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
         search->estimate = EPS__UPPER;
         double upper = log_delta_at(search, eps);
@@ -124,8 +131,7 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
         double slack = 4 * EPS__UNIT_ROUNDOFF * (2 + fabs(upper)), width = -expm1(lower - upper);
         answer->value = fmin(exp(upper) * (1 + slack), 1);
         answer->lower = lower < log(EPS__DELTA_LEAST) ? 0 : exp(lower) * (1 - slack);
-        if (width <= tolerance || !search->profile->class->refine(search->profile, search->direction,
-                                                                  fmin(1.3 * sqrt(width / tolerance), 16)))
+        if (width <= tolerance || !refine(search, width / tolerance, &last))
             break;
     }
     return EPS_OK;

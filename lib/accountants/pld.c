@@ -21,13 +21,14 @@
 #include "lib/numerics/normal.h"
 #include "lib/sampling/law.h"
 
-enum { PANELS_MAX = 12 };
+enum { PANELS_MAX = 12, AIMS_MAX = 4 };
 
 /* The share of the tolerance that each estimate's discretisation may use; the upper one, which is the answer, is
  * made the finer. */
 static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
 #define LOG_DELTA_FLOOR (-700.0) /* under 1e-300, the least delta that is reported */
+#define LENGTH_MAX 0x1p25       /* of a transform */
 #define SHIFT_MAX 200.0          /* a sigma under column norm / 200 is out of a PLD's reach */
 #define TAIL_REACH 38.5          /* beyond it a normal tail underflows */
 
@@ -184,6 +185,7 @@ static bool add_step(struct side *side, const struct eps__setting *setting, cons
 
 struct saddle {
     double tilt, log_moment, mean, variance; /* of the sum, tilted */
+    double third;                            /* its third central moment */
     double z_excess;                         /* how far beyond its reach each step is kept */
     double eps, log_delta;                   /* what it was found for, and the best knowledge of ln delta there */
 };
@@ -193,11 +195,11 @@ static void scout_moments(const struct side *side, double tilt, double z_excess,
 {
     saddle->tilt = tilt;
     saddle->z_excess = z_excess;
-    saddle->log_moment = saddle->mean = saddle->variance = 0;
+    saddle->log_moment = saddle->mean = saddle->variance = saddle->third = 0;
     for (size_t k = 0; k < side->steps_len; k++) {
         const struct step *step = &side->steps[k];
         size_t len = (size_t)fmin((double)step->scout_len, (step->reach + z_excess + 10) / step->z_step + 1);
-        double largest = -INFINITY, total = 0, mean = 0, square = 0;
+        double largest = -INFINITY, total = 0, mean = 0, square = 0, cube = 0;
         for (size_t i = 0; i < len; i++)
             largest = fmax(largest, step->scout_density[i] + tilt * step->scout_loss[i]);
         for (size_t i = 0; i < len; i++) {
@@ -208,12 +210,15 @@ static void scout_moments(const struct side *side, double tilt, double z_excess,
             total += weight;
             mean += weight * loss;
             square += weight * loss * loss;
+            cube += weight * loss * loss * loss;
         }
         mean /= total;
+        square /= total;
         double count = (double)step->count;
+        saddle->third += count * (cube / total - 3 * mean * square + 2 * mean * mean * mean);
         saddle->log_moment += count * (largest + log(total * step->z_step));
         saddle->mean += count * mean;
-        saddle->variance += count * fmax(square / total - mean * mean, 1e-300);
+        saddle->variance += count * fmax(square - mean * mean, 1e-300);
     }
 }
 
@@ -233,6 +238,12 @@ static double saddle_log_delta(const struct saddle *saddle, double eps)
     double part = half_moment(saddle->tilt, d, deviation) - half_moment(saddle->tilt + 1, d, deviation);
     double log_delta = saddle->log_moment - saddle->tilt * eps + log(fmax(part, 1e-300));
     return fmin(log_delta, 0);
+}
+
+/* Is the tilted sum so skew that what happens is one large loss, and the saddle says nothing? */
+static bool is_jump(const struct saddle *saddle)
+{
+    return saddle->tilt > 0 && saddle->third > 2 * saddle->variance * sqrt(saddle->variance);
 }
 
 /* The tilt t >= 0 at which the tilted mean is eps: where e^{K(t) - t eps} is least. */
@@ -286,29 +297,50 @@ static double jump_log_delta(const struct side *side, double eps)
     return log_sum;
 }
 
-/* The saddle for eps with the steps cut where their tails no longer count against delta(eps). */
-static double locate(const struct side *side, double eps, double tolerance, struct saddle *saddle)
+/* Where the steps may be cut: beyond, their tails no longer count against delta. The saddle's estimate is far too
+ * large where tails are heavy, so it is trusted to within 25 nats; the jump's is never too large. */
+static double cut_excess(const struct side *side, double log_delta, double jump, double tolerance)
 {
-    double z_excess = TAIL_REACH, log_delta = 0, jump = jump_log_delta(side, eps);
-    for (int i = 0; i < 4; i++) {
-        find_tilt(side, eps, z_excess, saddle);
-        log_delta = fmin(fmax(saddle_log_delta(saddle, eps), jump), 0);
-        double tail = fmax(log_delta, LOG_DELTA_FLOOR) + log(tolerance * 1e-4 / side->total);
-        double next = fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, TAIL_REACH);
-        if (next == z_excess)
-            break;
-        z_excess = next;
+    double least = fmax(fmax(log_delta - 25, jump), LOG_DELTA_FLOOR);
+    double tail = least + log(tolerance * 1e-4 / side->total);
+    return fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, TAIL_REACH);
+}
+
+/* The saddle for eps, given what is known of ln delta there (NAN: nothing). */
+static void aim(const struct side *side, double eps, double known, double tolerance, struct saddle *saddle)
+{
+    double jump = jump_log_delta(side, eps), log_delta = known, z_excess;
+    if (isnan(known)) {
+        find_tilt(side, eps, cut_excess(side, -INFINITY, jump, tolerance), saddle);
+        log_delta = is_jump(saddle) ? jump : saddle_log_delta(saddle, eps);
     }
+    z_excess = cut_excess(side, log_delta, jump, tolerance);
+    find_tilt(side, eps, z_excess, saddle);
+    if (isnan(known))
+        log_delta = is_jump(saddle) ? jump : saddle_log_delta(saddle, eps);
     saddle->eps = eps;
-    saddle->log_delta = log_delta;
-    return log_delta;
+    saddle->log_delta = fmin(fmax(log_delta, jump), 0);
 }
 
 static double approximate(struct eps__profile *profile, enum eps_direction direction, double eps)
 {
     struct saddle saddle;
     const struct pld_profile *pld = (const struct pld_profile *)profile;
-    return locate(&pld->sides[direction], eps, pld->accuracy.tolerance, &saddle);
+    aim(&pld->sides[direction], eps, NAN, pld->accuracy.tolerance, &saddle);
+    return saddle.log_delta;
+}
+
+/* The eps at which one large loss alone gives log_delta. */
+static double jump_guess(const struct side *side, double log_delta)
+{
+    double low = 0, high = 1;
+    while (jump_log_delta(side, high) > log_delta && high < 1e9)
+        high *= 4;
+    for (int i = 0; i < 60 && high - low > 1e-4 * high; i++) {
+        double middle = high > 16 * low && low > 0 ? sqrt(low * high) : low > 0 ? 0.5 * (low + high) : high / 16;
+        *(jump_log_delta(side, middle) > log_delta ? &low : &high) = middle;
+    }
+    return high;
 }
 
 static double guess(struct eps__profile *profile, enum eps_direction direction, double log_delta)
@@ -340,7 +372,7 @@ static double guess(struct eps__profile *profile, enum eps_direction direction, 
         scout_moments(side, middle, z_excess, &saddle);
         *(saddle_log_delta(&saddle, saddle.mean) > log_delta ? &low : &high) = middle;
     }
-    return fmax(saddle.mean, 0);
+    return is_jump(&saddle) ? jump_guess(side, log_delta) : fmax(saddle.mean, 0);
 }
 
 /* ------------------------------------------------------------ panels */
@@ -354,7 +386,10 @@ static double on_scale(double value, double steps_per_octave)
 
 static void settle(const struct side *side, struct saddle *saddle)
 {
+    double eps = saddle->eps, log_delta = saddle->log_delta;
     scout_moments(side, on_scale(saddle->tilt, 8), saddle->z_excess, saddle);
+    saddle->eps = eps;
+    saddle->log_delta = log_delta;
 }
 
 /* The variance that splitting cells of a spacing adds to the sum, tilted: width^2/6 a step (with the wider cells where
@@ -533,8 +568,9 @@ static enum eps_status compose_slot(const struct pld_profile *pld, const struct 
         status = EPS_OK;
         goto out;
     }
-    double max_bytes = pld->context && pld->context->max_bytes > 0 ? pld->context->max_bytes : 8e9;
-    struct eps__compose_plan plan = {saddle->tilt, tail_mass(saddle, pld->accuracy.tolerance), (size_t)(max_bytes / 64)};
+    double max_bytes = pld->context && pld->context->max_bytes > 0 ? pld->context->max_bytes : INFINITY;
+    struct eps__compose_plan plan = {saddle->tilt, tail_mass(saddle, pld->accuracy.tolerance),
+                                     (size_t)fmin(max_bytes / 64, LENGTH_MAX)};
     status = eps__compose(pld->context, &slot->panel, powers, side->steps_len, &plan);
 out:
     for (size_t k = 0; built && k < side->steps_len; k++)
@@ -555,6 +591,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     struct pld_profile *pld = (struct pld_profile *)profile;
     struct side *side = &pld->sides[direction];
     struct panel_slot *nearest = NULL;
+    (void)error;
     for (size_t i = 0; i < PANELS_MAX; i++) {
         struct panel_slot *slot = &side->slots[i];
         if (slot->used && slot->estimate == estimate && fabs(slot->centre - eps) <= slot->reach &&
@@ -569,30 +606,36 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
         *out = -INFINITY;
         return EPS_OK;
     }
-    struct saddle saddle;
-    if (locate(side, eps, pld->accuracy.tolerance, &saddle) < LOG_DELTA_FLOOR) {
-        *out = -INFINITY;
-        return estimate == EPS__LOWER ? EPS_OK : chernoff_log_delta(pld, side, eps, out);
-    }
-    settle(side, &saddle);
-    if (side->finer > 1 && fabs(side->seen_eps - eps) <= 0.1 * eps)
-        saddle.log_delta = fmax(side->seen_log_delta, LOG_DELTA_FLOOR);
-    double spacing = choose_spacing(side, &pld->accuracy, &saddle, eps, estimate);
+    /* What is known beforehand: the upper bound at this epsilon, if it was asked before. */
+    double known = fabs(side->seen_eps - eps) <= 0.1 * eps ? fmax(side->seen_log_delta, LOG_DELTA_FLOOR) : NAN;
     struct panel_slot *slot = &side->slots[side->next_slot++ % PANELS_MAX];
     slot_clear(slot);
-    slot->estimate = estimate;
-    slot->centre = eps;
-    slot->reach = 1.5 * sqrt(saddle.variance);
-    enum eps_status status = compose_slot(pld, side, slot, &saddle, spacing);
-    if (status != EPS_OK) {
+    for (int i = 0; i < AIMS_MAX; i++) {
+        struct saddle saddle;
+        aim(side, eps, known, pld->accuracy.tolerance, &saddle);
+        if (saddle.log_delta < LOG_DELTA_FLOOR - 1) {
+            *out = -INFINITY;
+            return estimate == EPS__LOWER ? EPS_OK : chernoff_log_delta(pld, side, eps, out);
+        }
+        settle(side, &saddle);
+        double spacing = choose_spacing(side, &pld->accuracy, &saddle, eps, estimate);
         slot_clear(slot);
-        if (status == EPS_TOO_COSTLY && error)
-            snprintf(error->message, sizeof error->message,
-                     "the composition needs a grid that is too large; raise accountant.tolerance");
-        return status;
+        slot->estimate = estimate;
+        slot->centre = eps;
+        slot->reach = 1.5 * sqrt(saddle.variance);
+        enum eps_status status = compose_slot(pld, side, slot, &saddle, spacing);
+        if (status != EPS_OK) {
+            slot_clear(slot);
+            return status;
+        }
+        *out = slot_log_delta(slot, eps);
+        if (estimate == EPS__LOWER || fabs(*out - saddle.log_delta) < 2)
+            break;
+        known = fmax(*out, LOG_DELTA_FLOOR); /* a better aim than the saddle gave */
+        /* Panels tilted for a wrong delta answer their neighbours badly. */
+        slot->reach = 0;
     }
     slot->used = true;
-    *out = slot_log_delta(slot, eps);
     if (estimate == EPS__UPPER) {
         side->seen_eps = eps;
         side->seen_log_delta = *out;
@@ -765,6 +808,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && made; direction++) {
         struct side *side = &pld->sides[direction];
         side->finer = 1;
+        side->seen_eps = NAN;
         if (sampled) {
             made = add_poisson_steps(side, setting, &law, direction, sigma);
         } else {

@@ -214,34 +214,46 @@ static double log_moment_ratio(const struct tilted *tilted, double s)
     return total;
 }
 
+/* The bound on where the tilted sum lies beyond, with probability at most e^-needed, by the exponent s = e^log_s. */
+static double chernoff_bound(const struct tilted *tilted, double sign, double needed, double log_s)
+{
+    double s = exp(log_s), bound = (log_moment_ratio(tilted, sign * s) + needed) / s;
+    return isnan(bound) ? INFINITY : bound;
+}
+
 /* The least x (to a few per cent) with a Chernoff bound tail_mass on the tilted sum beyond x: sign +1 above, -1
- * below. Golden section over ln s: the bound is unimodal there, and any s is valid. */
+ * below. Golden section over ln s: the bound is unimodal there, and any s is valid. The best s of a normal sum is
+ * the middle of the first interval; heavy tails want a smaller one. */
 static double chernoff_edge(const struct tilted *tilted, double sign, double tail_mass)
 {
-    double needed = -log(tail_mass), deviation = sqrt(tilted->variance) + 1e-300;
-    double low = log(0.05 * sqrt(2 * needed) / deviation), high = log(3 * sqrt(2 * needed) / deviation);
-    double best = INFINITY;
     const double ratio = 0.61803398874989484820;
+    double needed = -log(tail_mass), deviation = sqrt(tilted->variance) + tilted->powers[0].pld->spacing;
+    double normal = log(sqrt(2 * needed) / deviation), low = normal - 1, high = normal + 1;
+    while (low > normal - 30 &&
+           chernoff_bound(tilted, sign, needed, low) < chernoff_bound(tilted, sign, needed, low + 0.5))
+        low -= 2;
+    if (low < normal - 1)
+        high = low + 3;
     double a = high - ratio * (high - low), b = low + ratio * (high - low);
-    double at_a = (log_moment_ratio(tilted, sign * exp(a)) + needed) / exp(a);
-    double at_b = (log_moment_ratio(tilted, sign * exp(b)) + needed) / exp(b);
-    for (int i = 0; i < 7; i++) {
-        best = fmin(best, fmin(at_a, at_b));
+    double at_a = chernoff_bound(tilted, sign, needed, a), at_b = chernoff_bound(tilted, sign, needed, b);
+    double best = fmin(at_a, at_b);
+    for (int i = 0; i < 4; i++) {
         if (at_a < at_b) {
             high = b;
             b = a;
             at_b = at_a;
             a = high - ratio * (high - low);
-            at_a = (log_moment_ratio(tilted, sign * exp(a)) + needed) / exp(a);
+            at_a = chernoff_bound(tilted, sign, needed, a);
         } else {
             low = a;
             a = b;
             at_a = at_b;
             b = low + ratio * (high - low);
-            at_b = (log_moment_ratio(tilted, sign * exp(b)) + needed) / exp(b);
+            at_b = chernoff_bound(tilted, sign, needed, b);
         }
+        best = fmin(best, fmin(at_a, at_b));
     }
-    return sign * fmin(best, fmin(at_a, at_b));
+    return sign * best;
 }
 
 static void fill_tilted(const void *user, size_t i, double *array, size_t n, double *norm)

@@ -310,6 +310,8 @@ static enum eps_status walk_lower(struct walk *walk)
     }
     eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
     walk->first = (int64_t)floor((left.loss - left.loss_error - walk->offset) / plan->spacing);
+    if (walk->first > index)
+        walk->first = index;
     enum eps_status status = walk_cells(walk, left, walk->first, end_z, index);
     return status == EPS_OK ? add_end(walk, index + 1, end_z, INFINITY, false) : status;
 }
