@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 struct embedded_file {
-    const char *name; /* path from the repository root; NULL ends the table */
+    const char *name;          /* path from the repository root; NULL ends the table */
     const unsigned char *data; /* followed by a NUL that len does not count */
     size_t len;
 };

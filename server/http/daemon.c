@@ -21,9 +21,9 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define SWALLOW_FACTOR 8          /* times --max-body: what is read of a body that is refused */
-#define CONNECTION_MEMORY 32768   /* headers, and the piece of a body that is read at a time */
-#define IDLE_SECONDS 75U          /* of a connection between requests, or slow within one */
+#define SWALLOW_FACTOR 8        /* times --max-body: what is read of a body that is refused */
+#define CONNECTION_MEMORY 32768 /* headers, and the piece of a body that is read at a time */
+#define IDLE_SECONDS 75U        /* of a connection between requests, or slow within one */
 
 struct http {
     struct MHD_Daemon *daemon;
@@ -204,8 +204,8 @@ struct http *http_start(struct server *server, char *url, size_t url_size, char 
         on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)server->config->http_threads, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)server->config->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        NULL, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_END);
     if (!http->daemon) {
         snprintf(message, message_size, "libmicrohttpd does not start");
         close(fd);

@@ -104,8 +104,8 @@ enum handled reply_document(struct request *request, int status, struct document
         document_release(document);
         return reply_empty(request, 304);
     }
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        document->len, document->text, free_document, document);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(document->len, document->text, free_document, document);
     if (!response) {
         document_release(document);
         return HANDLED_LOST;
@@ -140,8 +140,8 @@ enum handled reply_problem_json(struct request *request, json_t *problem)
         reply_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "5");
     }
     size_t len = strlen(text);
-    return reply_queue(request, status, problem_type,
-                       MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE), len);
+    return reply_queue(request, status, problem_type, MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE),
+                       len);
 }
 
 enum handled reply_problem(struct request *request, enum api_problem problem, const char *format, ...)

@@ -30,7 +30,7 @@ typedef enum handled request_handler(struct request *request);
 /* A row of the route table. */
 struct route {
     const char *method;
-    const char *pattern;         /* "/v1/jobs/{id}/curve": one {..} at most, a whole segment */
+    const char *pattern; /* "/v1/jobs/{id}/curve": one {..} at most, a whole segment */
     request_handler *handler;
     const char *const *produces; /* media types, the default first; NULL ends */
     bool takes_body;             /* a JSON body */
@@ -55,20 +55,20 @@ struct request {
     const char *path;
     const struct route *route; /* NULL: none fits */
     size_t route_index;
-    char param[80];            /* what stands for {..} */
-    size_t offer;              /* index into route->produces */
-    char *body;                /* NUL-terminated */
+    char param[80]; /* what stands for {..} */
+    size_t offer;   /* index into route->produces */
+    char *body;     /* NUL-terminated */
     size_t body_len;
     size_t body_capacity;
-    uint64_t body_seen;        /* bytes received, kept or not */
-    enum api_problem refused;  /* decided before the body was read; API_PROBLEM_COUNT: not */
-    bool bodyless;             /* HEAD */
+    uint64_t body_seen;       /* bytes received, kept or not */
+    enum api_problem refused; /* decided before the body was read; API_PROBLEM_COUNT: not */
+    bool bodyless;            /* HEAD */
     double started;
     int status;
     size_t reply_bytes;
-    char job[UUID_SIZE];       /* for the log; "" if none */
+    char job[UUID_SIZE]; /* for the log; "" if none */
     request_handler *resume;
-    void *state;               /* the handler's */
+    void *state; /* the handler's */
     void (*state_free)(void *state);
     struct wait wait;
     struct {

@@ -74,8 +74,7 @@ static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key
     return true;
 }
 
-static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob,
-                         size_t blob_len)
+static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
 {
     struct computation *computation = user;
     note_use(computation, kind, key);
@@ -163,8 +162,8 @@ static bool add_curve(struct computation *computation, struct result_record *rec
     struct eps_error error = {0};
     computation->progress_base = SOLVE_SHARE;
     computation->progress_span = 1 - SOLVE_SHARE;
-    enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error,
-                                               computation->job, result->noise_multiplier);
+    enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, computation->job,
+                                               result->noise_multiplier);
     if (status == EPS_OK) {
         return true;
     }

@@ -27,10 +27,10 @@ struct live {
     struct map_node node; /* in registry.live, by id */
     struct job_record record;
     struct run *run;
-    struct live *next;    /* of the same run */
+    struct live *next; /* of the same run */
     struct wait_topic topic;
-    bool ending;          /* its last write is queued: nothing changes it any more */
-    size_t bytes;         /* counted in registry.bytes while it waits */
+    bool ending;  /* its last write is queued: nothing changes it any more */
+    size_t bytes; /* counted in registry.bytes while it waits */
 };
 
 /* One computation. */
@@ -43,7 +43,7 @@ struct run {
     char hash[HASH_SIZE];
     struct api_job *decoded; /* or NULL: decoded from the text by the worker */
     struct live *lives;
-    atomic_bool abandoned;   /* no job wants it any more */
+    atomic_bool abandoned; /* no job wants it any more */
     _Atomic double fraction;
     _Atomic double remaining_seconds;
     _Atomic(const char *) stage;
@@ -54,8 +54,8 @@ struct jobs {
     pthread_mutex_t mutex;
     struct map live;
     struct map runs;
-    size_t queued;   /* jobs that wait for a worker, reserved places included */
-    size_t bytes;    /* of theirs */
+    size_t queued; /* jobs that wait for a worker, reserved places included */
+    size_t bytes;  /* of theirs */
     size_t running;
     atomic_bool stopping;
     struct memory *documents; /* by id */

@@ -1,5 +1,6 @@
 /*
- * The registry of live jobs: admission, joining equals, cancelling, and reading whatever state a job is in.
+ * The registry of live jobs: admission, joining equals, and reading whatever state a job is in. How jobs leave it is
+ * in end.c.
  *
  * A job is in memory or final in the database, and never neither: its document is remembered before it leaves the
  * registry, and it leaves only after its last commit. Readers look in that order.
@@ -212,8 +213,8 @@ bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progr
         record->status = live->record.status;
         record->attempts = live->record.attempts;
         record->started_at = live->record.started_at;
-        *progress = live->run && live->run->started ? run_progress(live->run)
-                                                    : (struct job_progress){.remaining_seconds = NAN};
+        *progress =
+            live->run && live->run->started ? run_progress(live->run) : (struct job_progress){.remaining_seconds = NAN};
     }
     pthread_mutex_unlock(&jobs->mutex);
     return live != NULL;
@@ -361,152 +362,4 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record, struct api_job *de
     }
     api_job_destroy(decoded);
     return true;
-}
-
-/* ---------------------------------------------------------------- the end of a job */
-
-struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives)
-{
-    size_t len = 0;
-    for (struct live *live = lives; live; live = live->next) {
-        len++;
-    }
-    struct ending *ending = calloc(1, sizeof *ending);
-    struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
-    if (!ending || !changes) {
-        free(ending);
-        free(changes);
-        return NULL;
-    }
-    ending->jobs = jobs;
-    ending->lives = lives;
-    ending->update.changes = changes;
-    ending->update.changes_len = len;
-    return ending;
-}
-
-static void count_end(enum job_status status)
-{
-    metric_add(status == JOB_SUCCEEDED  ? METRIC_JOBS_SUCCEEDED
-               : status == JOB_CANCELED ? METRIC_JOBS_CANCELED
-                                        : METRIC_JOBS_FAILED,
-               1);
-}
-
-/* Remembers the final document, takes the job out of the registry. The live record stays as it is: others read it
- * until then, and it must not look final without its result. */
-static void publish(struct jobs *jobs, struct live *live, const struct job_change *change,
-                    struct result_record *result, bool stored)
-{
-    uint64_t mark = jobs_mark(jobs);
-    struct job_record final = live->record; /* borrows the texts */
-    final.status = change->status;
-    final.attempts = change->attempts;
-    final.from_cache = change->from_cache;
-    final.version = change->version;
-    final.finished_at = change->finished_at;
-    final.error = change->error;
-    struct document *document = stored ? document_create(&final, result, NULL) : NULL;
-    if (document) {
-        jobs_remember(jobs, document, mark);
-        document_release(document);
-    }
-    count_end(change->status);
-    pthread_mutex_lock(&jobs->mutex);
-    map_remove(&jobs->live, &live->node);
-    waits_wake(jobs->server->waits, &live->topic);
-    pthread_mutex_unlock(&jobs->mutex);
-    jobs__live_destroy(live);
-}
-
-/* On the writer thread, after the commit. */
-static void ending_done(struct store_write *write, enum store_status status)
-{
-    struct ending *ending = (struct ending *)write;
-    struct jobs *jobs = ending->jobs;
-    struct result_record *result = ending->update.result;
-    bool stored = status == STORE_OK;
-    if (!stored) {
-        log_event(LOG_LEVEL_ERROR, "job-end-lost",
-                  "detail=\"the end of %zu jobs could not be written; they run again after a restart\"",
-                  ending->update.changes_len);
-    } else if (result) {
-        memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
-    }
-    struct live *live = ending->lives;
-    for (size_t i = 0; live; i++) {
-        struct live *next = live->next;
-        publish(jobs, live, &ending->update.changes[i], result, stored);
-        live = next;
-    }
-    if (ending->canceler) {
-        request_resume(ending->canceler);
-    }
-    for (size_t i = 0; i < ending->update.changes_len; i++) {
-        free(ending->update.changes[i].error);
-    }
-    result_record_release(result);
-    free(ending->update.changes);
-    free((void *)(uintptr_t)ending->update.uses);
-    free(ending);
-}
-
-void jobs__ending_submit(struct ending *ending)
-{
-    ending->update.write.done = ending_done;
-    store_update_jobs(ending->jobs->server->store, &ending->update);
-}
-
-/* ---------------------------------------------------------------- cancelling */
-
-/* Takes the job from its run; a run without jobs stops. */
-static void detach_locked(struct jobs *jobs, struct live *live)
-{
-    struct run *run = live->run;
-    struct live **link = &run->lives;
-    while (*link != live) {
-        link = &(*link)->next;
-    }
-    *link = live->next;
-    live->next = NULL;
-    live->run = NULL;
-    live->ending = true;
-    if (run->started) {
-        jobs__count_locked(jobs, 0, -1);
-    } else {
-        jobs->bytes -= live->bytes;
-        jobs__count_locked(jobs, -1, 0);
-    }
-    if (!run->lives) {
-        atomic_store(&run->abandoned, true);
-        map_remove(&jobs->runs, &run->node); /* a new equal job starts afresh */
-        run->listed = false;
-    }
-}
-
-enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct request *request)
-{
-    pthread_mutex_lock(&jobs->mutex);
-    struct live *live = jobs__find_locked(jobs, id);
-    if (!live || live->ending) {
-        pthread_mutex_unlock(&jobs->mutex);
-        return live ? CANCEL_ENDING : CANCEL_NOT_LIVE;
-    }
-    struct live *others = live->next;
-    live->next = NULL;
-    struct ending *ending = jobs__ending_create(jobs, live);
-    live->next = others;
-    if (!ending) {
-        pthread_mutex_unlock(&jobs->mutex);
-        return CANCEL_FAILED;
-    }
-    detach_locked(jobs, live);
-    struct job_change *change = ending->update.changes;
-    job_change_of(change, &live->record, NULL);
-    change->status = JOB_CANCELED;
-    change->finished_at = clock_now_ms();
-    ending->canceler = request;
-    pthread_mutex_unlock(&jobs->mutex);
-    jobs__ending_submit(ending);
-    return CANCEL_STARTED;
 }

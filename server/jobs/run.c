@@ -225,8 +225,7 @@ static void run_started(struct run *run)
     if (!from_cache) {
         run_compute(run, &computation);
     }
-    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) &&
-        !atomic_load(&run->abandoned)) {
+    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !atomic_load(&run->abandoned)) {
         run_requeue(run);
         free(computation.uses);
         return;

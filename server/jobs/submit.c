@@ -184,9 +184,8 @@ static bool find_key(struct submission *submission)
 {
     bool matches = false;
     char id[UUID_SIZE];
-    if (!submission->key[0] ||
-        store_read_idempotency(submission->jobs->server->store, client, submission->key, submission->request_hash,
-                               id, &matches) != STORE_OK) {
+    if (!submission->key[0] || store_read_idempotency(submission->jobs->server->store, client, submission->key,
+                                                      submission->request_hash, id, &matches) != STORE_OK) {
         return false;
     }
     if (matches) {
@@ -219,8 +218,8 @@ void submission_read(struct submission *submission, const char *body, size_t bod
         return;
     }
     submission->mark = jobs_mark(submission->jobs);
-    *cached = jobs_result(submission->jobs, submission->record.hash, EPS_ACCOUNTING_VERSION, &submission->result) ==
-              STORE_OK;
+    *cached =
+        jobs_result(submission->jobs, submission->record.hash, EPS_ACCOUNTING_VERSION, &submission->result) == STORE_OK;
     if (*cached) {
         metric_add(METRIC_RESULT_HITS, 1);
         finish_record(&submission->record);

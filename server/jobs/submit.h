@@ -26,8 +26,8 @@ enum submit_outcome {
 struct submission {
     struct store_insert insert; /* first */
     struct jobs *jobs;
-    const char *instance; /* path of the request, borrowed */
-    char key[IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
+    const char *instance;                        /* path of the request, borrowed */
+    char key[IDEMPOTENCY_KEY_MAX + 1];           /* "": none */
     void (*done)(struct submission *submission); /* after the commit, on the writer thread */
     void *user;
     /* Out. */

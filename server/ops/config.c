@@ -102,9 +102,9 @@ static bool set_level(void *field, const char *text)
 static bool option_set(struct config *config, const struct option_row *row, const char *text, char *message,
                        size_t message_size)
 {
-    static const struct unit *const units[] = {[KIND_TEXT] = no_units,     [KIND_COUNT] = no_units,
-                                               [KIND_BYTES] = byte_units,  [KIND_REAL] = no_units,
-                                               [KIND_SECONDS] = time_units, [KIND_LEVEL] = no_units};
+    static const struct unit *const units[] = {
+        [KIND_TEXT] = no_units, [KIND_COUNT] = no_units,     [KIND_BYTES] = byte_units,
+        [KIND_REAL] = no_units, [KIND_SECONDS] = time_units, [KIND_LEVEL] = no_units};
     void *field = (char *)config + row->offset;
     double value;
 

@@ -17,20 +17,20 @@
 enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2 };
 
 struct config {
-    const char *listen;      /* HOST:PORT, [HOST]:PORT */
-    const char *db;          /* NULL (solve): none */
+    const char *listen; /* HOST:PORT, [HOST]:PORT */
+    const char *db;     /* NULL (solve): none */
     uint64_t workers;
     uint64_t http_threads;
     uint64_t max_connections;
-    uint64_t queue;          /* jobs that may wait */
-    uint64_t max_body;       /* bytes */
+    uint64_t queue;    /* jobs that may wait */
+    uint64_t max_body; /* bytes */
     uint64_t max_n;
     double max_operations;
-    uint64_t max_bytes;      /* of one job's memory */
-    double max_seconds;      /* of one run; 0: no bound */
-    uint64_t cache_bytes;    /* factorisations and PLDs on disk */
-    uint64_t memory_bytes;   /* finished documents and results in memory */
-    double keep_seconds;     /* finished jobs; 0: for ever */
+    uint64_t max_bytes;    /* of one job's memory */
+    double max_seconds;    /* of one run; 0: no bound */
+    uint64_t cache_bytes;  /* factorisations and PLDs on disk */
+    uint64_t memory_bytes; /* finished documents and results in memory */
+    double keep_seconds;   /* finished jobs; 0: for ever */
     enum log_level log_level;
 };
 

@@ -30,6 +30,6 @@ bool map_insert(struct map *map, struct map_node *node, const char *key);
 void map_remove(struct map *map, struct map_node *node);
 void map_clear(struct map *map); /* frees the table, not the entries */
 
-#define MAP_ENTRY(node, type, member) ((type *)(void *)((char *)(node) - offsetof(type, member)))
+#define MAP_ENTRY(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 #endif

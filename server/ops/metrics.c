@@ -30,11 +30,12 @@ static const struct family families[METRIC_COUNT] = {
     [METRIC_JOBS_RUNNING] = {"epsilond_jobs_running", "", "gauge", "Jobs being computed."},
     [METRIC_WORKERS] = {"epsilond_workers", "", "gauge", "Worker threads."},
     [METRIC_WORKERS_BUSY] = {"epsilond_workers_busy", "", "gauge", "Worker threads with a task of their own."},
-    [METRIC_QUEUE_REFUSED] = {"epsilond_queue_refused_total", "", "counter", "Jobs refused because the queue was full."},
+    [METRIC_QUEUE_REFUSED] = {"epsilond_queue_refused_total", "", "counter",
+                              "Jobs refused because the queue was full."},
     [METRIC_RESULT_HITS] = {"epsilond_result_lookups_total", "{result=\"hit\"}", "counter", "Result cache lookups."},
     [METRIC_RESULT_MISSES] = {"epsilond_result_lookups_total", "{result=\"miss\"}", "counter", NULL},
-    [METRIC_FACTORIZATION_HITS] = {"epsilond_cache_lookups_total", "{kind=\"factorization\",result=\"hit\"}",
-                                   "counter", "Lookups in the cache of factorisations and PLDs."},
+    [METRIC_FACTORIZATION_HITS] = {"epsilond_cache_lookups_total", "{kind=\"factorization\",result=\"hit\"}", "counter",
+                                   "Lookups in the cache of factorisations and PLDs."},
     [METRIC_FACTORIZATION_MISSES] = {"epsilond_cache_lookups_total", "{kind=\"factorization\",result=\"miss\"}",
                                      "counter", NULL},
     [METRIC_PLD_HITS] = {"epsilond_cache_lookups_total", "{kind=\"pld\",result=\"hit\"}", "counter", NULL},
@@ -54,8 +55,8 @@ static const struct family families[METRIC_COUNT] = {
 static const int statuses[] = {200, 202, 204, 304, 400, 404, 405, 406, 409, 413, 415, 422, 500, 503, 0};
 #define STATUSES (sizeof statuses / sizeof statuses[0])
 
-static const double bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-                                1,      2.5,   5,      10,    30,   60,    300,  1800};
+static const double bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                0.5,    1,     2.5,    5,     10,   30,    60,   300, 1800};
 #define BOUNDS (sizeof bounds / sizeof bounds[0])
 
 struct histogram {
@@ -162,8 +163,7 @@ void metrics_write(struct text *out, const char *const *routes, size_t routes_le
         if (families[i].help) {
             write_head(out, families[i].name, families[i].type, families[i].help);
         }
-        text_printf(out, "%s%s %lld\n", families[i].name, families[i].labels,
-                    (long long)metric_get((enum metric)i));
+        text_printf(out, "%s%s %lld\n", families[i].name, families[i].labels, (long long)metric_get((enum metric)i));
     }
     write_requests(out, routes, routes_len);
     write_histogram(out, "epsilond_http_request_seconds", "Time from the header to the end of the reply.",

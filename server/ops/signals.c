@@ -29,14 +29,12 @@ int signals_wait(void)
     sigset_t set;
     int number = 0;
     signals_set(&set);
-    while (sigwait(&set, &number) != 0) {
-    }
+    while (sigwait(&set, &number) != 0) {}
     return number;
 }
 
 bool signals_pending(void)
 {
     sigset_t pending;
-    return sigpending(&pending) == 0 &&
-           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }

@@ -40,8 +40,8 @@ enum handled handle_job_curve(struct request *request)
         free(body);
         handled = reply_text(request, 200, csv ? "text/csv; charset=utf-8" : "application/json", &text, true);
     } else {
-        handled = reply_problem(request, API_PROBLEM_CONFLICT, "%s",
-                                result->note ? result->note : "this job has no curve");
+        handled =
+            reply_problem(request, API_PROBLEM_CONFLICT, "%s", result->note ? result->note : "this job has no curve");
     }
     result_record_release(result);
     job_record_clear(&record);

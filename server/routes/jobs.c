@@ -36,9 +36,8 @@ bool read_succeeded(struct request *request, struct job_record *record, struct r
     struct jobs *jobs = request->server->jobs;
     *record = (struct job_record){0};
     *result = NULL;
-    enum store_status status = uuid_valid(request->param)
-                                   ? store_read_job(request->server->store, request->param, record)
-                                   : STORE_NONE;
+    enum store_status status =
+        uuid_valid(request->param) ? store_read_job(request->server->store, request->param, record) : STORE_NONE;
     if (status == STORE_OK && record->status != JOB_SUCCEEDED) {
         *handled = reply_problem(request, API_PROBLEM_CONFLICT, "only a succeeded job has one; this job is %s",
                                  job_status_name(record->status));
@@ -143,8 +142,7 @@ enum handled handle_job_cancel(struct request *request)
         return HANDLED_SUSPENDED;
     }
     canceling->outcome = outcome;
-    if (outcome != CANCEL_ENDING ||
-        !jobs_watch(jobs, request->param, request, clock_monotonic() + ENDING_SECONDS)) {
+    if (outcome != CANCEL_ENDING || !jobs_watch(jobs, request->param, request, clock_monotonic() + ENDING_SECONDS)) {
         request_resume(request);
     }
     return HANDLED_SUSPENDED;

@@ -46,8 +46,8 @@ static void write_encoded(struct text *out, const char *value)
 {
     for (; *value; value++) {
         unsigned char c = (unsigned char)*value;
-        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                     strchr("-._~", c) != NULL;
+        bool plain =
+            (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || strchr("-._~", c) != NULL;
         if (plain) {
             text_append(out, value, 1);
         } else {
@@ -79,8 +79,7 @@ static void write_item(struct text *out, struct jobs *jobs, struct job_record *r
     struct result_record *result = NULL;
     struct job_progress progress;
     bool live = !job_status_final(record->status) && jobs_refresh(jobs, record, &progress);
-    if (record->status == JOB_SUCCEEDED &&
-        jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
+    if (record->status == JOB_SUCCEEDED && jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
         result = NULL; /* the job's own page says what is wrong with it */
     }
     document_write(out, record, result, live ? &progress : NULL, true, true);

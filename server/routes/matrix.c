@@ -108,8 +108,8 @@ static void write_npy_header(FILE *file, size_t rows, size_t columns)
 }
 
 /* The first column of a part; NULL with *status where it has none (it is not Toeplitz, or not defined). */
-static double *first_column(const struct eps_strategy *strategy, enum eps_part part, size_t n,
-                            enum eps_status *status, struct eps_error *error)
+static double *first_column(const struct eps_strategy *strategy, enum eps_part part, size_t n, enum eps_status *status,
+                            struct eps_error *error)
 {
     double *column = malloc(n * sizeof *column);
     if (!column) {

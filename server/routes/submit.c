@@ -59,8 +59,7 @@ static void wait_or_resume(struct posting *posting)
     struct request *request = posting->request;
     enum submit_outcome outcome = posting->submission.outcome;
     if (posting->wait_seconds > 0 && (outcome == SUBMIT_ACCEPTED || outcome == SUBMIT_REPLAYED) &&
-        jobs_watch(request->server->jobs, posting->submission.id, request,
-                   clock_monotonic() + posting->wait_seconds)) {
+        jobs_watch(request->server->jobs, posting->submission.id, request, clock_monotonic() + posting->wait_seconds)) {
         return;
     }
     request_resume(request);

@@ -37,8 +37,8 @@ static void blob_checksum(unsigned char checksum[CHECKSUM_SIZE], const uint8_t k
     crypto_generichash_final(&state, checksum, CHECKSUM_SIZE);
 }
 
-static sqlite3_stmt *blob_statement(struct store_connection *connection, enum store_sql sql,
-                                    enum eps_cache_kind kind, const uint8_t key[32], int version)
+static sqlite3_stmt *blob_statement(struct store_connection *connection, enum store_sql sql, enum eps_cache_kind kind,
+                                    const uint8_t key[32], int version)
 {
     sqlite3_stmt *statement = store__statement(connection, sql);
     if (statement) {
@@ -165,8 +165,7 @@ static enum store_status put_apply(struct store *store, struct store_write *writ
     return status;
 }
 
-void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data,
-                    size_t len)
+void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data, size_t len)
 {
     if (len > store->options.cache_bytes / 4 || atomic_load(&store->pending) + len > PENDING_MAX) {
         return;

@@ -32,8 +32,7 @@ struct store_connection *store__connect(const char *path, bool read_only, char *
     if (sqlite3_open_v2(path, &connection->db, flags, NULL) != SQLITE_OK ||
         sqlite3_busy_timeout(connection->db, BUSY_TIMEOUT_MS) != SQLITE_OK ||
         sqlite3_exec(connection->db, read_only ? read_setup : write_setup, NULL, NULL, NULL) != SQLITE_OK) {
-        snprintf(message, message_size, "%s",
-                 connection->db ? sqlite3_errmsg(connection->db) : "out of memory");
+        snprintf(message, message_size, "%s", connection->db ? sqlite3_errmsg(connection->db) : "out of memory");
         store__disconnect(connection);
         return NULL;
     }
@@ -113,10 +112,8 @@ enum store_status store__complain(struct store_connection *connection, const cha
 {
     char detail[320];
     char quoted[320];
-    log_event(LOG_LEVEL_ERROR, "store", "code=%d detail=%s statement=%s",
-              sqlite3_extended_errcode(connection->db),
-              log_quote(detail, sizeof detail, sqlite3_errmsg(connection->db)),
-              log_quote(quoted, sizeof quoted, what));
+    log_event(LOG_LEVEL_ERROR, "store", "code=%d detail=%s statement=%s", sqlite3_extended_errcode(connection->db),
+              log_quote(detail, sizeof detail, sqlite3_errmsg(connection->db)), log_quote(quoted, sizeof quoted, what));
     metric_add(METRIC_STORE_FAILURES, 1);
     return STORE_FAILED;
 }

@@ -240,8 +240,8 @@ enum store_status store_read_job(struct store *store, const char *id, struct job
     return status;
 }
 
-enum store_status store_read_idempotency(struct store *store, const char *client, const char *key,
-                                         const char *request, char id[UUID_SIZE], bool *matches)
+enum store_status store_read_idempotency(struct store *store, const char *client, const char *key, const char *request,
+                                         char id[UUID_SIZE], bool *matches)
 {
     struct store_connection *reader = store__reader_take(store);
     enum store_status status = reader ? key_read(reader, client, key, request, id, matches) : STORE_FAILED;
@@ -249,8 +249,8 @@ enum store_status store_read_idempotency(struct store *store, const char *client
     return status;
 }
 
-static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt *statement,
-                                   struct job_record *records, size_t limit, size_t *len)
+static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt *statement, struct job_record *records,
+                                   size_t limit, size_t *len)
 {
     int code = SQLITE_DONE;
     *len = 0;

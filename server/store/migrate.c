@@ -45,8 +45,7 @@ static int schema_version(sqlite3 *db)
     return version;
 }
 
-static bool migration_run(sqlite3 *db, const struct embedded_file *file, int number, char *message,
-                          size_t message_size)
+static bool migration_run(sqlite3 *db, const struct embedded_file *file, int number, char *message, size_t message_size)
 {
     char mark[64];
     char *complaint = NULL;

@@ -33,8 +33,7 @@ static void result_checksum(unsigned char checksum[CHECKSUM_SIZE], const struct 
     hash_text(&state, result->curve);
     hash_text(&state, result->note);
     crypto_generichash_update(&state, (const unsigned char *)&result->version, sizeof result->version);
-    crypto_generichash_update(&state, (const unsigned char *)&result->elapsed_seconds,
-                              sizeof result->elapsed_seconds);
+    crypto_generichash_update(&state, (const unsigned char *)&result->elapsed_seconds, sizeof result->elapsed_seconds);
     if (result->points_len) {
         crypto_generichash_update(&state, (const unsigned char *)result->points,
                                   result->points_len * sizeof *result->points);
@@ -81,8 +80,7 @@ enum store_status store__result_put(struct store *store, const struct store_upda
         sqlite3_bind_text(statement, 8, result->note, -1, SQLITE_STATIC);
     }
     if (result->points_len) {
-        sqlite3_bind_blob64(statement, 9, result->points, result->points_len * sizeof *result->points,
-                            SQLITE_STATIC);
+        sqlite3_bind_blob64(statement, 9, result->points, result->points_len * sizeof *result->points, SQLITE_STATIC);
     }
     sqlite3_bind_blob(statement, 10, checksum, sizeof checksum, SQLITE_STATIC);
     if (store__run(store->writer, statement) != STORE_OK) {
@@ -122,8 +120,7 @@ static enum store_status result_of_row(struct result_record *result, sqlite3_stm
     return STORE_OK;
 }
 
-enum store_status store_read_result(struct store *store, const char *hash, int version,
-                                    struct result_record **result)
+enum store_status store_read_result(struct store *store, const char *hash, int version, struct result_record **result)
 {
     struct result_record *found = result_record_create(hash);
     struct store_connection *reader = found ? store__reader_take(store) : NULL;

@@ -8,8 +8,8 @@
 #define JOB_COLUMNS \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error"
 /* Lists leave the long form out where there is a short one. */
-#define LIST_COLUMNS                                                                                          \
-    "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, "           \
+#define LIST_COLUMNS                                                                                \
+    "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, " \
     "coalesce(brief, job), NULL, error"
 
 static const char *const statements[SQL_COUNT] = {

@@ -60,13 +60,13 @@ enum store_status store_submit_wait(struct store *store, struct store_write *wri
 /* A new job, with its idempotency key in the same transaction. */
 struct store_insert {
     struct store_write write;
-    const struct job_record *record;   /* borrowed until done() */
-    const char *client;                /* of the key */
-    const char *key;                   /* or NULL */
-    const char *request;               /* hash of the request with its label */
+    const struct job_record *record; /* borrowed until done() */
+    const char *client;              /* of the key */
+    const char *key;                 /* or NULL */
+    const char *request;             /* hash of the request with its label */
     /* Out, where the key was there: nothing was inserted. */
     bool replayed;
-    bool conflict;                     /* same key, another request */
+    bool conflict; /* same key, another request */
     char replayed_id[UUID_SIZE];
 };
 void store_insert_job(struct store *store, struct store_insert *insert);
@@ -107,11 +107,10 @@ void store_delete_job(struct store *store, struct store_delete *deletion);
 
 enum store_status store_read_job(struct store *store, const char *id, struct job_record *record);
 /* The result of the hash and accounting version. STORE_CORRUPT is logged and counted. */
-enum store_status store_read_result(struct store *store, const char *hash, int version,
-                                    struct result_record **result);
+enum store_status store_read_result(struct store *store, const char *hash, int version, struct result_record **result);
 /* The id under a key that is not older than a day; *matches: whether the request is the same. */
-enum store_status store_read_idempotency(struct store *store, const char *client, const char *key,
-                                         const char *request, char id[UUID_SIZE], bool *matches);
+enum store_status store_read_idempotency(struct store *store, const char *client, const char *key, const char *request,
+                                         char id[UUID_SIZE], bool *matches);
 
 struct job_filter {
     enum job_status status; /* JOB_STATUS_COUNT: any */
@@ -130,7 +129,6 @@ enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], 
 /* True and a malloc'ed blob. A blob that fails its checksum is dropped, logged, counted, and not found. */
 bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], void **data, size_t *len);
 /* Copies and queues the blob; drops it silently where it is too large or too much is queued already. */
-void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data,
-                    size_t len);
+void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data, size_t len);
 
 #endif
