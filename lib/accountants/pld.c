@@ -21,7 +21,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/sampling/law.h"
 
-enum { PANELS_MAX = 12, AIMS_MAX = 4 };
+enum { PANELS_MAX = 12, AIMS_MAX = 4, GROUPS_FROM = 64 };
 
 /* The share of the tolerance that each estimate's discretisation may use; the upper one, which is the answer, is
  * made the finer. */
@@ -548,9 +548,55 @@ static enum eps_status chernoff_log_delta(const struct pld_profile *pld, const s
     return status;
 }
 
+/* Where there are many equal steps, two levels: groups of about sqrt(n) steps on a fine grid, and the groups, with
+ * the few steps that are left over, on one that is as much coarser as their deviation is larger. Then neither
+ * transform is long. */
+static uint64_t group_size(double total)
+{
+    uint64_t n = (uint64_t)total, root = (uint64_t)sqrt(total), best = root;
+    for (uint64_t m = root / 2 + 1; m <= 2 * root; m++)
+        if (n % m < n % best || (n % m == n % best && fabs((double)m - (double)root) < fabs((double)best - (double)root)))
+            best = m;
+    return best;
+}
+
+static enum eps_status compose_groups(const struct pld_profile *pld, const struct side *side, struct panel_slot *slot,
+                                      const struct saddle *saddle, double spacing,
+                                      const struct eps__compose_plan *plan)
+{
+    struct eps__pld step = {0}, single = {0}, group = {0};
+    uint64_t n = (uint64_t)side->total, size = group_size(side->total), groups = n / size, left_over = n % size;
+    size_t coarser = (size_t)fmax(nearbyint(sqrt((double)size)), 2);
+    double fine = spacing * M_SQRT1_2;
+    /* What the groups lose must be little after all of them are composed. */
+    struct eps__compose_plan group_plan = {plan->tilt, plan->tail_mass * 1e-2 / (double)groups, plan->max_len};
+    enum eps_status status = build_steps(pld, side, &step, slot->estimate, saddle, fine);
+    if (status == EPS_OK && left_over)
+        status = build_steps(pld, side, &single, slot->estimate, saddle, fine * (double)coarser);
+    if (status == EPS_OK)
+        status = eps__pld_compose(pld->context, &group, &step, size, coarser, &group_plan);
+    if (status == EPS_OK) {
+        const struct eps__pld_power powers[] = {{&group, groups}, {&single, left_over}};
+        status = eps__compose(pld->context, &slot->panel, powers, left_over ? 2 : 1, plan);
+    }
+    eps__pld_clear(&step);
+    eps__pld_clear(&single);
+    eps__pld_clear(&group);
+    return status;
+}
+
 static enum eps_status compose_slot(const struct pld_profile *pld, const struct side *side, struct panel_slot *slot,
                                     const struct saddle *saddle, double spacing)
 {
+    double max_bytes = pld->context && pld->context->max_bytes > 0 ? pld->context->max_bytes : INFINITY;
+    struct eps__compose_plan plan = {saddle->tilt, tail_mass(saddle, pld->accuracy.tolerance),
+                                     (size_t)fmin(max_bytes / 64, LENGTH_MAX)};
+    if (side->total == 1) {
+        slot->single = true;
+        return build_steps(pld, side, &slot->pld, slot->estimate, saddle, spacing);
+    }
+    if (side->steps_len == 1 && side->total >= GROUPS_FROM)
+        return compose_groups(pld, side, slot, saddle, spacing, &plan);
     enum eps_status status = EPS_NO_MEMORY;
     struct eps__pld *built = calloc(side->steps_len, sizeof *built);
     struct eps__pld_power *powers = calloc(side->steps_len, sizeof *powers);
@@ -561,16 +607,6 @@ static enum eps_status compose_slot(const struct pld_profile *pld, const struct 
         goto out;
     for (size_t k = 0; k < side->steps_len; k++)
         powers[k] = (struct eps__pld_power){&built[k], side->steps[k].count};
-    if (side->total == 1) {
-        slot->single = true;
-        slot->pld = built[0];
-        built[0] = (struct eps__pld){0};
-        status = EPS_OK;
-        goto out;
-    }
-    double max_bytes = pld->context && pld->context->max_bytes > 0 ? pld->context->max_bytes : INFINITY;
-    struct eps__compose_plan plan = {saddle->tilt, tail_mass(saddle, pld->accuracy.tolerance),
-                                     (size_t)fmin(max_bytes / 64, LENGTH_MAX)};
     status = eps__compose(pld->context, &slot->panel, powers, side->steps_len, &plan);
 out:
     for (size_t k = 0; built && k < side->steps_len; k++)

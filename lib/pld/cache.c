@@ -57,8 +57,12 @@ static bool unpack(struct eps__pld *pld, const void *blob, size_t blob_len, enum
     size_t each = sizeof *pld->index + sizeof *pld->mass;
     if (header.len == 0 || header.len > blob_len / each || blob_len != sizeof header + header.len * each)
         return false;
-    struct eps__pld made = {estimate,    header.spacing, header.offset,   header.len,
-                            NULL,        NULL,           header.infinity, header.loss_error};
+    struct eps__pld made = {.estimate = estimate,
+                            .spacing = header.spacing,
+                            .offset = header.offset,
+                            .len = header.len,
+                            .infinity = header.infinity,
+                            .loss_error = header.loss_error};
     made.index = malloc(header.len * sizeof *made.index);
     made.mass = malloc(header.len * sizeof *made.mass);
     if (!made.index || !made.mass) {

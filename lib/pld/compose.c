@@ -20,7 +20,7 @@
 
 #include "lib/numerics/fft.h"
 #include "lib/numerics/normal.h"
-#include "lib/pld/pld.h"
+#include "lib/pld/knots.h"
 
 /* A coefficient whose modulus stays under e^-100 is taken as zero, which is within the same bound. */
 #define NEGLIGIBLE_LOG (-100.0)
@@ -170,13 +170,14 @@ struct tilted {
     size_t len;
     double tilt;
     double *log_moment; /* per power, at the tilt */
-    double mean, variance, log_scale, offset, widening, infinity;
+    double mean, variance, log_scale, offset, widening, infinity, excess, steps;
 };
 
 static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
 {
     const struct eps__pld *pld = tilted->powers[i].pld;
-    double exponent = tilted->tilt * eps__pld_loss(pld, j), shifted = exponent - tilted->log_moment[i];
+    double exponent = (tilted->tilt - pld->tilt) * eps__pld_loss(pld, j);
+    double shifted = exponent + pld->log_scale - tilted->log_moment[i];
     double error = EPS__UNIT_ROUNDOFF * (4 + 4 * fabs(exponent) + 2 * fabs(shifted));
     return pld->mass[j] * exp(shifted) * (pld->estimate == EPS__UPPER ? 1 + error : 1 - error);
 }
@@ -198,6 +199,8 @@ static void measure(struct tilted *tilted)
         tilted->offset += count * pld->offset;
         tilted->widening += count * pld->loss_error;
         tilted->infinity += count * pld->infinity;
+        tilted->excess += count * pld->excess;
+        tilted->steps += count;
     }
 }
 
@@ -271,24 +274,74 @@ static void fill_tilted(const void *user, size_t i, double *array, size_t n, dou
     *norm *= 1 + 8 * EPS__UNIT_ROUNDOFF;
 }
 
-/* tail[i] from the circular masses, rotated to the window: see struct eps__panel. In place is impossible, since the
- * window starts anywhere in the circle. */
-static void sum_tail(struct eps__panel *panel, const double *circle, int64_t first)
+/* The tilted sum on a circle: position j holds the masses of the indices j modulo len, each within `rounding`, and
+ * all but tail_mass on either side lies in the window of len indices from `first` on. */
+struct circle {
+    double *mass;
+    size_t len;
+    int64_t first;
+    double rounding;
+};
+
+static enum eps_status compose_circle(const struct eps_context *context, struct circle *circle, struct tilted *tilted,
+                                      const struct eps__pld_power *powers, size_t powers_len,
+                                      const struct eps__compose_plan *plan)
 {
-    int64_t n = (int64_t)panel->len;
+    enum eps_status status = EPS_NO_MEMORY;
+    double spacing = powers[0].pld->spacing;
+    uint64_t *counts = malloc(powers_len * sizeof *counts);
+    *circle = (struct circle){0};
+    *tilted = (struct tilted){.powers = powers, .len = powers_len, .tilt = plan->tilt};
+    tilted->log_moment = malloc(powers_len * sizeof *tilted->log_moment);
+    if (!counts || !tilted->log_moment)
+        goto out;
+    for (size_t i = 0; i < powers_len; i++)
+        counts[i] = powers[i].count;
+    measure(tilted);
+    double high = chernoff_edge(tilted, 1, plan->tail_mass), low = chernoff_edge(tilted, -1, plan->tail_mass);
+    double needed = (high - low) / spacing + 3, first = floor((low - tilted->offset) / spacing);
+    if (!(needed < (double)plan->max_len) || !(fabs(first) < 0x1p52)) {
+        status = EPS_TOO_COSTLY;
+        goto out;
+    }
+    circle->len = eps__fft_length((size_t)needed);
+    circle->first = (int64_t)first;
+    circle->mass = eps__fft_alloc_real(circle->len);
+    if (circle->mass)
+        status = convolve(context, circle->mass, &circle->rounding, fill_tilted, tilted, counts, powers_len,
+                          circle->len);
+out:
+    free(counts);
+    free(tilted->log_moment);
+    tilted->log_moment = NULL;
+    return status;
+}
+
+/* The mass at index first + i, bounded in the estimate's direction. */
+static double circle_mass(const struct circle *circle, enum eps__estimate estimate, size_t start, size_t i)
+{
+    size_t position = start + i >= circle->len ? start + i - circle->len : start + i;
+    double mass = circle->mass[position];
+    return estimate == EPS__UPPER ? fmax(mass, 0) + circle->rounding : fmax(mass - circle->rounding, 0);
+}
+
+static size_t circle_start(const struct circle *circle)
+{
+    int64_t start = circle->first % (int64_t)circle->len;
+    return (size_t)(start < 0 ? start + (int64_t)circle->len : start);
+}
+
+/* tail[i]: see struct eps__panel. */
+static void sum_tail(struct eps__panel *panel, const struct circle *circle)
+{
     double decay = exp(-panel->tilt * panel->spacing), decay_more = exp(-(panel->tilt + 1) * panel->spacing);
-    double step = -expm1(-panel->spacing), bound = panel->rounding;
+    double step = -expm1(-panel->spacing);
     double above = 0, sum = 0; /* sum_{j > i} a_j e^{-t..}(1 - e^{-..}) and sum_{j > i} a_j e^{-(t+1)(j-i-1)h} */
-    int64_t start = first % n;
-    if (start < 0)
-        start += n;
-    for (int64_t i = n - 1; i >= 0; i--) {
+    size_t start = circle_start(circle);
+    for (size_t i = panel->len; i-- > 0;) {
         above = decay * (above + step * sum);
         panel->tail[i] = above;
-        int64_t position = start + i >= n ? start + i - n : start + i;
-        double mass = panel->estimate == EPS__UPPER ? fmax(circle[position], 0) + bound
-                                                    : fmax(circle[position] - bound, 0);
-        sum = mass + decay_more * sum;
+        sum = circle_mass(circle, panel->estimate, start, i) + decay_more * sum;
     }
 }
 
@@ -296,49 +349,120 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
                              const struct eps__pld_power *powers, size_t powers_len,
                              const struct eps__compose_plan *plan)
 {
-    enum eps_status status = EPS_NO_MEMORY;
-    struct tilted tilted = {.powers = powers, .len = powers_len, .tilt = plan->tilt};
-    const struct eps__pld *some = powers[0].pld;
-    struct eps__panel made = {.estimate = some->estimate, .tilt = plan->tilt, .spacing = some->spacing};
-    double *circle = NULL;
-    uint64_t *counts = malloc(powers_len * sizeof *counts);
-    tilted.log_moment = malloc(powers_len * sizeof *tilted.log_moment);
-    if (!counts || !tilted.log_moment)
+    struct tilted tilted;
+    struct circle circle;
+    struct eps__panel made = {.estimate = powers[0].pld->estimate, .tilt = plan->tilt,
+                              .spacing = powers[0].pld->spacing};
+    enum eps_status status = compose_circle(context, &circle, &tilted, powers, powers_len, plan);
+    if (status != EPS_OK)
         goto out;
-    for (size_t i = 0; i < powers_len; i++)
-        counts[i] = powers[i].count;
-    measure(&tilted);
-    double high = chernoff_edge(&tilted, 1, plan->tail_mass), low = chernoff_edge(&tilted, -1, plan->tail_mass);
-    double needed = (high - low) / made.spacing + 3;
-    if (!(needed < (double)plan->max_len)) {
-        status = EPS_TOO_COSTLY;
-        goto out;
-    }
-    made.len = eps__fft_length((size_t)needed);
-    int64_t first = (int64_t)floor((low - tilted.offset) / made.spacing);
-    made.start = tilted.offset + (double)first * made.spacing;
+    made.len = circle.len;
+    made.start = tilted.offset + (double)circle.first * made.spacing;
     made.log_scale = tilted.log_scale;
     made.widening = tilted.widening;
+    made.rounding = circle.rounding;
     made.infinity = tilted.infinity * (1 + (double)powers_len * 4 * EPS__UNIT_ROUNDOFF);
     if (made.estimate == EPS__UPPER)
         made.beyond = plan->tail_mass;
     else
-        made.wrapped = 2 * plan->tail_mass;
-    circle = eps__fft_alloc_real(made.len);
+        made.wrapped = 2 * plan->tail_mass + expm1(1.01 * tilted.excess);
     made.tail = malloc(made.len * sizeof *made.tail);
-    if (!circle || !made.tail)
+    status = made.tail ? EPS_OK : EPS_NO_MEMORY;
+    if (status == EPS_OK) {
+        sum_tail(&made, &circle);
+        *panel = made;
+    }
+out:
+    eps__fft_free(circle.mass);
+    return status;
+}
+
+/* ------------------------------------------------------------ a coarser grid */
+
+/* What a mass at distance j spacings above a coarse knot gives to the knots on either side, and its gap: the same
+ * split as in discretise.c, of masses that are tilted at where they lie. */
+struct split {
+    double left, right, gap;
+};
+
+static struct split *make_splits(size_t coarser, double spacing, double tilt)
+{
+    struct split *splits = malloc(coarser * sizeof *splits);
+    double width = (double)coarser * spacing, step = -expm1(-width);
+    for (size_t j = 0; splits && j < coarser; j++) {
+        double below = (double)j * spacing, above = width - below;
+        double right = -expm1(-below) / step, rest = -expm1(-above);
+        splits[j].right = right * exp(tilt * above);
+        splits[j].left = exp(-below) * rest / step * exp(-tilt * below);
+        splits[j].gap = right * rest * exp(-tilt * below);
+    }
+    return splits;
+}
+
+static enum eps_status coarsen(struct eps__pld *pld, const struct circle *circle, size_t coarser, double spacing)
+{
+    enum eps_status status = EPS_NO_MEMORY;
+    struct eps__cells cells = {.spacing = pld->spacing, .tilt = pld->tilt};
+    struct split *splits = make_splits(coarser, spacing, pld->tilt);
+    int64_t ratio = (int64_t)coarser, remainder = circle->first % ratio;
+    size_t j = (size_t)(remainder < 0 ? remainder + ratio : remainder), start = circle_start(circle);
+    double error = EPS__UNIT_ROUNDOFF * (32 + (double)coarser + 4 * pld->tilt * pld->spacing);
+    double bound = pld->estimate == EPS__UPPER ? 1 + error : 1 - error;
+    if (!splits)
         goto out;
-    status = convolve(context, circle, &made.rounding, fill_tilted, &tilted, counts, powers_len, made.len);
+    cells.first = (circle->first - (int64_t)j) / ratio;
+    int64_t index = cells.first;
+    for (size_t i = 0; i < circle->len;) {
+        struct eps__cell *cell = eps__cells_add(&cells, ++index);
+        if (!cell)
+            goto out;
+        for (; j < coarser && i < circle->len; i++, j++) {
+            double mass = circle_mass(circle, pld->estimate, start, i);
+            cell->left += mass * splits[j].left;
+            cell->right += mass * splits[j].right;
+            cell->gap += mass * splits[j].gap;
+        }
+        j = 0;
+        cell->left *= bound;
+        cell->right *= bound;
+        cell->gap *= 1 + error;
+    }
+    status = eps__cells_assemble(pld, &cells, pld->estimate);
+out:
+    eps__cells_clear(&cells);
+    free(splits);
+    return status;
+}
+
+enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__pld *pld, const struct eps__pld *step,
+                                 uint64_t count, size_t coarser, const struct eps__compose_plan *plan)
+{
+    struct tilted tilted;
+    struct circle circle;
+    const struct eps__pld_power power = {step, count};
+    struct eps__pld made = {.estimate = step->estimate, .tilt = plan->tilt};
+    enum eps_status status = compose_circle(context, &circle, &tilted, &power, 1, plan);
     if (status != EPS_OK)
         goto out;
-    sum_tail(&made, circle, first);
-    *panel = made;
-    made.tail = NULL;
+    made.spacing = step->spacing * (double)coarser;
+    made.offset = tilted.offset;
+    made.log_scale = tilted.log_scale;
+    made.loss_error = tilted.widening + 8 * EPS__UNIT_ROUNDOFF * (double)circle.len * step->spacing;
+    made.infinity = tilted.infinity * (1 + 8 * EPS__UNIT_ROUNDOFF);
+    if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
+        double end = tilted.offset + (double)(circle.first + (int64_t)circle.len - 1) * step->spacing;
+        made.infinity += exp(tilted.log_scale - plan->tilt * end) * plan->tail_mass * (1 + 1e-9);
+    } else {
+        made.excess = 2 * plan->tail_mass + expm1(1.01 * tilted.excess);
+    }
+    /* The scale's own rounding, as a share of every mass. */
+    double error = 8 * EPS__UNIT_ROUNDOFF * fabs(tilted.log_scale);
+    made.log_scale += made.estimate == EPS__UPPER ? error : -error;
+    status = coarsen(&made, &circle, coarser, step->spacing);
+    if (status == EPS_OK)
+        *pld = made;
 out:
-    eps__fft_free(circle);
-    free(made.tail);
-    free(counts);
-    free(tilted.log_moment);
+    eps__fft_free(circle.mass);
     return status;
 }
 

@@ -14,9 +14,8 @@
  * Every mass carries its own relative rounding bound and is inflated (upper) or deflated (lower) by it, so that
  * products and powers of the stored masses bound products and powers of the exact ones.
  *
- * The lower estimate. With v = delta - c at the knots and chords between, v <= delta needs c >= gap on both sides.
- * At a finite end of the losses (floor ln w_0 when 0 is an atom, or a ceiling) that is impossible without giving up
- * the whole end cell, so there the grid is anchored: the end cell is merged into one point at its centroid
+ * At a finite end of the losses (floor ln w_0 when 0 is an atom, or a ceiling) the lower estimate would have to give up
+ * the whole end cell (knots.c), so there the grid is anchored: the end cell is merged into one point at its centroid
  * ln(P/Q), which merging allows, and the offset puts that point on the grid.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -27,7 +26,7 @@
 #include <string.h>
 
 #include "lib/numerics/normal.h"
-#include "lib/pld/pld.h"
+#include "lib/pld/knots.h"
 
 /* Five-point Gauss-Legendre on [0, 1]. */
 static const double node5[5] = {0.046910077030668003601, 0.23076534494715845448, 0.5, 0.76923465505284154552,
@@ -43,13 +42,6 @@ static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402
 /* Indices of knots stay exact doubles. */
 #define INDEX_MAX 1e15
 
-/* One cell, between knot i and knot i + 1: what it gives to either side (bounded in the estimate's direction), and
- * the gap (bounded above; lower estimates only). */
-struct cell {
-    int64_t index; /* of the right knot */
-    double left, right, gap;
-};
-
 struct walk {
     const struct eps_context *context;
     const struct eps__pair *pair;
@@ -57,9 +49,7 @@ struct walk {
     enum eps__estimate estimate;
     double offset, rate;
     double *numerator_share, *denominator_share;
-    struct cell *cells;
-    size_t len, capacity;
-    int64_t first; /* index of the lowest knot */
+    struct eps__cells cells;
     double loss_error;
 };
 
@@ -68,24 +58,9 @@ static double loss_at(const struct walk *walk, int64_t index)
     return walk->offset + (double)index * walk->plan->spacing;
 }
 
-static struct cell *add_cell(struct walk *walk, int64_t index)
-{
-    if (walk->len == walk->capacity) {
-        size_t capacity = walk->capacity ? 2 * walk->capacity : 1024;
-        struct cell *cells = realloc(walk->cells, capacity * sizeof *cells);
-        if (!cells)
-            return NULL;
-        walk->cells = cells;
-        walk->capacity = capacity;
-    }
-    struct cell *cell = &walk->cells[walk->len++];
-    *cell = (struct cell){.index = index};
-    return cell;
-}
-
 /* The integrals of one panel [base->z, base->z + width], added to the cell unbounded; returns the relative rounding
  * error of what was added. */
-static double add_panel(struct walk *walk, struct cell *cell, const struct eps__pair_point *base, double width,
+static double add_panel(struct walk *walk, struct eps__cell *cell, const struct eps__pair_point *base, double width,
                         double base_excess, double cell_width)
 {
     const struct eps__mixture *numerator = &walk->pair->numerator, *denominator = &walk->pair->denominator;
@@ -117,7 +92,7 @@ static double add_panel(struct walk *walk, struct cell *cell, const struct eps__
 }
 
 /* What of a cell is so unimportant that it goes whole to the safe side. */
-static void add_coarse(struct walk *walk, struct cell *cell, double left_z, double right_z)
+static void add_coarse(struct walk *walk, struct eps__cell *cell, double left_z, double right_z)
 {
     double log_lower, log_upper;
     if (!(left_z < right_z))
@@ -130,13 +105,13 @@ static void add_coarse(struct walk *walk, struct cell *cell, double left_z, doub
 }
 
 /* What of a cell is split between its knots, z in [left_z, right_z]. */
-static void add_fine(struct walk *walk, struct cell *cell, double left_z, double right_z, double left_loss,
+static void add_fine(struct walk *walk, struct eps__cell *cell, double left_z, double right_z, double left_loss,
                      double cell_width)
 {
     double width = right_z - left_z, error = 0;
     if (!(width > 0))
         return;
-    struct cell fine = {0};
+    struct eps__cell fine = {0};
     size_t panels = (size_t)ceil(width * (walk->rate + fmax(fabs(left_z), fabs(right_z))) / PANEL_WIDTH);
     for (size_t i = 0; i < panels; i++) {
         struct eps__pair_point base;
@@ -191,7 +166,7 @@ static enum eps_status walk_cells(struct walk *walk, struct eps__pair_point left
         eps__pair_inverse(walk->pair, &left, stop_z, right_loss, &right);
         if (right.z < stop_z || right.loss > right_loss)
             walk->loss_error = fmax(walk->loss_error, fabs(right.loss - right_loss) + right.loss_error);
-        struct cell *cell = add_cell(walk, next);
+        struct eps__cell *cell = eps__cells_add(&walk->cells, next);
         if (!cell)
             return EPS_NO_MEMORY;
         double from = fmin(fmax(left.z, plan->fine_low), right.z), to = fmax(fmin(right.z, plan->fine_high), from);
@@ -249,14 +224,14 @@ static enum eps_status walk_upper(struct walk *walk, double *infinity)
     struct eps__pair_point left;
     double log_lower, log_upper;
     eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
-    walk->first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);
+    walk->cells.first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);
     eps__pair_log_mass(walk->pair, -INFINITY, plan->z_low, &log_lower, &log_upper);
     double bound = 1 + walk->pair->weight_error + 4 * EPS__UNIT_ROUNDOFF, edge = exp(log_upper) * bound;
-    enum eps_status status = walk_cells(walk, left, walk->first, plan->z_high, INT64_MAX);
+    enum eps_status status = walk_cells(walk, left, walk->cells.first, plan->z_high, INT64_MAX);
     if (status != EPS_OK)
         return status;
-    walk->cells[0].right += edge;
-    struct cell *last = &walk->cells[walk->len - 1];
+    walk->cells.items[0].right += edge;
+    struct eps__cell *last = &walk->cells.items[walk->cells.len - 1];
     eps__pair_log_mass(walk->pair, plan->z_high, INFINITY, &log_lower, &log_upper);
     double beyond = exp(log_upper) * bound;
     *infinity = beyond + walk->pair->lost + UNDERFLOW;
@@ -271,7 +246,7 @@ static enum eps_status walk_upper(struct walk *walk, double *infinity)
 static enum eps_status add_end(struct walk *walk, int64_t index, double from, double to, bool floor_end)
 {
     double log_lower, log_upper;
-    struct cell *cell = add_cell(walk, index);
+    struct eps__cell *cell = eps__cells_add(&walk->cells, index);
     if (!cell)
         return EPS_NO_MEMORY;
     eps__pair_log_mass(walk->pair, from, to, &log_lower, &log_upper);
@@ -290,8 +265,8 @@ static enum eps_status walk_lower(struct walk *walk)
                        end_distance(walk->pair, plan->z_high, false) < plan->spacing;
     if (!floor_end && !ceiling_end) {
         eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
-        walk->first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);
-        return walk_cells(walk, left, walk->first, plan->z_high, INT64_MAX);
+        walk->cells.first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);
+        return walk_cells(walk, left, walk->cells.first, plan->z_high, INT64_MAX);
     }
     double end_z = anchor_z(walk->pair, plan, floor_end);
     eps__pair_at(walk->pair, end_z, &left, NULL, NULL);
@@ -304,123 +279,16 @@ static enum eps_status walk_lower(struct walk *walk)
     walk->offset -= 4 * EPS__UNIT_ROUNDOFF * (fabs(knot) + plan->spacing);
     walk->loss_error = fmax(walk->loss_error, left.loss_error);
     if (floor_end) {
-        walk->first = index - 1;
+        walk->cells.first = index - 1;
         enum eps_status status = add_end(walk, index, -INFINITY, end_z, true);
         return status == EPS_OK ? walk_cells(walk, left, index, plan->z_high, INT64_MAX) : status;
     }
     eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
-    walk->first = (int64_t)floor((left.loss - left.loss_error - walk->offset) / plan->spacing);
-    if (walk->first > index)
-        walk->first = index;
-    enum eps_status status = walk_cells(walk, left, walk->first, end_z, index);
+    walk->cells.first = (int64_t)floor((left.loss - left.loss_error - walk->offset) / plan->spacing);
+    if (walk->cells.first > index)
+        walk->cells.first = index;
+    enum eps_status status = walk_cells(walk, left, walk->cells.first, end_z, index);
     return status == EPS_OK ? add_end(walk, index + 1, end_z, INFINITY, false) : status;
-}
-
-/* The knots' masses from the cells: knot 0 is the lowest, knot i + 1 the right one of cell i. */
-static void assemble(const struct walk *walk, double *mass, double *lowered)
-{
-    size_t cells = walk->len;
-    memset(mass, 0, (cells + 1) * sizeof *mass);
-    for (size_t i = 0; i < cells; i++) {
-        mass[i] += walk->cells[i].left;
-        mass[i + 1] += walk->cells[i].right;
-    }
-    if (walk->estimate == EPS__UPPER)
-        return;
-    lowered[0] = lowered[cells] = 0;
-    for (size_t i = 1; i < cells; i++)
-        lowered[i] = fmax(walk->cells[i - 1].gap, walk->cells[i].gap);
-    for (size_t i = 0; i <= cells; i++) {
-        double change = 0, size = mass[i];
-        if (i < cells) {
-            double width = (double)(walk->cells[i].index - (i ? walk->cells[i - 1].index : walk->first)) *
-                           walk->plan->spacing;
-            double slope = (lowered[i + 1] - lowered[i]) / expm1(width);
-            change += slope;
-            size += fmax(lowered[i + 1], lowered[i]) / expm1(width);
-        }
-        if (i > 0) {
-            double width = (double)(walk->cells[i - 1].index - (i > 1 ? walk->cells[i - 2].index : walk->first)) *
-                           walk->plan->spacing;
-            double slope = (lowered[i] - lowered[i - 1]) / -expm1(-width);
-            change -= slope;
-            size += fmax(lowered[i], lowered[i - 1]) / -expm1(-width);
-        }
-        mass[i] -= change + 16 * EPS__UNIT_ROUNDOFF * size;
-    }
-}
-
-/* Convexity: a knot with negative mass lies above the chord of its neighbours, so it is left out and its mass goes
- * to them, in the shares that keep P and Q. `previous` is a stack of the knots kept so far. */
-static size_t make_convex(const struct walk *walk, int64_t *index, double *mass, size_t len)
-{
-    size_t kept = 0;
-    double spacing = walk->plan->spacing;
-    for (size_t i = 0; i < len; i++) {
-        index[kept] = index[i];
-        mass[kept] = mass[i];
-        kept++;
-        while (kept >= 3 && mass[kept - 2] < 0) {
-            double below = (double)(index[kept - 2] - index[kept - 3]) * spacing;
-            double above = (double)(index[kept - 1] - index[kept - 2]) * spacing;
-            double w = mass[kept - 2] * (1 + 8 * EPS__UNIT_ROUNDOFF);
-            mass[kept - 3] += w * expm1(above) / expm1(above + below);
-            mass[kept - 1] += w * expm1(-below) / expm1(-above - below);
-            index[kept - 2] = index[kept - 1];
-            mass[kept - 2] = mass[kept - 1];
-            kept--;
-        }
-    }
-    return kept;
-}
-
-static void set_indices(const struct walk *walk, int64_t *index)
-{
-    index[0] = walk->first;
-    for (size_t i = 0; i < walk->len; i++)
-        index[i + 1] = walk->cells[i].index;
-}
-
-/* Rounds a cell down to its left knot: then it needs no lowering. */
-static void round_down(struct cell *cell)
-{
-    cell->left = (cell->left + cell->right) * (1 - 2 * EPS__UNIT_ROUNDOFF);
-    cell->right = cell->gap = 0;
-}
-
-/* The outermost cell that is still split, rounded down; false if there is none. */
-static bool round_end(struct walk *walk, bool high)
-{
-    for (size_t i = 0; i < walk->len; i++) {
-        struct cell *cell = &walk->cells[high ? walk->len - 1 - i : i];
-        if (cell->gap > 0) {
-            round_down(cell);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The lower estimate's masses. An end knot may come out negative, since there is no knot beyond it to lower the curve
- * at; then the cells at that end are rounded down, one by one, until it holds; in the last resort all of them. */
-static size_t assemble_lower(struct walk *walk, int64_t *index, double *mass, double *lowered)
-{
-    enum { TRIES = 64 };
-    for (int i = 0;; i++) {
-        assemble(walk, mass, lowered);
-        set_indices(walk, index);
-        size_t len = make_convex(walk, index, mass, walk->len + 1);
-        bool low = mass[0] < 0, high = mass[len - 1] < 0;
-        if (!low && !high)
-            return len;
-        if (i == TRIES)
-            for (size_t j = 0; j < walk->len; j++)
-                round_down(&walk->cells[j]);
-        if (low)
-            round_end(walk, false);
-        if (high)
-            round_end(walk, true);
-    }
 }
 
 enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld, const struct eps__pair *pair,
@@ -428,8 +296,8 @@ enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pl
 {
     struct walk walk = {.context = context, .pair = pair, .plan = plan, .estimate = estimate};
     struct eps__pld built = {.estimate = estimate, .spacing = plan->spacing};
-    double *lowered = NULL;
     enum eps_status status = EPS_NO_MEMORY;
+    walk.cells.spacing = plan->spacing;
     walk.rate = eps__mixture_reach(&pair->numerator) + eps__mixture_reach(&pair->denominator) + 1;
     walk.numerator_share = malloc(pair->numerator.len * sizeof(double));
     walk.denominator_share = malloc(pair->denominator.len * sizeof(double));
@@ -438,28 +306,14 @@ enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pl
     status = estimate == EPS__UPPER ? walk_upper(&walk, &built.infinity) : walk_lower(&walk);
     if (status != EPS_OK)
         goto out;
-    status = EPS_NO_MEMORY;
-    built.len = walk.len + 1;
-    built.index = malloc(built.len * sizeof *built.index);
-    built.mass = malloc(built.len * sizeof *built.mass);
-    lowered = malloc(built.len * sizeof *lowered);
-    if (!built.index || !built.mass || !lowered)
+    status = eps__cells_assemble(&built, &walk.cells, estimate);
+    if (status != EPS_OK)
         goto out;
-    if (estimate == EPS__UPPER) {
-        assemble(&walk, built.mass, lowered);
-        set_indices(&walk, built.index);
-    } else {
-        built.len = assemble_lower(&walk, built.index, built.mass, lowered);
-    }
     built.offset = walk.offset;
     built.loss_error = walk.loss_error + 2 * pair->weight_error;
     *pld = built;
-    built = (struct eps__pld){0};
-    status = EPS_OK;
 out:
-    eps__pld_clear(&built);
-    free(lowered);
-    free(walk.cells);
+    eps__cells_clear(&walk.cells);
     free(walk.numerator_share);
     free(walk.denominator_share);
     return status;
@@ -472,16 +326,30 @@ void eps__pld_clear(struct eps__pld *pld)
     *pld = (struct eps__pld){0};
 }
 
+/* sum_i mass_i e^{(t - tilt)(loss_i - loss_end)} over knots that lie side by side, by Horner's rule from the end where
+ * the factors are at most 1. */
+static double dense_moment(const struct eps__pld *pld, double exponent)
+{
+    double factor = exp(-fabs(exponent) * pld->spacing), total = 0;
+    for (size_t i = 0; i < pld->len; i++)
+        total = total * factor + pld->mass[exponent > 0 ? i : pld->len - 1 - i];
+    return total;
+}
+
 double eps__pld_log_moment(const struct eps__pld *pld, double tilt)
 {
+    double exponent = tilt - pld->tilt;
+    if (pld->index[pld->len - 1] - pld->index[0] == (int64_t)pld->len - 1)
+        return exponent * eps__pld_loss(pld, exponent > 0 ? pld->len - 1 : 0) + log(dense_moment(pld, exponent)) +
+               pld->log_scale;
     double largest = -INFINITY, total = 0;
     for (size_t i = 0; i < pld->len; i++)
         if (pld->mass[i] > 0)
-            largest = fmax(largest, tilt * eps__pld_loss(pld, i));
+            largest = fmax(largest, exponent * eps__pld_loss(pld, i));
     for (size_t i = 0; i < pld->len; i++)
         if (pld->mass[i] > 0)
-            total += pld->mass[i] * exp(tilt * eps__pld_loss(pld, i) - largest);
-    return largest + log(total);
+            total += pld->mass[i] * exp(exponent * eps__pld_loss(pld, i) - largest);
+    return largest + log(total) + pld->log_scale;
 }
 
 double eps__pld_log_delta(const struct eps__pld *pld, double eps)

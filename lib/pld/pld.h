@@ -23,8 +23,10 @@ struct eps__pld {
     double offset;     /* loss of knot i: offset + index[i] * spacing */
     size_t len;
     int64_t *index;    /* ascending */
-    double *mass;      /* P-mass; >= 0 */
+    double *mass;      /* P-mass * e^{tilt loss - log_scale}; >= 0 */
+    double tilt, log_scale;
     double infinity;   /* upper: P-mass at +infinity; lower: 0 */
+    double excess;     /* lower: tilted mass that may be too much, at unknown losses; else 0 */
     double loss_error; /* bound on the rounding of a loss, to be widened by */
 };
 
@@ -72,7 +74,7 @@ static inline double eps__pld_loss(const struct eps__pld *pld, size_t i)
 /* ln sum_i mass_i e^{t loss_i}: the log moment generating function, infinite loss left out. */
 double eps__pld_log_moment(const struct eps__pld *pld, double tilt);
 
-/* delta(eps) of one PLD alone, as a natural logarithm: >= or <= its curve, rounding counted. */
+/* delta(eps) of one untilted PLD alone, as a natural logarithm: >= or <= its curve, rounding counted. */
 double eps__pld_log_delta(const struct eps__pld *pld, double eps);
 
 /* A PLD and how many times it is composed. */
@@ -114,6 +116,14 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
                              const struct eps__pld_power *powers, size_t powers_len,
                              const struct eps__compose_plan *plan);
 void eps__panel_clear(struct eps__panel *panel);
+
+/*
+ * The composition of `count` copies as a PLD again, on a grid `coarser` times as wide: the second of two levels, each
+ * on a grid as fine as its own number of compositions needs. Tilted as planned. Out: *pld, released with
+ * eps__pld_clear().
+ */
+enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__pld *pld, const struct eps__pld *step,
+                                 uint64_t count, size_t coarser, const struct eps__compose_plan *plan);
 
 /* ln of the bound on delta(eps): narrow inside the window, valid everywhere. */
 double eps__panel_log_delta(const struct eps__panel *panel, double eps);
