@@ -1,9 +1,9 @@
 /*
  * `epsilond serve`: builds the service from the bottom up, waits for a signal, and takes it down from the top.
  *
- * Stopping, in this order: no new connections; whoever waits for a job is answered with its present state; running
- * computations end and their jobs return to the queue in the database; what was accepted is committed; the replies
- * under way go out; then the threads end.
+ * Stopping, in this order: no new connections; running computations end and their jobs return to the queue in the
+ * database; whoever waits for a job is answered with its present state, and whoever waits for a commit after it; the
+ * replies under way go out; then the threads end, from HTTP down to the store.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -52,34 +52,21 @@ static bool server_build(struct server *server, char *message, size_t message_si
     return true;
 }
 
-static enum store_status nothing_apply(struct store *store, struct store_write *write)
-{
-    (void)store;
-    (void)write;
-    return STORE_OK;
-}
-
 /* Accepts parts that were never built. */
 static void server_stop(struct server *server, struct http *http)
 {
     if (http) {
         http_quiesce(http);
-    }
-    if (server->jobs) {
         jobs_stop(server->jobs);
-    }
-    if (server->waits) {
         waits_stop(server->waits);
+        waits_drain(server->waits); /* gate, pool and store still run: they hold the suspended requests */
+        http_drain(http, DRAIN_SECONDS);
+        http_stop(http);
+    } else if (server->jobs) {
+        jobs_stop(server->jobs);
     }
     pool_destroy(server->gate);
     pool_destroy(server->pool);
-    if (http) {
-        /* All that was submitted is now committed and its requests are resumed. */
-        struct store_write barrier = {.apply = nothing_apply};
-        store_submit_wait(server->store, &barrier);
-        http_drain(http, DRAIN_SECONDS);
-        http_stop(http);
-    }
     store_close(server->store);
     jobs_destroy(server->jobs);
     waits_destroy(server->waits);

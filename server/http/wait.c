@@ -19,6 +19,7 @@
 struct waits {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
+    pthread_cond_t emptied;
     struct request *first;
     double next_deadline; /* when the timer wakes; INFINITY: never */
     bool stopping;
@@ -45,6 +46,9 @@ static void unlink_locked(struct waits *waits, struct request *request)
 static void resume_locked(struct waits *waits, struct request *request)
 {
     unlink_locked(waits, request);
+    if (!waits->first) {
+        pthread_cond_signal(&waits->emptied);
+    }
     metric_add(METRIC_HTTP_WAITING, -1);
     MHD_resume_connection(request->connection); /* from here an HTTP thread may run it */
 }
@@ -89,6 +93,7 @@ struct waits *waits_create(void)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&waits->mutex, NULL);
     pthread_cond_init(&waits->changed, &monotonic);
+    pthread_cond_init(&waits->emptied, NULL);
     pthread_condattr_destroy(&monotonic);
     waits->next_deadline = INFINITY;
     if (pthread_create(&waits->timer, NULL, timer_main, waits) != 0) {
@@ -109,6 +114,7 @@ void waits_destroy(struct waits *waits)
     pthread_mutex_unlock(&waits->mutex);
     pthread_join(waits->timer, NULL);
     pthread_cond_destroy(&waits->changed);
+    pthread_cond_destroy(&waits->emptied);
     pthread_mutex_destroy(&waits->mutex);
     free(waits);
 }
@@ -181,6 +187,15 @@ void waits_stop(struct waits *waits)
         if (request->wait.topic) {
             resume_locked(waits, request);
         }
+    }
+    pthread_mutex_unlock(&waits->mutex);
+}
+
+void waits_drain(struct waits *waits)
+{
+    pthread_mutex_lock(&waits->mutex);
+    while (waits->first) {
+        pthread_cond_wait(&waits->emptied, &waits->mutex);
     }
     pthread_mutex_unlock(&waits->mutex);
 }

@@ -170,6 +170,41 @@ def test_a_damaged_result_is_computed_again(launch):
     assert server.get(f"/v1/jobs/{first['id']}").json()["result"]["epsilon"] == first["result"]["epsilon"]
 
 
+@pytest.mark.sanitized
+def test_a_damaged_blob_is_computed_again(launch):
+    server = launch()
+    first = server.solve(DP_SGD)["result"]
+    assert first["cache"]["pld"] == "miss"
+    assert server.metric("epsilond_cache_bytes") > 0
+    server.stop()
+    edit(server.database, "DELETE FROM results")
+    server.start()
+    second = server.solve(DP_SGD)["result"]
+    assert second["cache"] == {"result": "miss", "factorization": "unused", "pld": "hit"}
+    server.stop()
+    edit(server.database, "DELETE FROM results")
+    assert edit(server.database, "UPDATE blobs SET data = zeroblob(length(data))") > 0
+    server.start()
+    third = server.solve(DP_SGD)["result"]
+    assert third["cache"]["pld"] == "miss"
+    assert server.metric("epsilond_checksum_failures_total") > 0
+    assert first["epsilon"] == second["epsilon"] == third["epsilon"]
+
+
+@pytest.mark.sanitized
+def test_the_cache_keeps_its_bound(launch):
+    bound = 64 << 10
+    server = launch("--cache-bytes", str(bound))
+    for n in range(100, 140):
+        server.solve(dict(DP_SGD, n=n, noise_multiplier=0.5 + n / 100))
+    assert server.metric("epsilond_cache_evictions_total") > 0
+    assert 0 < server.metric("epsilond_cache_bytes") <= bound
+    server.stop()
+    with sqlite3.connect(server.database) as connection:
+        assert connection.execute("SELECT sum(length(data)) FROM blobs").fetchone()[0] <= bound
+    connection.close()
+
+
 def test_a_result_of_another_accounting_version_is_not_served(launch):
     server = launch()
     server.solve(GAUSSIAN)
