@@ -1,0 +1,320 @@
+/*
+ * Discretised pairs against their hockey-stick curves in quadruple precision: the two estimates bracket the curve at
+ * every epsilon, whatever the plan.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/pld/pld.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/exact.h"
+
+static const uint64_t seed = 31337;
+
+/* ------------------------------------------------------------ what is drawn */
+
+/* Any plan is allowed to be unwise, none to be wrong. */
+static void draw_plan(uint64_t *state, struct eps__pld_plan *plan, const struct eps__pair *pair)
+{
+    double tilt = draw_below(state, 3) ? draw_between(state, 0, 20) : 0;
+    plan_for(plan, pair, tilt, draw_log(state, 1, 1e6), draw_log(state, 1e-3, 0.3));
+    struct exact_power power = {pair, 1};
+    double scale = exact_moments(&power, 1, 0).deviation;
+    double least = fmax(1e-4 * scale, plan->spacing * 1e-2);
+    if (draw_below(state, 2))
+        plan->spacing = fmax(draw_log(state, 1e-3, 0.1) * scale, least);
+    if (draw_below(state, 4) == 0) {
+        plan->fine_low = draw_between(state, plan->z_low, plan->z_high);
+        plan->fine_high = draw_between(state, plan->fine_low, plan->z_high);
+    }
+    if (draw_below(state, 4) == 0) {
+        plan->fine_low = plan->z_high;
+        plan->fine_high = plan->z_low;
+    }
+    if (draw_below(state, 4) == 0) {
+        plan->log_jump = draw_between(state, 1, 60);
+        plan->jump_from = draw_between(state, 0, 3) * scale;
+    }
+    if (draw_below(state, 4) == 0)
+        plan->log_small = -draw_between(state, 5, 90);
+    if (draw_below(state, 4) == 0)
+        plan->z_low = fmin(plan->z_low + draw_between(state, 0, 6), plan->fine_low);
+    if (draw_below(state, 4) == 0)
+        plan->z_high = fmax(plan->z_high - draw_between(state, 0, 3), fmax(plan->fine_high, plan->z_low + 1));
+    if (draw_below(state, 4) == 0)
+        plan->log_reference += draw_between(state, -9, 9);
+}
+
+/* Anywhere: at a knot, beside one, at the ends of the losses, between, and out of sight. */
+static double draw_epsilon(uint64_t *state, const struct eps__pld *pld, const struct eps__pair *pair)
+{
+    size_t i = draw_below(state, pld->len);
+    double knot = eps__pld_loss(pld, i), typical = (double)exact_loss(pair, draw_between(state, -6, 12));
+    switch (draw_below(state, 6)) {
+    case 0:
+        return knot;
+    case 1:
+        return knot + draw_between(state, -1, 1) * pld->spacing;
+    case 2:
+        return knot + draw_between(state, -1, 1) * 1e-13;
+    case 3:
+        return eps__pld_loss(pld, draw_below(state, 2) ? 0 : pld->len - 1) + draw_between(state, -2, 2) * pld->spacing;
+    default:
+        return typical;
+    }
+}
+
+static void describe(const struct eps__pair *pair, const struct eps__pld_plan *plan)
+{
+    for (size_t i = 0; i < pair->numerator.len; i++)
+        print_error("  P: %.17g at %.17g\n", pair->numerator.weight[i], pair->numerator.shift[i]);
+    for (size_t i = 0; i < pair->denominator.len; i++)
+        print_error("  Q: %.17g at -%.17g\n", pair->denominator.weight[i], pair->denominator.shift[i]);
+    print_error("  plan {%.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g}\n", plan->spacing,
+                plan->tilt, plan->log_norm, plan->log_jump, plan->jump_from, plan->log_reference, plan->log_small,
+                plan->z_low, plan->fine_low, plan->fine_high, plan->z_high);
+}
+
+/* Positive where the estimate is on the wrong side of the curve: by how much, relative. */
+static double violation(const struct eps__pld *pld, __float128 exact, double eps)
+{
+    double log_delta = eps__pld_log_delta(pld, eps);
+    if (isnan(log_delta))
+        return INFINITY;
+    __float128 bound = isinf(log_delta) ? 0 : expq(log_delta);
+    if (exact == 0)
+        return pld->estimate == EPS__LOWER && bound > 0 ? INFINITY : 0;
+    __float128 over = bound / exact - 1;
+    return (double)(pld->estimate == EPS__UPPER ? -over : over);
+}
+
+static size_t check_bracket(uint64_t *state, const struct draw_pair *drawn, const struct eps__pld_plan *plan,
+                            size_t queries, const char *kind, size_t c, double *worst)
+{
+    size_t wrong = 0;
+    for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+        struct eps__pld pld;
+        enum eps_status status = eps__pld_build(NULL, &pld, &drawn->pair, plan, estimate);
+        if (status != EPS_OK) {
+            print_error("case %zu (%s): no PLD, status %d\n", c, kind, (int)status);
+            describe(&drawn->pair, plan);
+            return 1;
+        }
+        double miss = -1, where = 0;
+        __float128 total = pld.infinity;
+        bool negative = !(pld.infinity >= 0), unordered = false;
+        for (size_t i = 0; i < pld.len; i++) {
+            negative |= !(pld.mass[i] >= 0);
+            unordered |= i > 0 && pld.index[i] <= pld.index[i - 1];
+            total += pld.mass[i];
+        }
+        for (size_t q = 0; q < queries; q++) {
+            double eps = draw_epsilon(state, &pld, &drawn->pair), found;
+            found = violation(&pld, exact_delta(&drawn->pair, eps), eps);
+            if (found > miss) {
+                miss = found;
+                where = eps;
+            }
+        }
+        bool total_wrong = estimate == EPS__UPPER ? total < 1 : total > 1;
+        if (negative || unordered || total_wrong || miss > 0) {
+            wrong++;
+            print_error("case %zu (%s), %s: negative %d, unordered %d, total - 1 = %.3g, on the wrong side by %.3g "
+                        "(relative) at eps %.17g\n",
+                        c, kind, estimate == EPS__UPPER ? "upper" : "lower", negative, unordered,
+                        (double)(total - 1), miss, where);
+            describe(&drawn->pair, plan);
+        }
+        *worst = fmax(*worst, miss);
+        eps__pld_clear(&pld);
+    }
+    return wrong;
+}
+
+/* ------------------------------------------------------------ tests */
+
+static void the_estimates_bracket_the_curve(void **unused)
+{
+    (void)unused;
+    static const char *const names[DRAW_KINDS] = {"remove", "add", "replace", "any", "gaussian"};
+    enum { CASES = 300 };
+    uint64_t state = seed;
+    size_t wrong = 0;
+    double worst = -INFINITY;
+    for (size_t c = 0; c < CASES; c++) {
+        struct draw_pair drawn;
+        struct eps__pld_plan plan;
+        enum draw_kind kind = (enum draw_kind)draw_below(&state, DRAW_KINDS);
+        draw_pair(&state, &drawn, kind, 1e-6, draw_below(&state, 4) ? 3 : 8);
+        draw_plan(&state, &plan, &drawn.pair);
+        wrong += check_bracket(&state, &drawn, &plan, 14, names[kind], c, &worst);
+    }
+    print_message("# %d pairs, seed %llu: least distance to the curve %.3g, relative\n", CASES,
+                  (unsigned long long)seed, -worst);
+    if (wrong > 0)
+        fail_msg("%zu estimates are wrong", wrong);
+}
+
+/* Poisson sampling with sizes from the field: p down to 1e-7, shifts down to 1e-3. */
+static void subsampled_gaussians_are_bracketed(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    size_t wrong = 0;
+    double worst = -INFINITY;
+    for (size_t c = 0; c < 80; c++) {
+        struct draw_pair drawn;
+        struct eps__pld_plan plan;
+        subsampled_pair(&drawn, draw_log(&state, 1e-7, 1), draw_log(&state, 1e-3, 8), c % 2);
+        plan_for(&plan, &drawn.pair, c % 3 ? draw_between(&state, 0, 20) : 0, 1000, draw_log(&state, 1e-3, 0.5));
+        wrong += check_bracket(&state, &drawn, &plan, 12, c % 2 ? "add" : "remove", c, &worst);
+    }
+    if (wrong > 0)
+        fail_msg("%zu estimates are wrong", wrong);
+}
+
+static double error_at(const struct eps__pair *pair, struct eps__pld_plan plan, double spacing,
+                       enum eps__estimate estimate, double eps)
+{
+    struct eps__pld pld;
+    plan.spacing = spacing;
+    plan.log_reference = -1e3; /* every cell one spacing wide */
+    assert_int_equal(eps__pld_build(NULL, &pld, pair, &plan, estimate), EPS_OK);
+    double error = (double)(expq(eps__pld_log_delta(&pld, eps)) / exact_delta(pair, eps) - 1);
+    eps__pld_clear(&pld);
+    return fabs(error);
+}
+
+/* Two octaves of the spacing: sixteen times less error. Averaged over several epsilons: at a knot it is least. */
+static void the_error_falls_with_the_square_of_the_spacing(void **unused)
+{
+    (void)unused;
+    static const struct {
+        double p, shift;
+    } cases[] = {{1, 1}, {1, 0.2}, {0.3, 1}, {0.1, 2}, {0.01, 0.7}, {0.5, 3}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int add = 0; add < 2; add++) {
+            struct draw_pair drawn;
+            struct eps__pld_plan plan;
+            subsampled_pair(&drawn, cases[c].p, cases[c].shift, add);
+            plan_for(&plan, &drawn.pair, 0, 1, 0.02);
+            for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+                double wide = 0, narrow = 0;
+                for (int i = 0; i < 8; i++) {
+                    double eps = (double)exact_loss(&drawn.pair, 0.3137 + 0.21317 * i);
+                    wide += error_at(&drawn.pair, plan, plan.spacing, estimate, eps);
+                    narrow += error_at(&drawn.pair, plan, plan.spacing / 4, estimate, eps);
+                }
+                print_message("# p %g, shift %g, %s, %s: error %.3g, at a quarter of the spacing %.1f times less\n",
+                              cases[c].p, cases[c].shift, add ? "add" : "remove",
+                              estimate == EPS__UPPER ? "upper" : "lower", wide / 8, wide / narrow);
+                assert_true(wide / narrow > 10 && wide / narrow < 30);
+            }
+        }
+    }
+}
+
+/* Weights that are off by as much as the pair says, and probability that it leaves out. */
+static void wrong_weights_and_lost_mass_are_counted(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    for (int c = 0; c < 60; c++) {
+        struct draw_pair drawn, told;
+        struct eps__pld_plan plan;
+        uint64_t copy = state;
+        draw_pair(&state, &drawn, c % 2 ? DRAW_ANY : DRAW_REMOVE, 1e-4, 3);
+        draw_pair(&copy, &told, c % 2 ? DRAW_ANY : DRAW_REMOVE, 1e-4, 3);
+        double error = draw_log(&state, 1e-13, 1e-6), lost = c % 3 ? draw_log(&state, 1e-12, 1e-4) : 0;
+        for (size_t i = 0; i < told.pair.numerator.len; i++)
+            told.pair.numerator.weight[i] /= 1 + (1 - 1e-6) * error * draw_between(&state, -1, 1);
+        for (size_t i = 0; i < told.pair.denominator.len; i++)
+            told.pair.denominator.weight[i] /= 1 + (1 - 1e-6) * error * draw_between(&state, -1, 1);
+        told.pair.weight_error = error;
+        plan_for(&plan, &told.pair, 0, 1, 0.05);
+        for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+            struct eps__pld pld;
+            told.pair.lost = lost;
+            assert_int_equal(eps__pld_build(NULL, &pld, &told.pair, &plan, estimate), EPS_OK);
+            for (int q = 0; q < 10; q++) {
+                double eps = draw_epsilon(&state, &pld, &drawn.pair);
+                __float128 exact = exact_delta(&drawn.pair, eps) + (estimate == EPS__UPPER ? lost : 0);
+                double miss = violation(&pld, exact, eps);
+                if (miss > 0)
+                    describe(&told.pair, &plan);
+                if (miss > 0)
+                    fail_msg("case %d, %s: weights off by %.3g, lost %.3g: on the wrong side by %.3g at %.17g", c,
+                             estimate == EPS__UPPER ? "upper" : "lower", error, lost, miss, eps);
+            }
+            eps__pld_clear(&pld);
+        }
+    }
+}
+
+/* A loss that hardly grows where P still has mass, and a wide grid: the lower curve's last cell. */
+static void a_nearly_bounded_loss_is_bracketed(void **unused)
+{
+    (void)unused;
+    double weight[] = {0.9375, 0.0625}, shift[] = {0.001, 0}, without_weight[] = {0.984375, 0.015625},
+           without_shift[] = {2.875, 0};
+    const struct eps__pair pair = {{weight, shift, 2}, {without_weight, without_shift, 2}, 0, 0};
+    struct eps__pld_plan plan;
+    plan_for(&plan, &pair, 0, 1, 0.05);
+    for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+        struct eps__pld pld;
+        assert_int_equal(eps__pld_build(NULL, &pld, &pair, &plan, estimate), EPS_OK);
+        double last = eps__pld_loss(&pld, pld.len - 1);
+        for (int i = 0; i < 200; i++) {
+            double eps = last - 0.01 * i * plan.spacing, miss = violation(&pld, exact_delta(&pair, eps), eps);
+            if (miss > 0)
+                fail_msg("%s: delta(%.17g) = %.6g, exact %.6g", estimate == EPS__UPPER ? "upper" : "lower", eps,
+                         exp(eps__pld_log_delta(&pld, eps)), (double)exact_delta(&pair, eps));
+        }
+        eps__pld_clear(&pld);
+    }
+}
+
+/* An epsilon above every loss needs no delta, one below every loss 1 - e^eps. */
+static void a_bounded_loss_has_exact_ends(void **unused)
+{
+    (void)unused;
+    struct draw_pair drawn;
+    struct eps__pld_plan plan;
+    subsampled_pair(&drawn, 0.1, 1.5, true);
+    double ceiling = -log(0.9);
+    assert_true(fabs(eps__pair_ceiling(&drawn.pair) - ceiling) < 1e-15);
+    plan_for(&plan, &drawn.pair, 0, 1, 0.05);
+    for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+        struct eps__pld pld;
+        assert_int_equal(eps__pld_build(NULL, &pld, &drawn.pair, &plan, estimate), EPS_OK);
+        assert_true(pld.infinity < 1e-300);
+        if (estimate == EPS__LOWER)
+            assert_true(eps__pld_log_delta(&pld, ceiling) == -INFINITY);
+        else
+            assert_true(eps__pld_log_delta(&pld, ceiling + plan.spacing * 1.01) < -690);
+        assert_true(fabs(exp(eps__pld_log_delta(&pld, -30)) - 1) < 1e-6);
+        eps__pld_clear(&pld);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_estimates_bracket_the_curve),
+        cmocka_unit_test(subsampled_gaussians_are_bracketed),
+        cmocka_unit_test(the_error_falls_with_the_square_of_the_spacing),
+        cmocka_unit_test(wrong_weights_and_lost_mass_are_counted),
+        cmocka_unit_test(a_nearly_bounded_loss_is_bracketed),
+        cmocka_unit_test(a_bounded_loss_has_exact_ends),
+    };
+    return cmocka_run_group_tests_name("discretise", tests, NULL, NULL);
+}

@@ -1,0 +1,97 @@
+/*
+ * The normal distribution and the Gaussian profile against quadruple precision: within the errors that are claimed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/numerics/normal.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/exact.h"
+
+enum { CASES = 4000 };
+static const uint64_t seed = 7;
+
+static void mills_ratio_is_within_its_error(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    double worst = 0;
+    for (int c = 0; c < CASES; c++) {
+        double x = c % 2 ? draw_between(&state, -37, 14) : draw_between(&state, -5, 120);
+        __float128 z = x, density = expq(-z * z / 2) / sqrtq(2 * (__float128)3.14159265358979323846264338327950288L);
+        double miss = fabs((double)(eps__mills(x) * density / exact_normal_tail(z) - 1));
+        worst = fmax(worst, miss);
+        if (!(miss <= EPS__MILLS_ERROR))
+            fail_msg("mills(%.17g) is off by %.3g", x, miss);
+    }
+    print_message("# largest relative error of Mills' ratio %.3g, seed %llu\n", worst, (unsigned long long)seed);
+}
+
+static void log_tails_are_within_their_error(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    for (int c = 0; c < CASES; c++) {
+        double x = c % 2 ? draw_between(&state, -10, 10) : draw_between(&state, -140, 140);
+        double miss = fabs((double)(eps__log_normal_tail(x) - logq(exact_normal_tail(x))));
+        if (!(miss <= EPS__MILLS_ERROR + x * x * EPS__UNIT_ROUNDOFF))
+            fail_msg("log_normal_tail(%.17g) is off by %.3g", x, miss);
+    }
+    assert_true(eps__log_normal_tail(INFINITY) == -INFINITY);
+    assert_true(eps__log_normal_tail(-INFINITY) == 0);
+}
+
+static void quantiles_invert_tails(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    for (int c = 0; c < CASES; c++) {
+        double x = c % 2 ? draw_between(&state, -8, 10) : draw_between(&state, 0, 140);
+        /* Near x = -8 the logarithm itself has few digits of x. */
+        double log_tail = eps__log_normal_tail(x), digits = x > -4 ? 1e-11 : 1e-1;
+        double found = eps__normal_tail_quantile(log_tail);
+        if (!(fabs(found - x) <= digits * (1 + fabs(x))))
+            fail_msg("the quantile of %.17g is %.17g, not %.17g", log_tail, found, x);
+    }
+}
+
+static void the_gaussian_profile_is_within_its_error(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    double widest = 0;
+    for (int c = 0; c < 2 * CASES; c++) {
+        double mu = draw_log(&state, 1e-5, 60), u = c % 3 ? draw_between(&state, -3, 12) : draw_between(&state, -20, 80);
+        double eps = c % 5 ? mu * (u + 0.5 * mu) : 0, error;
+        if (eps < 0 && c % 7)
+            eps = -eps;
+        __float128 exact = exact_gaussian_delta(mu, eps);
+        double found = eps__gaussian_log_delta(mu, eps, &error);
+        double miss = fabs((double)(found - logq(exact)));
+        if (!(miss <= error))
+            fail_msg("mu %.17g, eps %.17g: off by %.3g, claimed %.3g", mu, eps, miss, error);
+        if (eps >= 0)
+            widest = fmax(widest, error / (1 + fabs(found)));
+    }
+    print_message("# widest error claimed, over 1 + |ln delta|: %.3g, seed %llu\n", widest, (unsigned long long)seed);
+    assert_true(widest < 1e-9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mills_ratio_is_within_its_error),
+        cmocka_unit_test(log_tails_are_within_their_error),
+        cmocka_unit_test(quantiles_invert_tails),
+        cmocka_unit_test(the_gaussian_profile_is_within_its_error),
+    };
+    return cmocka_run_group_tests_name("normal", tests, NULL, NULL);
+}
