@@ -113,8 +113,8 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         traces[i].direction = i % EPS_DIRECTIONS;
         traces[i].context = setting->context;
         /* A profile of its own for each trace: they may run side by side. */
-        status = accountants[i / EPS_DIRECTIONS]->open(setting, result->noise_multiplier, &accuracy,
-                                                       &traces[i].profile, error);
+        status = accountants[i / EPS_DIRECTIONS]->open(setting, result->noise_multiplier, &accuracy, &traces[i].profile,
+                                                       error);
         if (status != EPS_OK)
             goto out;
     }
@@ -138,9 +138,8 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
     result->curve_len = POINTS;
     result->accountant = accountants[0]->name;
     for (size_t direction = 0; direction < EPS_DIRECTIONS; direction++)
-        result->directions[direction] = (struct eps_candidate){.accountant = accountants[0]->name,
-                                                               .direction = direction, .value = NAN,
-                                                               .bad_event_share = NAN};
+        result->directions[direction] = (struct eps_candidate){
+            .accountant = accountants[0]->name, .direction = direction, .value = NAN, .bad_event_share = NAN};
 out:
     for (size_t i = 0; traces && i < traces_len; i++)
         if (traces[i].profile)

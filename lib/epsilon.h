@@ -49,7 +49,7 @@ enum eps_status {
     EPS_CANCELED,     /* the context's canceled() said so */
     EPS_TIMEOUT,      /* the context's deadline passed */
     EPS_NO_MEMORY,
-    EPS_INTERNAL,     /* a defect of this library */
+    EPS_INTERNAL, /* a defect of this library */
     EPS_STATUS_COUNT
 };
 
@@ -58,7 +58,7 @@ struct eps_error {
     enum eps_status status;
     char pointer[96];
     char message[480];
-    double operations;   /* EPS_TOO_COSTLY: the estimates, else 0 */
+    double operations; /* EPS_TOO_COSTLY: the estimates, else 0 */
     double bytes;
     uint32_t accountants; /* EPS_UNSUPPORTED: bit (1u << enum eps_accountant) for those that would serve a near job */
 };
@@ -99,12 +99,7 @@ enum eps_decoder {
     EPS_DECODER_COUNT
 };
 
-enum eps_workload_type {
-    EPS_WORKLOAD_PREFIX_SUM,
-    EPS_WORKLOAD_MOMENTUM,
-    EPS_WORKLOAD_TOEPLITZ,
-    EPS_WORKLOAD_COUNT
-};
+enum eps_workload_type { EPS_WORKLOAD_PREFIX_SUM, EPS_WORKLOAD_MOMENTUM, EPS_WORKLOAD_TOEPLITZ, EPS_WORKLOAD_COUNT };
 
 enum eps_scheme {
     EPS_SCHEME_NONE,           /* (k,b)-participation without randomness */
@@ -117,12 +112,7 @@ enum eps_scheme {
 
 enum eps_schema { EPS_SCHEMA_FIXED_ORDER, EPS_SCHEMA_MIN_SEPARATION, EPS_SCHEMA_COUNT };
 
-enum eps_adjacency {
-    EPS_ADJACENCY_ZERO_OUT,
-    EPS_ADJACENCY_ADD_REMOVE,
-    EPS_ADJACENCY_REPLACE_ONE,
-    EPS_ADJACENCY_COUNT
-};
+enum eps_adjacency { EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE, EPS_ADJACENCY_REPLACE_ONE, EPS_ADJACENCY_COUNT };
 
 enum eps_accountant {
     EPS_ACCOUNTANT_AUTO,
@@ -139,13 +129,7 @@ enum eps_estimator { EPS_ESTIMATOR_AUTO, EPS_ESTIMATOR_PLAIN, EPS_ESTIMATOR_TILT
 
 enum eps_direction { EPS_REMOVE, EPS_ADD, EPS_DIRECTIONS };
 
-enum eps_unknown {
-    EPS_SOLVE_EPSILON,
-    EPS_SOLVE_DELTA,
-    EPS_SOLVE_NOISE_MULTIPLIER,
-    EPS_SOLVE_CURVE,
-    EPS_SOLVE_COUNT
-};
+enum eps_unknown { EPS_SOLVE_EPSILON, EPS_SOLVE_DELTA, EPS_SOLVE_NOISE_MULTIPLIER, EPS_SOLVE_CURVE, EPS_SOLVE_COUNT };
 
 enum eps_guarantee {
     EPS_GUARANTEE_DETERMINISTIC,
@@ -178,22 +162,22 @@ struct eps_matrix {
     size_t stamps;              /* C of n/stamps steps, repeated down the diagonal; default 1 */
     const double *coefficients; /* toeplitz: the first column, coefficients_len of 1..n numbers, the rest 0 */
     size_t coefficients_len;
-    const double *rows;         /* dense: rows_n x rows_n, row-major, the upper triangle included */
+    const double *rows; /* dense: rows_n x rows_n, row-major, the upper triangle included */
     size_t rows_n;
-    size_t bands;               /* square_root (default n), inverse_square_root, banded, banded_inverse; else 0 */
-    bool toeplitz;              /* banded: one Toeplitz column; default true */
-    bool column_normalize;      /* banded, toeplitz: divide each column by its norm afterwards */
-    size_t buffers;             /* blt, optimised: number of buffers; 0 where decay and scale are given */
-    const double *decay;        /* blt, given: in (0, 1), blt_len of them */
+    size_t bands;          /* square_root (default n), inverse_square_root, banded, banded_inverse; else 0 */
+    bool toeplitz;         /* banded: one Toeplitz column; default true */
+    bool column_normalize; /* banded, toeplitz: divide each column by its norm afterwards */
+    size_t buffers;        /* blt, optimised: number of buffers; 0 where decay and scale are given */
+    const double *decay;   /* blt, given: in (0, 1), blt_len of them */
     const double *scale;
     size_t blt_len;
-    bool nonnegative;           /* optimal: X >= 0 everywhere; default true */
-    enum eps_decoder decoder;   /* tree, fourier */
-    char stored_id[65];         /* stored: a factorisation's id, lower-case hex; else "" */
+    bool nonnegative;         /* optimal: X >= 0 everywhere; default true */
+    enum eps_decoder decoder; /* tree, fourier */
+    char stored_id[65];       /* stored: a factorisation's id, lower-case hex; else "" */
     /* Optimised families only (banded, banded_inverse, blt with buffers, optimal): */
     enum eps_objective objective;
-    double gap;                 /* relative gap of the loss at which the optimiser stops; default 1e-3 */
-    size_t epochs;              /* participation optimised for, per stamp */
+    double gap;    /* relative gap of the loss at which the optimiser stops; default 1e-3 */
+    size_t epochs; /* participation optimised for, per stamp */
     size_t separation;
 };
 
@@ -213,19 +197,19 @@ struct eps_workload {
  * (balls_in_bins: bins in the place of p). */
 struct eps_sampling {
     enum eps_scheme scheme;
-    double p;                   /* in (0, 1]; NAN: derived from the batch size */
-    uint64_t batch_size;        /* expected batch; 0: absent */
-    uint64_t dataset_size;      /* 0: absent */
-    size_t epochs;              /* none: k, default 1 */
-    size_t separation;          /* none: b, default floor(n/k); b_min_sep: default the matrix's bands */
-    enum eps_schema schema;     /* none */
-    size_t groups;              /* cyclic_poisson: default the matrix's bands */
-    size_t bins;                /* balls_in_bins */
-    bool warm_start;            /* b_min_sep: default true */
-    bool truncation;            /* poisson, cyclic_poisson, b_min_sep */
-    uint64_t max_batch_size;    /* with truncation: B >= 1 */
-    size_t examples_per_user;   /* poisson (group privacy), b_min_sep (multi-attribution): k, default 1 */
-    bool last_iterate;          /* poisson with identity: only the last iterate is released */
+    double p;                 /* in (0, 1]; NAN: derived from the batch size */
+    uint64_t batch_size;      /* expected batch; 0: absent */
+    uint64_t dataset_size;    /* 0: absent */
+    size_t epochs;            /* none: k, default 1 */
+    size_t separation;        /* none: b, default floor(n/k); b_min_sep: default the matrix's bands */
+    enum eps_schema schema;   /* none */
+    size_t groups;            /* cyclic_poisson: default the matrix's bands */
+    size_t bins;              /* balls_in_bins */
+    bool warm_start;          /* b_min_sep: default true */
+    bool truncation;          /* poisson, cyclic_poisson, b_min_sep */
+    uint64_t max_batch_size;  /* with truncation: B >= 1 */
+    size_t examples_per_user; /* poisson (group privacy), b_min_sep (multi-attribution): k, default 1 */
+    bool last_iterate;        /* poisson with identity: only the last iterate is released */
 };
 
 /* Which accountant, and its tuning. A field that was not given is NAN, 0 or -1, as said. */
@@ -354,25 +338,25 @@ struct eps_result {
     double bracket_lower; /* the numerical bracket of the value solved for; NAN for a curve */
     double bracket_upper;
     enum eps_guarantee guarantee;
-    enum eps_accountant accountant; /* of the worse direction */
+    enum eps_accountant accountant;                  /* of the worse direction */
     struct eps_candidate directions[EPS_DIRECTIONS]; /* the best candidate of each direction */
     struct eps_candidate *candidates;                /* everything that was tried */
     size_t candidates_len;
     enum eps_adjacency adjacency;
     bool adaptive;
-    double p;                   /* the participation probability in force; NAN where there is none */
-    size_t bins;                /* balls_in_bins; else 0 */
-    double expected_batch_size; /* NAN if the dataset size is not known */
-    double sensitivity;         /* of the scaled C under the job's participation (adjacency included) */
+    double p;                     /* the participation probability in force; NAN where there is none */
+    size_t bins;                  /* balls_in_bins; else 0 */
+    double expected_batch_size;   /* NAN if the dataset size is not known */
+    double sensitivity;           /* of the scaled C under the job's participation (adjacency included) */
     const char *sensitivity_rule; /* static: "nonnegative_gram", "banded_columns"...; NULL if none was used */
     bool sensitivity_exact;
-    char factorization_id[65];  /* content hash of the scaled C, lower-case hex */
-    size_t iterations;          /* of the optimiser; 0 if the family has none */
-    double optimality_gap;      /* NAN if the family has none */
-    double error_mean_squared;  /* variance of A C^-1 z per step at this sigma; NAN where undefined */
+    char factorization_id[65]; /* content hash of the scaled C, lower-case hex */
+    size_t iterations;         /* of the optimiser; 0 if the family has none */
+    double optimality_gap;     /* NAN if the family has none */
+    double error_mean_squared; /* variance of A C^-1 z per step at this sigma; NAN where undefined */
     double error_max_squared;
     double error_last_squared;
-    char **assumptions;         /* sentences */
+    char **assumptions; /* sentences */
     size_t assumptions_len;
     char **hints;
     size_t hints_len;
@@ -432,11 +416,11 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_create(const struct eps_contex
                                                          const struct eps_mechanism *mechanism);
 EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
 
-EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);     /* rows of C */
-EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy);  /* n */
-EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);    /* bandwidth as found */
+EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);    /* rows of C */
+EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy); /* n */
+EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);   /* bandwidth as found */
 EPS_API bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy);
-EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy);  /* content hash, 64 hex digits */
+EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy); /* content hash, 64 hex digits */
 
 /*
  * The shape of a part of the factorisation: rows x columns. EPS_UNSUPPORTED where the part is not defined

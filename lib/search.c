@@ -97,8 +97,8 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
 {
     double tolerance = tolerance_of(search), low, high, last = INFINITY;
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
-        double start = i ? answer->value : search->profile->class->guess(search->profile, search->direction,
-                                                                          search->log_delta);
+        double start =
+            i ? answer->value : search->profile->class->guess(search->profile, search->direction, search->log_delta);
         search->estimate = EPS__UPPER;
         if (crossing(search, start, &low, &high) != EPS_OK)
             return search->status == EPS_OK ? EPS_UNATTAINABLE : search->status;
@@ -208,7 +208,8 @@ static double sigma_crossing(struct search *search, double x, double eps, double
             return upper ? least : -INFINITY;
         if (high - low <= 0.5 * reach || (upper && low >= log(SIGMA_MAX)))
             return upper ? high : low;
-        if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 && (value - last) / (x - last_x) < -0.1)
+        if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 &&
+            (value - last) / (x - last_x) < -0.1)
             slope = (value - last) / (x - last_x);
         last_x = x;
         last = value;

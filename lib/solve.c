@@ -122,8 +122,10 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                 failed = task;
             continue;
         }
-        struct eps_candidate candidate = {.accountant = task->accountant->name, .direction = task->direction,
-                                          .value = task->answer.value, .bad_event_share = NAN};
+        struct eps_candidate candidate = {.accountant = task->accountant->name,
+                                          .direction = task->direction,
+                                          .value = task->answer.value,
+                                          .bad_event_share = NAN};
         result->candidates[result->candidates_len++] = candidate;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
@@ -181,8 +183,9 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
     const struct eps_sampling *sampling = &mechanism->sampling;
     char ***list = &result->assumptions;
     size_t *len = &result->assumptions_len;
-    bool made = add_sentence(list, len, "each contribution is clipped to norm 1, and the noise is an exact Gaussian "
-                                        "whose seed the adversary does not know");
+    bool made = add_sentence(list, len,
+                             "each contribution is clipped to norm 1, and the noise is an exact Gaussian "
+                             "whose seed the adversary does not know");
     if (sampling->scheme == EPS_SCHEME_NONE) {
         bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
         made = made && add_sentence(list, len, "each example takes part at most %zu time%s, %s %zu steps apart",
@@ -190,8 +193,9 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
                                     sampling->separation);
         return made && add_sentence(list, len, "the strategy is public");
     }
-    made = made && add_sentence(list, len, "each example is drawn independently of all others, at each step with "
-                                           "probability p; p and the strategy are public");
+    made = made && add_sentence(list, len,
+                                "each example is drawn independently of all others, at each step with "
+                                "probability p; p and the strategy are public");
     if (sampling->examples_per_user > 1)
         made = made && add_sentence(list, len, "a user holds at most %zu examples, drawn independently of each other",
                                     sampling->examples_per_user);
@@ -236,9 +240,9 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
         bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
         bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
         if (width > tolerance && !absolute && !floor)
-            made = made && add_sentence(&result->hints, &result->hints_len,
-                                        "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width,
-                                        tolerance);
+            made = made &&
+                   add_sentence(&result->hints, &result->hints_len,
+                                "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width, tolerance);
     }
     return made;
 }
@@ -258,9 +262,9 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     result->error_last_squared = last * variance;
     result->adjacency = mechanism->adjacency;
     /* Without amplification any C is equivalent to a lower-triangular one: the noise is rotation invariant. */
-    result->adaptive = mechanism->sampling.scheme == EPS_SCHEME_NONE ||
-                       (eps__strategy_lower_triangular(setting->strategy) &&
-                        mechanism->matrix.decoder != EPS_DECODER_FULL);
+    result->adaptive =
+        mechanism->sampling.scheme == EPS_SCHEME_NONE ||
+        (eps__strategy_lower_triangular(setting->strategy) && mechanism->matrix.decoder != EPS_DECODER_FULL);
     result->p = setting->p;
     result->bins = eps__sampling_bins(mechanism);
     result->expected_batch_size = eps__sampling_expected_batch(mechanism);
@@ -281,8 +285,8 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
     struct tasks tasks = {.len = 0};
     for (size_t i = 0; i < len; i++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-            tasks.items[tasks.len++] = (struct task){.setting = setting, .accountant = accountants[i],
-                                                     .direction = direction};
+            tasks.items[tasks.len++] =
+                (struct task){.setting = setting, .accountant = accountants[i], .direction = direction};
     run_tasks(setting->context, &tasks);
     enum eps_status status = gather(result, error, &tasks);
     if (status == EPS_OK && !add_failures(result, &tasks))

@@ -17,8 +17,8 @@ struct eps__setting {
     const struct eps_strategy *strategy;
     struct eps_sensitivity sensitivity; /* of the worst pattern, adjacency included */
     bool sensitivity_known;
-    double p;                           /* the participation probability in force; NAN where there is none */
-    struct eps__tally *tally;           /* of the PLD cache */
+    double p;                 /* the participation probability in force; NAN where there is none */
+    struct eps__tally *tally; /* of the PLD cache */
 };
 
 /* How narrow the bracket must be, of which unknown: what an accountant needs to choose its resolution. */

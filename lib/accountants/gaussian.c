@@ -75,7 +75,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 
 static bool exact(const struct eps__setting *setting)
 {
-    return setting->sensitivity_known && (setting->job->mechanism.sampling.scheme == EPS_SCHEME_NONE || setting->p >= 1);
+    return setting->sensitivity_known &&
+           (setting->job->mechanism.sampling.scheme == EPS_SCHEME_NONE || setting->p >= 1);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -114,5 +115,5 @@ static double least_sigma(const struct eps__setting *setting)
     return 1e-9;
 }
 
-const struct eps__accountant eps__accountant_gaussian = {
-    EPS_ACCOUNTANT_GAUSSIAN, serves, exact, cost, open_profile, log_delta_without_noise, least_sigma};
+const struct eps__accountant eps__accountant_gaussian = {EPS_ACCOUNTANT_GAUSSIAN, serves,     exact, cost, open_profile,
+                                                         log_delta_without_noise, least_sigma};

@@ -28,7 +28,7 @@ enum { PANELS_MAX = 12, AIMS_MAX = 4, GROUPS_FROM = 64 };
 static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
 #define LOG_DELTA_FLOOR (-700.0) /* under 1e-300, the least delta that is reported */
-#define LENGTH_MAX 0x1p25       /* of a transform */
+#define LENGTH_MAX 0x1p25        /* of a transform */
 #define SHIFT_MAX 200.0          /* a sigma under column norm / 200 is out of a PLD's reach */
 #define TAIL_REACH 38.5          /* beyond it a normal tail underflows */
 
@@ -44,16 +44,16 @@ struct panel_slot {
     struct eps__panel panel; /* of a composition; or */
     struct eps__pld pld;     /* the one step there is */
     enum eps__estimate estimate;
-    double centre, reach;    /* answers |eps - centre| <= reach */
+    double centre, reach; /* answers |eps - centre| <= reach */
     bool used, single;
 };
 
 struct side {
     struct step *steps;
     size_t steps_len;
-    double total;   /* number of compositions */
-    double ceiling; /* the largest loss of the sum, rounded up; INFINITY if there is none */
-    double finer;   /* refinement so far */
+    double total;                    /* number of compositions */
+    double ceiling;                  /* the largest loss of the sum, rounded up; INFINITY if there is none */
+    double finer;                    /* refinement so far */
     double seen_eps, seen_log_delta; /* the last upper bound: better than the saddle's where tails are heavy */
     struct panel_slot slots[PANELS_MAX];
     size_t next_slot;
@@ -170,7 +170,7 @@ static bool add_step(struct side *side, const struct eps__setting *setting, cons
     *step = (struct step){.count = count};
     side->total += (double)count;
     bool made = make_pair(&step->pair[EPS__UPPER], setting, law, unit_upper, direction, EPS__UPPER) &&
-           make_pair(&step->pair[EPS__LOWER], setting, law, unit_lower, direction, EPS__LOWER) && scout(step);
+                make_pair(&step->pair[EPS__LOWER], setting, law, unit_lower, direction, EPS__LOWER) && scout(step);
     /* Trimmed atoms of P could have a larger loss. */
     if (made && step->pair[EPS__UPPER].lost == 0) {
         double ceiling = eps__pair_ceiling(&step->pair[EPS__UPPER]);
@@ -419,8 +419,8 @@ static double added_variance(const struct side *side, const struct saddle *saddl
 /* The grid spacing at which the estimate's error is within its share of the tolerance. Splitting a cell's mass adds
  * variance width^2/6 to each step; that moves eps by variance/2 times the density over the Q-tail, and ln delta by
  * the same over delta. */
-static double choose_spacing(const struct side *side, const struct eps__accuracy *accuracy,
-                             const struct saddle *saddle, double eps, enum eps__estimate estimate)
+static double choose_spacing(const struct side *side, const struct eps__accuracy *accuracy, const struct saddle *saddle,
+                             double eps, enum eps__estimate estimate)
 {
     double deviation = sqrt(saddle->variance), u = (saddle->tilt + 1) * deviation;
     double share = budget[estimate] * accuracy->tolerance / (side->finer * side->finer), variance;
@@ -482,7 +482,7 @@ static void plan_step(struct eps__pld_plan *plan, const struct side *side, const
 static double tail_mass(const struct saddle *saddle, double tolerance)
 {
     double share = exp(saddle->log_delta - saddle->log_moment + saddle->tilt * saddle->eps);
-    return fmax(fmin(1e-3 * tolerance * share, 1e-4), 1e-40);
+    return fmax(fmin(3e-3 * tolerance * share, 1e-4), 1e-40);
 }
 
 static void slot_clear(struct panel_slot *slot)
@@ -555,21 +555,21 @@ static uint64_t group_size(double total)
 {
     uint64_t n = (uint64_t)total, root = (uint64_t)sqrt(total), best = root;
     for (uint64_t m = root / 2 + 1; m <= 2 * root; m++)
-        if (n % m < n % best || (n % m == n % best && fabs((double)m - (double)root) < fabs((double)best - (double)root)))
+        if (n % m < n % best ||
+            (n % m == n % best && fabs((double)m - (double)root) < fabs((double)best - (double)root)))
             best = m;
     return best;
 }
 
 static enum eps_status compose_groups(const struct pld_profile *pld, const struct side *side, struct panel_slot *slot,
-                                      const struct saddle *saddle, double spacing,
-                                      const struct eps__compose_plan *plan)
+                                      const struct saddle *saddle, double spacing, const struct eps__compose_plan *plan)
 {
     struct eps__pld step = {0}, single = {0}, group = {0};
     uint64_t n = (uint64_t)side->total, size = group_size(side->total), groups = n / size, left_over = n % size;
     size_t coarser = (size_t)fmax(nearbyint(sqrt((double)size)), 2);
     double fine = spacing * M_SQRT1_2;
     /* What the groups lose must be little after all of them are composed. */
-    struct eps__compose_plan group_plan = {plan->tilt, plan->tail_mass * 1e-2 / (double)groups, plan->max_len};
+    struct eps__compose_plan group_plan = {plan->tilt, plan->tail_mass * 0.1 / (double)groups, plan->max_len};
     enum eps_status status = build_steps(pld, side, &step, slot->estimate, saddle, fine);
     if (status == EPS_OK && left_over)
         status = build_steps(pld, side, &single, slot->estimate, saddle, fine * (double)coarser);
@@ -750,8 +750,7 @@ static uint64_t largest_amplitude(const struct eps_mechanism *mechanism)
 static double step_count(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    return mechanism->sampling.scheme == EPS_SCHEME_NONE || mechanism->sampling.last_iterate ? 1
-                                                                                             : (double)mechanism->n;
+    return mechanism->sampling.scheme == EPS_SCHEME_NONE || mechanism->sampling.last_iterate ? 1 : (double)mechanism->n;
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -785,7 +784,8 @@ static bool add_poisson_steps(struct side *side, const struct eps__setting *sett
     if (setting->job->mechanism.sampling.last_iterate || eps_strategy_is_toeplitz(strategy)) {
         bool last = setting->job->mechanism.sampling.last_iterate;
         double scale = last ? sigma * sqrt((double)n) : sigma;
-        return add_step(side, setting, law, direction, eps__strategy_column_norm_lower(strategy, 0) / scale * (1 - slack),
+        return add_step(side, setting, law, direction,
+                        eps__strategy_column_norm_lower(strategy, 0) / scale * (1 - slack),
                         eps__strategy_column_norm(strategy, 0) / scale * (1 + slack), last ? 1 : n);
     }
     double *norms = malloc(n * sizeof *norms);
@@ -839,7 +839,8 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     pld->accuracy = *accuracy;
     pld->tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
     double log_floor = isnan(accuracy->log_delta) ? LOG_DELTA_FLOOR : fmin(1.2 * accuracy->log_delta, -60) - 40;
-    enum eps_status status = eps__binomial_law(&law, largest_amplitude(&setting->job->mechanism), sampled ? setting->p : 1, fmax(log_floor, -740));
+    enum eps_status status = eps__binomial_law(&law, largest_amplitude(&setting->job->mechanism),
+                                               sampled ? setting->p : 1, fmax(log_floor, -740));
     bool made = status == EPS_OK;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && made; direction++) {
         struct side *side = &pld->sides[direction];
@@ -877,5 +878,5 @@ static double log_delta_without_noise(const struct eps__setting *setting, enum e
     return eps + log_never < 0 ? log(-expm1(eps + log_never)) + 1e-12 : -INFINITY;
 }
 
-const struct eps__accountant eps__accountant_pld = {
-    EPS_ACCOUNTANT_PLD, serves, exact, cost, open_profile, log_delta_without_noise, least_sigma};
+const struct eps__accountant eps__accountant_pld = {EPS_ACCOUNTANT_PLD,      serves,     exact, cost, open_profile,
+                                                    log_delta_without_noise, least_sigma};

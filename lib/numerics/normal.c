@@ -95,7 +95,8 @@ double eps__gaussian_log_delta(double mu, double eps, double *error)
         double taken = exp(-0.5 * u * u - EPS__LOG_SQRT_2PI) * eps__mills(u + mu);
         double delta = upper_tail - taken;
         *error = (8 * EPS__UNIT_ROUNDOFF * upper_tail + (2 * EPS__MILLS_ERROR + u * u * EPS__UNIT_ROUNDOFF) * taken +
-                  u_error) / delta;
+                  u_error) /
+                 delta;
         return log(delta);
     }
     double log_density = -0.5 * u * u - EPS__LOG_SQRT_2PI;

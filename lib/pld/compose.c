@@ -39,7 +39,7 @@ static enum eps_status stopped(const struct eps_context *context)
 struct spectrum {
     size_t n, half; /* length of the transform; number of coefficients */
     double complex *product, *factor;
-    double *modulus; /* prod r^n */
+    double *modulus;  /* prod r^n */
     double *relative; /* sum n e / r */
     double steps;     /* sum n */
 };
@@ -308,8 +308,8 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
     circle->first = (int64_t)first;
     circle->mass = eps__fft_alloc_real(circle->len);
     if (circle->mass)
-        status = convolve(context, circle->mass, &circle->rounding, fill_tilted, tilted, counts, powers_len,
-                          circle->len);
+        status =
+            convolve(context, circle->mass, &circle->rounding, fill_tilted, tilted, counts, powers_len, circle->len);
 out:
     free(counts);
     free(tilted->log_moment);
@@ -351,8 +351,8 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
 {
     struct tilted tilted;
     struct circle circle;
-    struct eps__panel made = {.estimate = powers[0].pld->estimate, .tilt = plan->tilt,
-                              .spacing = powers[0].pld->spacing};
+    struct eps__panel made = {
+        .estimate = powers[0].pld->estimate, .tilt = plan->tilt, .spacing = powers[0].pld->spacing};
     enum eps_status status = compose_circle(context, &circle, &tilted, powers, powers_len, plan);
     if (status != EPS_OK)
         goto out;

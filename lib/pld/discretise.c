@@ -261,8 +261,8 @@ static enum eps_status walk_lower(struct walk *walk)
     struct eps__pair_point left;
     /* An end that the grid resolves down to nothing needs no anchor: what lies beyond is left out. */
     bool floor_end = has_floor(walk->pair) && end_distance(walk->pair, plan->z_low, true) < plan->spacing;
-    bool ceiling_end = isfinite(eps__pair_ceiling(walk->pair)) &&
-                       end_distance(walk->pair, plan->z_high, false) < plan->spacing;
+    bool ceiling_end =
+        isfinite(eps__pair_ceiling(walk->pair)) && end_distance(walk->pair, plan->z_high, false) < plan->spacing;
     if (!floor_end && !ceiling_end) {
         eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
         walk->cells.first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);

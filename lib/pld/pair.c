@@ -45,8 +45,7 @@ void eps__pair_at(const struct eps__pair *pair, double z, struct eps__pair_point
     double numerator_mean, denominator_mean, numerator_size, denominator_size;
     point->z = z;
     point->log_numerator = log_sum(&pair->numerator, z, &numerator_mean, &numerator_size, numerator_share);
-    point->log_denominator =
-        log_sum(&pair->denominator, -z, &denominator_mean, &denominator_size, denominator_share);
+    point->log_denominator = log_sum(&pair->denominator, -z, &denominator_mean, &denominator_size, denominator_share);
     point->loss = point->log_numerator - point->log_denominator;
     point->slope = numerator_mean + denominator_mean;
     /* An exponent's relative rounding, times its size, weighted by the posterior; the logarithms' own; the sums'. */

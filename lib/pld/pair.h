@@ -54,8 +54,7 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
 
 /* Upper and lower bounds on ln Pr_P[left < z <= right]; left may be -INFINITY, right INFINITY. Relative width
  * about 1e-13 where the interval holds a good part of its tail, and always a valid bound. */
-void eps__pair_log_mass(const struct eps__pair *pair, double left, double right, double *log_lower,
-                        double *log_upper);
+void eps__pair_log_mass(const struct eps__pair *pair, double left, double right, double *log_lower, double *log_upper);
 
 /* The largest a_i and b_j, and the supremum of L (INFINITY if there is none). */
 double eps__mixture_reach(const struct eps__mixture *mixture);

@@ -19,11 +19,11 @@ enum eps__estimate { EPS__UPPER, EPS__LOWER };
 
 struct eps__pld {
     enum eps__estimate estimate;
-    double spacing;    /* of the grid */
-    double offset;     /* loss of knot i: offset + index[i] * spacing */
+    double spacing; /* of the grid */
+    double offset;  /* loss of knot i: offset + index[i] * spacing */
     size_t len;
-    int64_t *index;    /* ascending */
-    double *mass;      /* P-mass * e^{tilt loss - log_scale}; >= 0 */
+    int64_t *index; /* ascending */
+    double *mass;   /* P-mass * e^{tilt loss - log_scale}; >= 0 */
     double tilt, log_scale;
     double infinity;   /* upper: P-mass at +infinity; lower: 0 */
     double excess;     /* lower: tilted mass that may be too much, at unknown losses; else 0 */
@@ -36,17 +36,17 @@ struct eps__pld {
  * jump_from on as f(l) e^{log_jump}.
  */
 struct eps__pld_plan {
-    double spacing;       /* of the grid, > 0 */
-    double tilt;          /* t >= 0 */
-    double log_norm;      /* about ln E[e^{t l}] */
-    double log_jump;      /* about -ln delta at the epsilon of interest */
+    double spacing;  /* of the grid, > 0 */
+    double tilt;     /* t >= 0 */
+    double log_norm; /* about ln E[e^{t l}] */
+    double log_jump; /* about -ln delta at the epsilon of interest */
     double jump_from;
     double log_reference; /* a cell where the density (per unit of loss) is this much is one spacing wide */
     double log_small;     /* ln of a density (per unit of z) under which an error is harmless */
     double z_low;         /* left of it, mass is rounded to the edge */
     double fine_low;      /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
     double fine_high;
-    double z_high;        /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
+    double z_high; /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
 };
 
 /* ln of how much a loss matters, for its density's logarithm. */
@@ -92,12 +92,12 @@ struct eps__panel {
     double tilt, log_scale;
     double start, spacing;
     size_t len;
-    double *tail;     /* sum over losses above of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
-    double beyond;    /* upper: tilted mass above the window, to be added with e^{-t (end - eps)} */
-    double wrapped;   /* lower: tilted mass that may have been wrapped into the window, to be taken away */
-    double infinity;  /* upper: probability of infinite loss */
-    double widening;  /* total loss_error */
-    double rounding;  /* the bound on the absolute error of each a_j that `tail` accounts for */
+    double *tail;    /* sum over losses above of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
+    double beyond;   /* upper: tilted mass above the window, to be added with e^{-t (end - eps)} */
+    double wrapped;  /* lower: tilted mass that may have been wrapped into the window, to be taken away */
+    double infinity; /* upper: probability of infinite loss */
+    double widening; /* total loss_error */
+    double rounding; /* the bound on the absolute error of each a_j that `tail` accounts for */
 };
 
 /* What eps__compose() needs to know beforehand: the tilt, and the tilted mass that may be lost on each side. */
@@ -134,7 +134,6 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps);
  * *error of the exact one at every j.
  */
 enum eps_status eps__convolve_powers(const struct eps_context *context, double *out, double *error,
-                                     const double *const *masses, const uint64_t *counts, size_t powers_len,
-                                     size_t n);
+                                     const double *const *masses, const uint64_t *counts, size_t powers_len, size_t n);
 
 #endif

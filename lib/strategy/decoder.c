@@ -74,10 +74,10 @@ static enum eps_status require_inverse(const double **out, struct eps_error *err
     if (status || *out)
         return status;
     if (s->kind == &eps__strategy_tree)
-        return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix/family",
-                                  "the decoders of a tree are not computed by this build; its encoder is");
-    return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix",
-                              "C has no inverse that doubles can hold: only its encoder is defined");
+        return eps__error(error, EPS_UNSUPPORTED, "/matrix/family",
+                          "the decoders of a tree are not computed by this build; its encoder is");
+    return eps__error(error, EPS_UNSUPPORTED, "/matrix",
+                      "C has no inverse that doubles can hold: only its encoder is defined");
 }
 
 enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct eps_error *error, enum eps_part part,
@@ -100,8 +100,8 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
     const struct eps__workload *w = &strategy->workload;
     const double *inverse;
     if (!eps_strategy_is_toeplitz(strategy) || (part == EPS_PART_DECODER && !eps__workload_is_toeplitz(w)))
-        return eps__strategy_fail(error, EPS_UNSUPPORTED, "", "the %s is not a Toeplitz matrix: ask for its rows",
-                                  eps_part_name(part));
+        return eps__error(error, EPS_UNSUPPORTED, "", "the %s is not a Toeplitz matrix: ask for its rows",
+                          eps_part_name(part));
     len = len < strategy->n ? len : strategy->n;
     if (part == EPS_PART_ENCODER) {
         size_t given = len < strategy->entries_len ? len : strategy->entries_len;
@@ -180,8 +180,7 @@ enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *ou
 {
     size_t rows = part == EPS_PART_ENCODER ? eps_strategy_rows(strategy) : strategy->n;
     if (row >= rows)
-        return eps__strategy_fail(error, EPS_INVALID, "", "row %zu of a matrix of %zu rows: rows count from 0", row,
-                                  rows);
+        return eps__error(error, EPS_INVALID, "", "row %zu of a matrix of %zu rows: rows count from 0", row, rows);
     if (part == EPS_PART_ENCODER) {
         memset(out, 0, strategy->n * sizeof *out);
         strategy->kind->row(strategy, out + row / strategy->block_rows * strategy->block, row % strategy->block_rows);

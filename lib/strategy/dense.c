@@ -15,7 +15,7 @@ enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error
     const struct eps_matrix *matrix = &mechanism->matrix;
     size_t m = s->block;
     if (!matrix->rows || matrix->rows_n != m)
-        return eps__strategy_fail(error, EPS_INVALID, "/matrix/rows", "must hold %zu rows (the steps of one stamp)", m);
+        return eps__error(error, EPS_INVALID, "/matrix/rows", "must hold %zu rows (the steps of one stamp)", m);
     s->entries = malloc(m * m * sizeof *s->entries);
     if (!s->entries)
         return eps__strategy_no_memory(error);

@@ -371,9 +371,9 @@ enum eps_status eps_strategy_variance(const struct eps_context *context, const s
     bool defined;
     enum eps_status status = variance(context, out, &defined, error, strategy);
     if (!status && !defined)
-        return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix",
-                                  "A C^-1 is not defined: C has no inverse that doubles can hold, or its decoder is "
-                                  "not computed by this build");
+        return eps__error(error, EPS_UNSUPPORTED, "/matrix",
+                          "A C^-1 is not defined: C has no inverse that doubles can hold, or its decoder is "
+                          "not computed by this build");
     return status;
 }
 

@@ -11,8 +11,8 @@
 #define EPS_STRATEGY_INTERNAL_H
 
 #include <pthread.h>
-#include <stdarg.h>
 
+#include "lib/error.h"
 #include "lib/numerics/hash.h"
 #include "lib/numerics/sum.h"
 #include "lib/strategy/strategy.h"
@@ -87,9 +87,6 @@ struct eps_strategy {
 
 /* ---- failing ---- */
 
-/* Fills in *error (may be NULL) and returns the status. */
-enum eps_status eps__strategy_fail(struct eps_error *error, enum eps_status status, const char *pointer,
-                                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 enum eps_status eps__strategy_no_memory(struct eps_error *error);
 /* EPS_OK, or what the context says. */
 enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error);

@@ -8,9 +8,9 @@
 static enum eps_status divide_by(struct eps_strategy *s, struct eps_error *error, double norm)
 {
     if (!(norm > 0))
-        return eps__strategy_fail(error, EPS_INVALID, "/matrix",
-                                  "every entry of C is zero: it cannot be normalised; give at least one nonzero "
-                                  "number, or normalization none");
+        return eps__error(error, EPS_INVALID, "/matrix",
+                          "every entry of C is zero: it cannot be normalised; give at least one nonzero "
+                          "number, or normalization none");
     if (norm == 1)
         return EPS_OK;
     s->kind->divide(s, norm);
@@ -29,8 +29,8 @@ enum eps_status eps__strategy_normalise(const struct eps_context *context, struc
         return EPS_OK;
     case EPS_NORMALIZATION_SENSITIVITY:
         if (mechanism->sampling.scheme != EPS_SCHEME_NONE)
-            return eps__strategy_fail(error, EPS_INVALID, "/matrix/normalization",
-                                      "sensitivity is only for sampling.scheme none; use max_column");
+            return eps__error(error, EPS_INVALID, "/matrix/normalization",
+                              "sensitivity is only for sampling.scheme none; use max_column");
         participation = eps__participation_of(mechanism);
         status = eps__participation_square(context, &square, error, s, &participation);
         return status ? status : divide_by(s, error, eps__sqrt_up(square.value.upper));

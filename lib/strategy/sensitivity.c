@@ -183,12 +183,12 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
     double factor = mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE ? 2 : 1;
     if (sampling->scheme != EPS_SCHEME_NONE) {
         if (!strategy->nonnegative)
-            return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix",
-                                      "C has a negative entry: its worst pattern under sampling is bounded only where "
-                                      "C >= 0; use sampling.scheme none, or a non-negative strategy");
+            return eps__error(error, EPS_UNSUPPORTED, "/matrix",
+                              "C has a negative entry: its worst pattern under sampling is bounded only where "
+                              "C >= 0; use sampling.scheme none, or a non-negative strategy");
         if (sampling->truncation)
-            return eps__strategy_fail(error, EPS_UNSUPPORTED, "/sampling/truncation",
-                                      "truncated batches have no bound without amplification; leave it out");
+            return eps__error(error, EPS_UNSUPPORTED, "/sampling/truncation",
+                              "truncated batches have no bound without amplification; leave it out");
         if (sampling->examples_per_user > 1)
             factor *= (double)sampling->examples_per_user;
     }

@@ -30,12 +30,12 @@ enum eps_status eps__build_square_root(struct eps_strategy *s, struct eps_error 
     const struct eps__workload *w = &s->workload;
     size_t bands = mechanism->matrix.bands, len = bands && bands < s->block ? bands : s->block;
     if (!eps__workload_is_toeplitz(w))
-        return eps__strategy_fail(error, EPS_INVALID, "/workload/cooldown",
-                                  "square_root needs a Toeplitz workload: leave the cooldown out, or choose "
-                                  "another family");
+        return eps__error(error, EPS_INVALID, "/workload/cooldown",
+                          "square_root needs a Toeplitz workload: leave the cooldown out, or choose "
+                          "another family");
     if (!w->recursive && !(w->coefficients[0] > 0))
-        return eps__strategy_fail(error, EPS_INVALID, "/workload/coefficients/0",
-                                  "must be positive: square_root takes the root of the workload");
+        return eps__error(error, EPS_INVALID, "/workload/coefficients/0",
+                          "must be positive: square_root takes the root of the workload");
     double *root = malloc(len * sizeof *root);
     if (!root)
         return eps__strategy_no_memory(error);

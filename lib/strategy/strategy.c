@@ -24,32 +24,17 @@ bool eps_serves_family(enum eps_family family)
     return (size_t)family < EPS_FAMILY_COUNT && builders[family];
 }
 
-enum eps_status eps__strategy_fail(struct eps_error *error, enum eps_status status, const char *pointer,
-                                   const char *format, ...)
-{
-    if (error) {
-        va_list arguments;
-        memset(error, 0, sizeof *error);
-        error->status = status;
-        snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
-        va_start(arguments, format);
-        vsnprintf(error->message, sizeof error->message, format, arguments);
-        va_end(arguments);
-    }
-    return status;
-}
-
 enum eps_status eps__strategy_no_memory(struct eps_error *error)
 {
-    return eps__strategy_fail(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer steps or bands");
+    return eps__error(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer steps or bands");
 }
 
 enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error)
 {
     if (context && context->canceled && context->canceled(context->user))
-        return eps__strategy_fail(error, EPS_CANCELED, "", "canceled");
+        return eps__error(error, EPS_CANCELED, "", "canceled");
     if (context && context->expired && context->expired(context->user))
-        return eps__strategy_fail(error, EPS_TIMEOUT, "", "the time limit passed while computing the strategy");
+        return eps__error(error, EPS_TIMEOUT, "", "the time limit passed while computing the strategy");
     return EPS_OK;
 }
 
@@ -61,9 +46,8 @@ static enum eps_status unserved(struct eps_error *error, enum eps_family family)
             used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", used ? ", " : "",
                                      eps_family_name((enum eps_family)i));
     const char *name = eps_family_name(family);
-    return eps__strategy_fail(error, EPS_UNSUPPORTED, "/matrix/family",
-                              "%s is not computed by this build; choose one of: %s", name ? name : "this family",
-                              served);
+    return eps__error(error, EPS_UNSUPPORTED, "/matrix/family", "%s is not computed by this build; choose one of: %s",
+                      name ? name : "this family", served);
 }
 
 /* Squares of entries within this range neither overflow nor lose their last bits to underflow. */
@@ -75,14 +59,14 @@ static enum eps_status check_range(const struct eps_strategy *s, struct eps_erro
     double largest = 0;
     for (size_t i = 0; i < s->entries_len; i++) {
         if (!isfinite(s->entries[i]))
-            return eps__strategy_fail(error, EPS_INVALID, pointer, "entry %zu of C is not finite", i);
+            return eps__error(error, EPS_INVALID, pointer, "entry %zu of C is not finite", i);
         largest = fmax(largest, fabs(s->entries[i]));
     }
     if (largest > 1e100 || (largest > 0 && largest < 1e-100))
-        return eps__strategy_fail(error, EPS_INVALID, pointer,
-                                  "the largest entry of C is %g; multiply by a constant that brings it between "
-                                  "1e-100 and 1e100",
-                                  largest);
+        return eps__error(error, EPS_INVALID, pointer,
+                          "the largest entry of C is %g; multiply by a constant that brings it between "
+                          "1e-100 and 1e100",
+                          largest);
     return EPS_OK;
 }
 
@@ -108,10 +92,10 @@ static enum eps_status check_cost(const struct eps_context *context, struct eps_
     if (!context || ((context->max_operations <= 0 || operations <= context->max_operations) &&
                      (context->max_bytes <= 0 || bytes <= context->max_bytes)))
         return EPS_OK;
-    eps__strategy_fail(error, EPS_TOO_COSTLY, "/n",
-                       "the strategy takes about %.2g operations and %.2g bytes; ask for fewer steps or bands, or "
-                       "raise the limits",
-                       operations, bytes);
+    eps__error(error, EPS_TOO_COSTLY, "/n",
+               "the strategy takes about %.2g operations and %.2g bytes; ask for fewer steps or bands, or "
+               "raise the limits",
+               operations, bytes);
     if (error) {
         error->operations = operations;
         error->bytes = bytes;
@@ -144,9 +128,9 @@ enum eps_status eps_strategy_create(const struct eps_context *context, struct ep
     if (!eps_serves_family(mechanism->matrix.family))
         return unserved(error, mechanism->matrix.family);
     if (!n)
-        return eps__strategy_fail(error, EPS_INVALID, "/n", "must be at least 1");
+        return eps__error(error, EPS_INVALID, "/n", "must be at least 1");
     if (n % stamps)
-        return eps__strategy_fail(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
+        return eps__error(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
     enum eps_status status = check_cost(context, error, mechanism);
     if (status)
         return status;

@@ -23,8 +23,8 @@ enum eps_status eps__build_toeplitz(struct eps_strategy *s, struct eps_error *er
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
     if (!matrix->coefficients || !matrix->coefficients_len || matrix->coefficients_len > s->block)
-        return eps__strategy_fail(error, EPS_INVALID, "/matrix/coefficients",
-                                  "must hold between 1 and %zu numbers (the steps of one stamp)", s->block);
+        return eps__error(error, EPS_INVALID, "/matrix/coefficients",
+                          "must hold between 1 and %zu numbers (the steps of one stamp)", s->block);
     double *copy = malloc(matrix->coefficients_len * sizeof *copy);
     if (!copy)
         return eps__strategy_no_memory(error);

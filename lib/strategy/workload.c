@@ -23,8 +23,8 @@ enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *er
         w->cooldown = given->cooldown && w->cooldown_to != 1 && w->cooldown_start < (double)(w->n - 1);
     } else if (given->type == EPS_WORKLOAD_TOEPLITZ) {
         if (!given->coefficients || !given->coefficients_len || given->coefficients_len > w->n)
-            return eps__strategy_fail(error, EPS_INVALID, "/workload/coefficients",
-                                      "must hold between 1 and n = %zu numbers", w->n);
+            return eps__error(error, EPS_INVALID, "/workload/coefficients", "must hold between 1 and n = %zu numbers",
+                              w->n);
         w->recursive = false;
         w->coefficients_len = given->coefficients_len;
         w->coefficients = malloc(w->coefficients_len * sizeof *w->coefficients);
