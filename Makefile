@@ -249,7 +249,7 @@ fuzzers: $(FUZZERS)
 # Two compilers without a warning, the analyser, and the shell scripts' syntax.
 lint:
 	@+$(SUB) deps DEPS="$(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))"
-	@+$(SUB) $(PARALLEL) FLAVOUR=clang all $(patsubst %,build/clang/%.o,$(basename $(UNIT_C) $(FUZZ_C) $(BENCH_C)))
+	@+$(SUB) $(PARALLEL) -k FLAVOUR=clang all $(patsubst %,build/clang/%.o,$(basename $(UNIT_C) $(FUZZ_C) $(BENCH_C)))
 	@+$(SUB) tidy
 	@set -e; for s in $(wildcard tests/*.sh tests/*/*.sh server/*.sh docker/*.sh .ci/run); do bash -n $$s; done
 	@echo "lint: clean"
@@ -257,7 +257,7 @@ lint:
 TIDY := $(patsubst %,$(B)/tidy/%.ok,$(LIB_C) $(API_C) $(SERVER_C) $(wildcard server/main.c))
 .PHONY: tidy
 tidy:
-	@+$(SUB) $(PARALLEL) $(TIDY)
+	@+$(SUB) $(PARALLEL) -k $(TIDY)
 
 $(B)/tidy/%.ok: % .clang-tidy
 	@mkdir -p $(@D)

@@ -16,9 +16,11 @@ log=$B/tests/log
 mkdir -p "$log"
 passed=0 failed=0 skipped=0
 
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
-export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=0:exitcode=66:suppressions=tests/tsan.supp}
+# Sanitizers write to files of their own: a server's log may be cut before its report.
+report=$(cd "$log" && pwd)/sanitizer
+export ASAN_OPTIONS="log_path=$report:detect_leaks=1:strict_string_checks=1"
+export UBSAN_OPTIONS="log_path=$report:print_stacktrace=1"
+export TSAN_OPTIONS="log_path=$report:exitcode=66:suppressions=tests/tsan.supp"
 
 # count NAME OK NOT_OK SKIPPED: one line of the report.
 count() {
@@ -34,6 +36,7 @@ tap() {
     name=$1
     shift
     out=$log/$(echo "$name" | tr / _)
+    rm -f "$report".*
     CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" "$@" >"$out" 2>"$out.err"
     status=$?
     skips=$(grep -cE '^(not )?ok [0-9]+.*# SKIP' "$out")
@@ -48,12 +51,17 @@ tap() {
     [ "$bad" = 0 ] || explain "$out" | sed 's/^/      /'
 }
 
-# explain OUT: what failed, a sanitizer's report from its start, else the end of what was said.
+# explain OUT: what failed, the sanitizers' reports from their start, the end of what was said.
 explain() {
     grep -E -A12 '^not ok' "$1" | grep -v '^ok'
-    grep -E -m1 -A25 'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:' "$1.err" ||
-        tail -n 60 "$1.err"
-    tail -n 1 "$1.err"
+    reports
+    tail -n 40 "$1.err"
+}
+
+reports() {
+    for file in "$report".*; do
+        [ ! -e "$file" ] || head -n 40 "$file"
+    done
 }
 
 programs() {
@@ -77,7 +85,7 @@ replays() {
 e2e() {
     name=$1
     shift
-    rm -f "$log/e2e.xml"
+    rm -f "$log/e2e.xml" "$report".*
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
     status=$?
@@ -99,7 +107,7 @@ PY
     [ "$status" = 0 ] || [ "$bad" != 0 ] || bad=1
     [ "$good" != 0 ] || [ "$bad" != 0 ] || bad=1
     count "$name" "$good" "$bad" "$skips"
-    [ "$bad" = 0 ] || tail -n 120 "$log/e2e" | sed 's/^/      /'
+    [ "$bad" = 0 ] || { reports; tail -n 80 "$log/e2e"; } | sed 's/^/      /'
 }
 
 for suite in $suites; do
