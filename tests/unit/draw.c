@@ -118,19 +118,19 @@ void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double t
 {
     struct exact_power power = {pair, 1};
     struct exact_saddle step = exact_moments(&power, 1, tilt);
-    double reach = largest_shift(&pair->numerator), z = reach, peak = -INFINITY, value;
+    double reach = largest_shift(&pair->numerator), z = reach, peak = -INFINITY, value, tail;
     *plan = (struct eps__pld_plan){.tilt = tilt, .log_norm = step.log_moment, .jump_from = INFINITY};
     plan->spacing = fmin(fraction * step.deviation, 0.5 / (1 + tilt));
     plan->log_reference = log(0.4 / step.deviation);
     plan->log_small = -45 - log(total);
     plan->z_low = -8.5 - 0.3 * log(total);
-    /* The upper end: where the tilted density has fallen to nothing. */
+    /* The upper end: where P's tail is nothing, tilted or not. */
     do {
-        z += 0.25;
-        value = (double)exact_loss(pair, z) * tilt +
-                (double)logq(exact_normal_tail(z - reach)); /* P's tail is at most that */
+        z += 0.5;
+        tail = (double)logq(exact_normal_tail(z - reach)) + log(total);
+        value = (double)exact_loss(pair, z) * tilt + tail;
         peak = fmax(peak, value);
-    } while (z < reach + 30 && value > fmin(step.log_moment, peak) - 45 - log(total));
+    } while (z < reach + 30 && (value > fmin(step.log_moment, peak) - 45 || tail > -85));
     plan->z_high = z;
     plan->fine_low = plan->z_low;
     plan->fine_high = plan->z_high;

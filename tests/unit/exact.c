@@ -232,7 +232,7 @@ static void transform_at(struct sampled *sampled, size_t len, uint64_t index, lo
 
 struct exact_answer exact_composition(const struct exact_power *powers, size_t len, double eps)
 {
-    enum { NODES_MAX = 12000, QUIET = 100 };
+    enum { NODES_MAX = 12000, QUIET = 40 };
     struct sampled *sampled = must(calloc(len, sizeof *sampled));
     double counts = 0;
     for (size_t i = 0; i < len; i++) {
@@ -240,9 +240,10 @@ struct exact_answer exact_composition(const struct exact_power *powers, size_t l
         counts += (double)powers[i].count;
     }
     struct exact_saddle saddle = find_saddle(sampled, len, eps);
-    double tilt = fmax(saddle.tilt, 1 / saddle.deviation);
+    /* The period must hold the sum's law, eps, and what the tilt leaves of the images. */
+    double spread = saddle.deviation + fmax(saddle.mean - eps, 0), tilt = fmax(saddle.tilt, 1 / spread);
     saddle = tilt_all(sampled, len, tilt);
-    long double y_step = 3.14159265358979323846L / (40 * saddle.deviation + 45 / tilt);
+    long double y_step = 3.14159265358979323846L / (40 * spread + 45 / tilt);
     long double fine = 0, coarse_z = 0, coarse_y = 0, size = 0, left = INFINITY;
     int quiet = 0;
     for (uint64_t index = 0; index < NODES_MAX && quiet < QUIET; index++) {
@@ -260,7 +261,7 @@ struct exact_answer exact_composition(const struct exact_power *powers, size_t l
         long double modulus = hypotl(product[0][0], product[0][1]) / sqrtl(square);
         size += modulus;
         left = modulus * fmaxl(y / y_step, 1);
-        quiet = left < 1e-19L * fabsl(fine) ? quiet + 1 : 0;
+        quiet = left < 1e-15L * fabsl(fine) ? quiet + 1 : 0;
     }
     long double error = fabsl(fine - coarse_z) + fabsl(fine - coarse_y) + left + size * (1e-17L + 4e-19L * counts);
     struct exact_answer answer = {NAN, INFINITY};

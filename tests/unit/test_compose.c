@@ -1,0 +1,281 @@
+/*
+ * Compositions against brute force: Laplace inversion for random mixtures, closed forms for Gaussians. Panels are valid
+ * wherever they are asked.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/numerics/normal.h"
+#include "lib/pld/pld.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/exact.h"
+
+enum { PAIRS_MAX = 4 };
+static const uint64_t seed = 4711;
+
+/* ------------------------------------------------------------ composing by hand */
+
+static enum eps_status compose(struct eps__panel *panel, const struct exact_power *powers, size_t len, double eps,
+                               double fraction, double tail_mass, enum eps__estimate estimate)
+{
+    struct eps__pld built[PAIRS_MAX];
+    struct eps__pld_power composed[PAIRS_MAX];
+    struct exact_saddle saddle = exact_saddle(powers, len, eps);
+    double total = 0, spacing = INFINITY;
+    struct eps__pld_plan plans[PAIRS_MAX];
+    for (size_t i = 0; i < len; i++)
+        total += (double)powers[i].count;
+    for (size_t i = 0; i < len; i++) {
+        plan_for(&plans[i], powers[i].pair, saddle.tilt, total, fraction);
+        spacing = fmin(spacing, plans[i].spacing);
+    }
+    for (size_t i = 0; i < len; i++) {
+        plans[i].spacing = spacing;
+        assert_int_equal(eps__pld_build(NULL, &built[i], powers[i].pair, &plans[i], estimate), EPS_OK);
+        composed[i] = (struct eps__pld_power){&built[i], powers[i].count};
+    }
+    const struct eps__compose_plan plan = {saddle.tilt, tail_mass, (size_t)1 << 21};
+    enum eps_status status = eps__compose(NULL, panel, composed, len, &plan);
+    for (size_t i = 0; i < len; i++)
+        eps__pld_clear(&built[i]);
+    return status;
+}
+
+/* ------------------------------------------------------------ tests */
+
+static void the_reference_is_right(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    int converged = 0;
+    for (int c = 0; c < 40; c++) {
+        struct draw_pair drawn;
+        draw_pair(&state, &drawn, (enum draw_kind)draw_below(&state, DRAW_KINDS), 1e-2, 4);
+        double eps = (double)exact_loss(&drawn.pair, draw_between(&state, -1, 5));
+        struct exact_power one = {&drawn.pair, 1};
+        struct exact_answer answer = exact_composition(&one, 1, eps);
+        if (!(answer.error < 1e-6))
+            continue;
+        double exact = (double)logq(exact_delta(&drawn.pair, eps));
+        if (!(fabs(answer.log_delta - exact) <= answer.error))
+            fail_msg("case %d: %.17g, exact %.17g, claimed %.3g", c, answer.log_delta, exact, answer.error);
+        converged++;
+    }
+    for (int c = 0; c < 30; c++) {
+        struct draw_pair drawn;
+        double mu = draw_log(&state, 1e-3, 3);
+        uint64_t count = (uint64_t)draw_log(&state, 1, 1e5);
+        subsampled_pair(&drawn, 1, mu, false);
+        __float128 all = mu * sqrtq((__float128)count);
+        double eps = (double)(all * all / 2 + all * draw_between(&state, -1, 9));
+        struct exact_power power = {&drawn.pair, count};
+        struct exact_answer answer = exact_composition(&power, 1, eps);
+        double exact = (double)logq(exact_gaussian_delta(all, eps));
+        if (!(answer.error < 1e-6 && fabs(answer.log_delta - exact) <= answer.error))
+            fail_msg("%llu of mu %.17g: %.17g, exact %.17g, claimed %.3g", (unsigned long long)count, mu,
+                     answer.log_delta, exact, answer.error);
+    }
+    print_message("# %d of 40 single mixtures inverted, seed %llu\n", converged, (unsigned long long)seed);
+    assert_true(converged >= 15);
+}
+
+/* The panel of each estimate, asked at its centre, beside it, and far outside its window. */
+static size_t check(uint64_t *state, const struct exact_power *powers, size_t len, double eps, double fraction, size_t c,
+                    double *width)
+{
+    struct eps__panel panel[2];
+    size_t wrong = 0;
+    double tail_mass = draw_log(state, 1e-25, 1e-3);
+    for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
+        enum eps_status status = compose(&panel[e], powers, len, eps, fraction, tail_mass, e);
+        if (status == EPS_TOO_COSTLY) { /* heavy tails and hardly any tail mass allowed */
+            if (e == EPS__LOWER)
+                eps__panel_clear(&panel[EPS__UPPER]);
+            return 0;
+        }
+        assert_int_equal(status, EPS_OK);
+    }
+    double window = (double)panel[EPS__UPPER].len * panel[EPS__UPPER].spacing;
+    for (int q = 0; q < 7; q++) {
+        const double asked[7] = {eps,
+                                 eps + draw_between(state, -0.1, 0.1) * window,
+                                 eps + draw_between(state, -0.4, 0.4) * window,
+                                 panel[EPS__UPPER].start - draw_between(state, 0, 0.5) * window,
+                                 panel[EPS__UPPER].start + window + draw_between(state, 0, 0.2) * window,
+                                 panel[EPS__LOWER].start + draw_between(state, -1, 1) * panel[EPS__LOWER].spacing,
+                                 panel[EPS__LOWER].start + window + draw_between(state, -3, 1) * panel[0].spacing};
+        struct exact_answer exact = exact_composition(powers, len, asked[q]);
+        double upper = eps__panel_log_delta(&panel[EPS__UPPER], asked[q]);
+        double lower = eps__panel_log_delta(&panel[EPS__LOWER], asked[q]);
+        if (isnan(upper) || isnan(lower) || upper < lower) {
+            print_error("case %zu, query %d, eps %.17g: upper %.17g, lower %.17g\n", c, q, asked[q], upper, lower);
+            wrong++;
+        }
+        if (!(exact.error < 1e-4))
+            continue;
+        if (upper < exact.log_delta - exact.error || lower > exact.log_delta + exact.error) {
+            print_error("case %zu, query %d, eps %.17g: [%.17g, %.17g], exact %.17g +- %.2g (tail mass %.3g)\n", c, q,
+                        asked[q], lower, upper, exact.log_delta, exact.error, tail_mass);
+            wrong++;
+        }
+        if (q == 0)
+            *width = upper - lower;
+    }
+    eps__panel_clear(&panel[EPS__UPPER]);
+    eps__panel_clear(&panel[EPS__LOWER]);
+    return wrong;
+}
+
+static void random_mixtures_are_bracketed(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    size_t wrong = 0, narrow = 0, cases = 40;
+    for (size_t c = 0; c < cases; c++) {
+        struct draw_pair drawn[PAIRS_MAX];
+        struct exact_power powers[PAIRS_MAX];
+        size_t len = 1 + draw_below(&state, c % 2 ? PAIRS_MAX : 2);
+        double mean = 0, width = INFINITY;
+        for (size_t i = 0; i < len; i++) {
+            draw_pair(&state, &drawn[i], (enum draw_kind)draw_below(&state, DRAW_KINDS), 1e-3, 2);
+            powers[i] = (struct exact_power){&drawn[i].pair, len > 2 ? 1 + draw_below(&state, 2) : 1 + draw_below(&state, 6)};
+        }
+        struct exact_saddle plain = exact_moments(powers, len, 0);
+        mean = plain.mean + draw_between(&state, -1, 6) * plain.deviation;
+        wrong += check(&state, powers, len, mean, draw_log(&state, 5e-3, 0.2), c, &width);
+        narrow += width < 0.3;
+    }
+    print_message("# %zu of %zu brackets narrower than 0.3 in ln delta, seed %llu\n", narrow, cases,
+                  (unsigned long long)seed);
+    if (wrong > 0)
+        fail_msg("%zu bounds are wrong", wrong);
+    assert_true(narrow > cases / 2);
+}
+
+static void many_subsampled_gaussians_are_bracketed(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 1;
+    size_t wrong = 0;
+    for (size_t c = 0; c < 24; c++) {
+        struct draw_pair drawn[2];
+        struct exact_power powers[2];
+        double width;
+        size_t len = 1 + c % 2;
+        for (size_t i = 0; i < len; i++) {
+            subsampled_pair(&drawn[i], draw_log(&state, 1e-3, 1), draw_log(&state, 0.2, 2), c % 4 > 1);
+            powers[i] = (struct exact_power){&drawn[i].pair, (uint64_t)draw_log(&state, 10, 3000)};
+        }
+        struct exact_saddle plain = exact_moments(powers, len, 0);
+        double eps = plain.mean + draw_between(&state, 0, 9) * plain.deviation;
+        wrong += check(&state, powers, len, eps, 0.1, c, &width);
+    }
+    if (wrong > 0)
+        fail_msg("%zu bounds are wrong", wrong);
+}
+
+/* Against the closed form, n up to 1e5 and delta down to 1e-30; strict but for the closed form's own error. */
+static void gaussians_compose_to_one(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 2;
+    static const uint64_t counts[] = {2, 10, 1000, 2052, 100000};
+    for (size_t c = 0; c < 20; c++) {
+        uint64_t count = counts[c % 5];
+        size_t len = 1 + c % 3;
+        struct draw_pair drawn[PAIRS_MAX];
+        struct exact_power powers[PAIRS_MAX];
+        double square = 0, log_delta = c < 5 ? -69.07 : -draw_between(&state, 2, 69), error;
+        for (size_t i = 0; i < len; i++) {
+            double mu = draw_log(&state, 0.3, 4) / sqrt((double)count);
+            subsampled_pair(&drawn[i], 1, mu, false);
+            powers[i] = (struct exact_power){&drawn[i].pair, count - i};
+            square += (double)(count - i) * mu * mu;
+        }
+        double mu = sqrt(square), low = 0, high = 1000;
+        while (high - low > 1e-3)
+            *(eps__gaussian_log_delta(mu, 0.5 * (low + high), &error) > log_delta ? &low : &high) = 0.5 * (low + high);
+        double closed = eps__gaussian_log_delta(mu, high, &error), bound[2];
+        for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
+            struct eps__panel panel;
+            assert_int_equal(compose(&panel, powers, len, high, 0.02, 1e-9, e), EPS_OK);
+            bound[e] = eps__panel_log_delta(&panel, high);
+            for (int i = -3; i <= 3; i++) { /* away from its centre */
+                double eps = high + 0.7 * i * mu, other_error, other = eps__gaussian_log_delta(mu, eps, &other_error);
+                double found = eps__panel_log_delta(&panel, eps);
+                other_error += 1e-11 * (1 + fabs(other)); /* the sum of squares was rounded */
+                if (e == EPS__UPPER ? found < other - other_error : found > other + other_error)
+                    fail_msg("%llu of total mu %.17g, %s at eps %.17g: %.17g, exact %.17g", (unsigned long long)count, mu,
+                             e == EPS__UPPER ? "upper" : "lower", eps, found, other);
+            }
+            eps__panel_clear(&panel);
+        }
+        if (!(bound[EPS__UPPER] - bound[EPS__LOWER] < 0.02))
+            fail_msg("%llu of total mu %.17g: [%.17g, %.17g] around %.17g is wide", (unsigned long long)count, mu,
+                     bound[EPS__LOWER], bound[EPS__UPPER], closed);
+    }
+}
+
+/* The same mechanism cut into powers in other ways. */
+static void powers_add_up(void **unused)
+{
+    (void)unused;
+    struct draw_pair drawn;
+    subsampled_pair(&drawn, 0.05, 1, false);
+    const struct exact_power whole = {&drawn.pair, 60};
+    const struct exact_power parts[] = {{&drawn.pair, 1}, {&drawn.pair, 20}, {&drawn.pair, 39}};
+    for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
+        struct eps__panel one, three;
+        assert_int_equal(compose(&one, &whole, 1, 3, 0.05, 1e-9, e), EPS_OK);
+        assert_int_equal(compose(&three, parts, 3, 3, 0.05, 1e-9, e), EPS_OK);
+        assert_true(fabs(eps__panel_log_delta(&one, 3) - eps__panel_log_delta(&three, 3)) < 1e-9);
+        eps__panel_clear(&one);
+        eps__panel_clear(&three);
+    }
+}
+
+static bool always(void *user)
+{
+    (void)user;
+    return true;
+}
+
+static void cost_and_cancellation_are_statuses(void **unused)
+{
+    (void)unused;
+    struct draw_pair drawn;
+    struct eps__pld_plan plan;
+    struct eps__pld pld;
+    struct eps__panel panel;
+    subsampled_pair(&drawn, 0.1, 1, false);
+    plan_for(&plan, &drawn.pair, 1, 100, 0.01);
+    assert_int_equal(eps__pld_build(NULL, &pld, &drawn.pair, &plan, EPS__UPPER), EPS_OK);
+    const struct eps__pld_power power = {&pld, 100};
+    const struct eps__compose_plan small = {1, 1e-9, 64}, large = {1, 1e-9, 1 << 20};
+    const struct eps_context canceled = {.canceled = always}, expired = {.expired = always};
+    assert_int_equal(eps__compose(NULL, &panel, &power, 1, &small), EPS_TOO_COSTLY);
+    assert_int_equal(eps__compose(&canceled, &panel, &power, 1, &large), EPS_CANCELED);
+    assert_int_equal(eps__compose(&expired, &panel, &power, 1, &large), EPS_TIMEOUT);
+    eps__pld_clear(&pld);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_reference_is_right),
+        cmocka_unit_test(random_mixtures_are_bracketed),
+        cmocka_unit_test(many_subsampled_gaussians_are_bracketed),
+        cmocka_unit_test(gaussians_compose_to_one),
+        cmocka_unit_test(powers_add_up),
+        cmocka_unit_test(cost_and_cancellation_are_statuses),
+    };
+    return cmocka_run_group_tests_name("compose", tests, NULL, NULL);
+}
