@@ -561,6 +561,27 @@ static uint64_t group_size(double total)
     return best;
 }
 
+/* A grid for the groups as wide as where most of a group's loss lies would treat it as an atom between two knots, which
+ * the lower estimate pays for dearly: the middle half of a step's tilted losses, times sqrt(group), must cover it. */
+static bool groups_resolved(const struct side *side, const struct saddle *saddle, double spacing)
+{
+    const struct step *step = &side->steps[0];
+    size_t len = (size_t)fmin((double)step->scout_len, (step->reach + saddle->z_excess + 10) / step->z_step + 1);
+    double largest = -INFINITY, total = 0, sum = 0, quarter = NAN;
+    for (size_t i = 0; i < len; i++)
+        largest = fmax(largest, step->scout_density[i] + saddle->tilt * step->scout_loss[i]);
+    for (size_t i = 0; i < len; i++)
+        total += exp(step->scout_density[i] + saddle->tilt * step->scout_loss[i] - largest);
+    for (size_t i = 0; i < len; i++) {
+        sum += exp(step->scout_density[i] + saddle->tilt * step->scout_loss[i] - largest);
+        if (isnan(quarter) && sum >= 0.25 * total)
+            quarter = step->scout_loss[i];
+        if (sum >= 0.75 * total)
+            return step->scout_loss[i] - quarter > spacing;
+    }
+    return false;
+}
+
 static enum eps_status compose_groups(const struct pld_profile *pld, const struct side *side, struct panel_slot *slot,
                                       const struct saddle *saddle, double spacing, const struct eps__compose_plan *plan)
 {
@@ -569,7 +590,9 @@ static enum eps_status compose_groups(const struct pld_profile *pld, const struc
     size_t coarser = (size_t)fmax(nearbyint(sqrt((double)size)), 2);
     double fine = spacing * M_SQRT1_2;
     /* What the groups lose must be little after all of them are composed. */
-    struct eps__compose_plan group_plan = {plan->tilt, plan->tail_mass * 0.1 / (double)groups, plan->max_len};
+    struct eps__compose_plan group_plan = *plan;
+    group_plan.tail_mass = plan->tail_mass * 0.1 / (double)groups;
+    group_plan.log_infinity = saddle->log_delta + log(1e-4 * pld->accuracy.tolerance / (double)groups);
     enum eps_status status = build_steps(pld, side, &step, slot->estimate, saddle, fine);
     if (status == EPS_OK && left_over)
         status = build_steps(pld, side, &single, slot->estimate, saddle, fine * (double)coarser);
@@ -589,13 +612,15 @@ static enum eps_status compose_slot(const struct pld_profile *pld, const struct 
                                     const struct saddle *saddle, double spacing)
 {
     double max_bytes = pld->context && pld->context->max_bytes > 0 ? pld->context->max_bytes : INFINITY;
-    struct eps__compose_plan plan = {saddle->tilt, tail_mass(saddle, pld->accuracy.tolerance),
-                                     (size_t)fmin(max_bytes / 64, LENGTH_MAX)};
+    struct eps__compose_plan plan = {.tilt = saddle->tilt,
+                                     .tail_mass = tail_mass(saddle, pld->accuracy.tolerance),
+                                     .log_infinity = INFINITY,
+                                     .max_len = (size_t)fmin(max_bytes / 64, LENGTH_MAX)};
     if (side->total == 1) {
         slot->single = true;
         return build_steps(pld, side, &slot->pld, slot->estimate, saddle, spacing);
     }
-    if (side->steps_len == 1 && side->total >= GROUPS_FROM)
+    if (side->steps_len == 1 && side->total >= GROUPS_FROM && groups_resolved(side, saddle, spacing))
         return compose_groups(pld, side, slot, saddle, spacing, &plan);
     enum eps_status status = EPS_NO_MEMORY;
     struct eps__pld *built = calloc(side->steps_len, sizeof *built);

@@ -217,28 +217,37 @@ static double log_moment_ratio(const struct tilted *tilted, double s)
     return total;
 }
 
-/* The bound on where the tilted sum lies beyond, with probability at most e^-needed, by the exponent s = e^log_s. */
-static double chernoff_bound(const struct tilted *tilted, double sign, double needed, double log_s)
+/* What a Chernoff bound is for: which side, how small the tail must be, and of which measure: at tilt t it is the
+ * tilted one, at 0 the untilted. */
+struct tail {
+    double sign, needed, tilt;
+};
+
+/* The sum lies beyond this with at most the tail's mass, by the exponent s = e^log_s relative to tilt. */
+static double chernoff_bound(const struct tilted *tilted, const struct tail *tail, double log_s)
 {
-    double s = exp(log_s), bound = (log_moment_ratio(tilted, sign * s) + needed) / s;
+    double s = exp(log_s), log_ratio = log_moment_ratio(tilted, tail->tilt + tail->sign * s - tilted->tilt);
+    if (tail->tilt != tilted->tilt)
+        log_ratio -= log_moment_ratio(tilted, tail->tilt - tilted->tilt) -
+                     1e-12 * fabs(tilted->log_scale); /* rounded up, both ways */
+    double bound = (log_ratio + tail->needed) / s;
     return isnan(bound) ? INFINITY : bound;
 }
 
-/* The least x (to a few per cent) with a Chernoff bound tail_mass on the tilted sum beyond x: sign +1 above, -1
- * below. Golden section over ln s: the bound is unimodal there, and any s is valid. The best s of a normal sum is
- * the middle of the first interval; heavy tails want a smaller one. */
-static double chernoff_edge(const struct tilted *tilted, double sign, double tail_mass)
+/* The least x (to a few per cent) beyond which a Chernoff bound leaves no more than the tail's mass. Golden section
+ * over ln s: the bound is unimodal there, and any s is valid. The best s of a normal sum is the middle of the first
+ * interval; heavy tails want a smaller one. */
+static double chernoff_edge(const struct tilted *tilted, const struct tail *tail)
 {
     const double ratio = 0.61803398874989484820;
-    double needed = -log(tail_mass), deviation = sqrt(tilted->variance) + tilted->powers[0].pld->spacing;
-    double normal = log(sqrt(2 * needed) / deviation), low = normal - 1, high = normal + 1;
-    while (low > normal - 30 &&
-           chernoff_bound(tilted, sign, needed, low) < chernoff_bound(tilted, sign, needed, low + 0.5))
+    double deviation = sqrt(tilted->variance) + tilted->powers[0].pld->spacing;
+    double normal = log(sqrt(2 * tail->needed) / deviation), low = normal - 1, high = normal + 1;
+    while (low > normal - 30 && chernoff_bound(tilted, tail, low) < chernoff_bound(tilted, tail, low + 0.5))
         low -= 2;
     if (low < normal - 1)
         high = low + 3;
     double a = high - ratio * (high - low), b = low + ratio * (high - low);
-    double at_a = chernoff_bound(tilted, sign, needed, a), at_b = chernoff_bound(tilted, sign, needed, b);
+    double at_a = chernoff_bound(tilted, tail, a), at_b = chernoff_bound(tilted, tail, b);
     double best = fmin(at_a, at_b);
     for (int i = 0; i < 4; i++) {
         if (at_a < at_b) {
@@ -246,17 +255,17 @@ static double chernoff_edge(const struct tilted *tilted, double sign, double tai
             b = a;
             at_b = at_a;
             a = high - ratio * (high - low);
-            at_a = chernoff_bound(tilted, sign, needed, a);
+            at_a = chernoff_bound(tilted, tail, a);
         } else {
             low = a;
             a = b;
             at_a = at_b;
             b = low + ratio * (high - low);
-            at_b = chernoff_bound(tilted, sign, needed, b);
+            at_b = chernoff_bound(tilted, tail, b);
         }
         best = fmin(best, fmin(at_a, at_b));
     }
-    return sign * best;
+    return tail->sign * best;
 }
 
 static void fill_tilted(const void *user, size_t i, double *array, size_t n, double *norm)
@@ -298,7 +307,12 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
     for (size_t i = 0; i < powers_len; i++)
         counts[i] = powers[i].count;
     measure(tilted);
-    double high = chernoff_edge(tilted, 1, plan->tail_mass), low = chernoff_edge(tilted, -1, plan->tail_mass);
+    const struct tail above = {1, -log(plan->tail_mass), plan->tilt}, below = {-1, above.needed, plan->tilt};
+    double high = chernoff_edge(tilted, &above), low = chernoff_edge(tilted, &below);
+    if (plan->log_infinity < 0) {
+        const struct tail infinite = {1, -plan->log_infinity, 0};
+        high = fmax(high, chernoff_edge(tilted, &infinite));
+    }
     double needed = (high - low) / spacing + 3, first = floor((low - tilted->offset) / spacing);
     if (!(needed < (double)plan->max_len) || !(fabs(first) < 0x1p52)) {
         status = EPS_TOO_COSTLY;
@@ -450,8 +464,7 @@ enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__
     made.loss_error = tilted.widening + 8 * EPS__UNIT_ROUNDOFF * (double)circle.len * step->spacing;
     made.infinity = tilted.infinity * (1 + 8 * EPS__UNIT_ROUNDOFF);
     if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
-        double end = tilted.offset + (double)(circle.first + (int64_t)circle.len - 1) * step->spacing;
-        made.infinity += exp(tilted.log_scale - plan->tilt * end) * plan->tail_mass * (1 + 1e-9);
+        made.infinity += exp(plan->log_infinity) * (1 + 1e-9);
     } else {
         made.excess = 2 * plan->tail_mass + expm1(1.01 * tilted.excess);
     }

@@ -100,11 +100,12 @@ struct eps__panel {
     double rounding; /* the bound on the absolute error of each a_j that `tail` accounts for */
 };
 
-/* What eps__compose() needs to know beforehand: the tilt, and the tilted mass that may be lost on each side. */
+/* What a composition needs to know beforehand. */
 struct eps__compose_plan {
     double tilt;
-    double tail_mass; /* in (0, 1) */
-    size_t max_len;   /* a longer transform is EPS_TOO_COSTLY */
+    double tail_mass;    /* in (0, 1): the tilted mass that may lie outside the window, on each side */
+    double log_infinity; /* eps__pld_compose(), upper: ln of the P-mass that may become infinite loss */
+    size_t max_len;      /* a longer transform is EPS_TOO_COSTLY */
 };
 
 /*
