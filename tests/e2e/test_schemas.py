@@ -1,0 +1,352 @@
+"""
+Every answer against what openapi.yaml says of it: the status is one that the operation lists, the media type and the
+headers too, and the body fits the schema with no member that the contract does not know. And the other way round: what
+the schema of a job refuses, the service refuses.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import copy
+import functools
+import itertools
+import json
+
+import jsonschema
+import pytest
+import yaml
+
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ROOT
+
+pytestmark = pytest.mark.sanitized
+CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "Index", "Problem"]
+JSON = {"Content-Type": "application/json"}
+NOBODY = "/v1/jobs/01234567-0000-7000-8000-000000000000"
+
+
+def closed(schema):
+    """The schema with every object shut to unknown members, unless it says itself what others may be."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {name: closed(value) for name, value in schema.items()}
+    if "properties" in schema and "additionalProperties" not in schema:
+        schema["unevaluatedProperties"] = False
+    return schema
+
+
+@functools.cache
+def validator_of(text, strict):
+    components = copy.deepcopy(CONTRACT["components"])
+    if strict:
+        for name in ANSWERS:
+            components["schemas"][name] = closed(components["schemas"][name])
+        # An item of the candidates is a Direction with one member more.
+        components["schemas"]["Result"]["properties"]["candidates"]["items"]["unevaluatedProperties"] = False
+    return jsonschema.Draft202012Validator({"components": components, **json.loads(text)})
+
+
+def validator(schema, strict):
+    return validator_of(json.dumps(schema), strict)
+
+
+def resolve(node):
+    while "$ref" in node:
+        target = CONTRACT
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def check_answer(answer, method, template):
+    """One answer against its operation; returns (method, template, status)."""
+    responses = CONTRACT["paths"][template][method.lower()]["responses"]
+    status = str(answer.status_code)
+    listed = responses.get(status) or responses.get("default")
+    assert listed, f"{method} {template} does not list {status}"
+    response = resolve(listed)
+    for name in response.get("headers", {}):
+        if name in ("Location", "ETag", "Retry-After"):
+            assert name in answer.headers, f"{method} {template} {status} lacks {name}"
+    for name in answer.headers:
+        if name in ("ETag", "Link", "Location", "Retry-After", "Preference-Applied", "Idempotent-Replayed"):
+            assert name in response.get("headers", {}), f"{method} {template} {status}: {name} is not in the contract"
+    if "content" not in response:
+        assert not answer.content
+        return method, template, status
+    media = answer.headers["Content-Type"].split(";")[0]
+    assert media in response["content"], (method, template, status, media)
+    if media.endswith("json"):
+        validator(response["content"][media]["schema"], True).validate(answer.json())
+    if media == "application/problem+json":
+        problem = answer.json()
+        assert {"type", "title", "status", "detail", "instance"} <= set(problem), problem
+        assert problem["status"] == answer.status_code and problem["title"] and problem["detail"]
+        assert problem["type"].removeprefix("/problems/") in CONTRACT["components"]["schemas"]["ProblemName"]["enum"]
+        assert problem["instance"].split("?")[0] == answer.request.path_url.split("?")[0]
+    return method, template, status
+
+
+def calls(server):
+    """(method, template, path, arguments): one call for each answer that the contract lists."""
+    done = server.solve(DP_SGD)
+    ordinary = f"/v1/jobs/{done['id']}"
+    dense = server.solve({"n": 3, "matrix": {"family": "dense", "rows": [[1], [1, 1], [1, 1, 1]]},
+                          "sampling": {"scheme": "none"}, "noise_multiplier": 2, "delta": 1e-6})["links"]["self"]
+    singular = server.solve({"n": 2, "matrix": {"family": "dense", "rows": [[0], [1, 1]]},
+                             "sampling": {"scheme": "none"}, "noise_multiplier": 2, "delta": 1e-6})["links"]["self"]
+    curve = server.solve(dict(n=5, sampling={"scheme": "none"}, noise_multiplier=1, curve=True))["links"]["self"]
+    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30},
+                         "/v1/jobs?wait=60").json()["links"]["self"]
+    running = server.post(ENDLESS).json()["links"]["self"]
+    fresh = server.post(GAUSSIAN, "/v1/jobs?wait=60").json()["links"]["self"]
+    jobs, job = "/v1/jobs", "/v1/jobs/{id}"
+    post = ("POST", jobs, jobs)
+    yield *post, {"json": dict(DP_SGD, n=1001)}
+    yield *post, {"json": DP_SGD, "headers": {"Prefer": "wait=9", "Idempotency-Key": "a"}}
+    yield *post, {"json": DP_SGD, "headers": {"Idempotency-Key": "a"}}
+    yield *post, {"json": dict(DP_SGD, n=1002), "headers": {"Idempotency-Key": "a"}}
+    yield *post, {"data": "{", "headers": JSON}
+    yield *post, {"data": " " * (9 << 20), "headers": JSON}
+    yield *post, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
+    yield *post, {"json": DP_SGD, "headers": {"Accept": "text/html"}}
+    yield *post, {"json": {"n": 0, "sampling": {"scheme": "poisson", "p": 7, "q": 1}}}
+    yield *post, {"json": {"n": 4, "sampling": {"scheme": "balls_in_bins", "bins": 2}, "epsilon": 1, "delta": 0.1}}
+    for query in ("", "?limit=1", "?status=failed", "?limit=0", "?cursor=x", "?limit=2&status=succeeded"):
+        yield "GET", jobs, jobs + query, {}
+    yield "GET", jobs, jobs, {"headers": {"Accept": "text/html"}}
+    for path in (ordinary, dense, curve, failed, running, fresh, NOBODY, "/v1/jobs/x", ordinary + "?wait=x",
+                 running + "?wait=0"):
+        yield "GET", job, path, {}
+    yield "GET", job, ordinary, {"headers": {"If-None-Match": "*"}}
+    yield "GET", job, ordinary, {"headers": {"Accept": "text/csv"}}
+    for path in (ordinary, running, failed, curve, NOBODY):
+        yield "GET", job + "/curve", path + "/curve", {}
+    for accept in ("text/csv", "image/png"):
+        yield "GET", job + "/curve", ordinary + "/curve", {"headers": {"Accept": accept}}
+    yield "GET", job + "/curve", ordinary + "/curve", {"headers": {"If-None-Match": "*"}}
+    for path in (ordinary, dense, running, NOBODY):
+        for part in ("encoder", "decoder", "noise", "both"):
+            yield "GET", job + "/matrix", f"{path}/matrix?part={part}", {}
+    yield "GET", job + "/matrix", singular + "/matrix?part=noise", {}
+    for accept in ("application/x-npy", "image/png"):
+        yield "GET", job + "/matrix", dense + "/matrix", {"headers": {"Accept": accept}}
+    yield "DELETE", job, running, {}
+    for path in (running, ordinary, NOBODY):
+        yield "POST", job + "/cancel", path + "/cancel", {}
+    yield "DELETE", job, fresh, {}
+    yield "DELETE", job, fresh, {}
+    for path in ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
+        yield "GET", path, path, {}
+    yield "GET", "/v1", "/v1", {"headers": {"If-None-Match": "*"}}
+    for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"] + ["nothing"]:
+        yield "GET", "/problems/{type}", f"/problems/{name}", {}
+    yield "GET", "/problems/{type}", "/problems/quota", {"headers": {"If-None-Match": "*"}}
+
+
+def test_every_answer_is_in_the_contract(launch):
+    server = launch()
+    seen, wrong = set(), []
+    for method, template, path, arguments in calls(server):
+        answer = server.request(method, path, **arguments)
+        try:
+            seen.add(check_answer(answer, method, template))
+        except (AssertionError, jsonschema.ValidationError) as error:
+            wrong.append(f"{method} {path} {answer.status_code}: {str(error)[:600]}")
+    assert not wrong, "\n".join(wrong)
+    listed = {(method.upper(), template, status) for template, item in CONTRACT["paths"].items()
+              for method in item if method != "parameters" for status in item[method]["responses"]}
+    missing = {row for row in listed - seen if row[2] not in ("default", "503")}
+    assert not missing, sorted(missing)
+
+
+def test_a_full_queue_is_in_the_contract(launch):
+    server = launch("--queue", "1", "--workers", "1")
+    server.until(server.post(ENDLESS).json()["id"], "running")
+    server.post(dict(ENDLESS, delta=1e-9))
+    refused = server.post(dict(ENDLESS, delta=1e-10))
+    assert check_answer(refused, "POST", "/v1/jobs")[2] == "503"
+    assert check_answer(server.get("/readyz"), "GET", "/readyz")[2] == "503"
+
+
+def test_too_costly_is_in_the_contract(launch):
+    refused = launch("--max-operations", "10").post(DP_SGD)
+    assert check_answer(refused, "POST", "/v1/jobs")[2] == "422"
+    assert refused.json()["type"] == "/problems/too-costly" and refused.json()["operations"] > 10
+
+
+def test_no_answer_for_wrong_methods_and_paths_without_a_problem(server):
+    for method, path, status in (("PUT", "/v1/jobs", 405), ("DELETE", "/v1", 405), ("POST", "/openapi.yaml", 405),
+                                 ("GET", "/v1/job", 404), ("GET", "/%00", 404), ("GET", "//v1/jobs", 404)):
+        answer = server.request(method, path)
+        assert answer.status_code == status, (path, answer.text)
+        validator({"$ref": "#/components/schemas/Problem"}, True).validate(answer.json())
+        assert answer.json()["detail"] and answer.json()["instance"]
+
+
+# ---------------------------------------------------------------- jobs
+
+VALUES = [None, 0, -1, 0.5, 1, 2, 3.0, 1e-3, 1e6, 1.5, 2**60, "", "x", "none", True, False, [], [1], [None], ["1"],
+          {}, {"x": 1}]
+SEEDS = [
+    {"n": 6, "matrix": {"family": "toeplitz", "coefficients": [1, 0.5], "stamps": 2, "normalization": "none"},
+     "sampling": {"scheme": "none", "epochs": 2, "separation": 2, "schema": "min_separation"},
+     "workload": {"type": "momentum", "momentum": 0.5, "decay": 0.9, "cooldown": {"from": 0.5, "to": 0.5}},
+     "accountant": {"method": "gaussian", "tolerance": 0.01}, "adjacency": "add_remove", "label": "a",
+     "noise_multiplier": 1.5, "delta": 0.01},
+    {"n": 5, "matrix": {"family": "identity"}, "accountant": "pld",
+     "sampling": {"scheme": "poisson", "batch_size": 2, "dataset_size": 9, "examples_per_user": 2,
+                  "last_iterate": False}, "noise_multiplier": 2, "epsilon": 1, "curve": False},
+    {"n": 3, "matrix": {"family": "dense", "rows": [[1], [0.5, 1], [0.5, 0.5, 1]]}, "sampling": {"scheme": "none"},
+     "workload": {"type": "toeplitz", "coefficients": [1, 2]}, "noise_multiplier": 2, "curve": True},
+    {"n": 4, "matrix": {"family": "banded", "bands": 2, "toeplitz": True, "objective": "max_squared", "gap": 0.1},
+     "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 2, "warm_start": False,
+                  "truncation": {"max_batch_size": 3}, "dataset_size": 7}, "epsilon": 1, "delta": 0.1,
+     "accountant": {"method": "monte_carlo", "samples": 10, "seed": 1, "threshold_share": 0.5,
+                    "estimator": "plain", "max_seconds": 1}},
+    {"n": 4, "matrix": {"family": "blt", "decay": [0.5], "scale": [0.5]},
+     "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 2}, "epsilon": 1, "delta": 0.1,
+     "accountant": {"method": "auto", "bad_event_share": "auto", "max_order": 9, "bandwidth": 3}},
+    {"n": 4, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "balls_in_bins", "bins": 2},
+     "epsilon": 1, "delta": 0.1},
+]
+
+
+def places(value, path=()):
+    """Every member of a job, as a path."""
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield path + (key,)
+            yield from places(item, path + (key,))
+
+
+def changed(job, path, value):
+    job = json.loads(json.dumps(job))
+    target = job
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = value
+    return job
+
+
+def variants():
+    """Each member in turn gets the next values of the list, with a step that meets all of them."""
+    values = itertools.cycle(VALUES)
+    for seed in SEEDS:
+        yield seed
+        for path in list(places(seed)):
+            for value in itertools.islice(values, 7):
+                yield changed(seed, path, value)
+            if isinstance(path[-1], str):
+                yield changed(seed, path[:-1] + ("unheard_of",), 1)
+
+
+def test_what_the_schema_refuses_is_refused(launch):
+    """And what is accepted, and its canonical form, fit the schema. Jobs of unserved families are checked, too: they
+    are `unsupported` only once they are valid."""
+    server = launch()
+    check = validator({"$ref": "#/components/schemas/JobRequest"}, False)
+    accepted, refused, wrong = 0, 0, []
+    for job in variants():
+        answer = server.post(job)
+        problem = answer.json() if answer.status_code >= 400 else {}
+        valid = check.is_valid(job)
+        if problem.get("type") == "/problems/invalid-job":
+            refused += 1
+            assert problem["errors"] and all(error["detail"] for error in problem["errors"])
+            continue
+        assert answer.status_code in (200, 202) or problem["type"] in ("/problems/unsupported", "/problems/too-costly")
+        if not valid:
+            wrong.append((answer.status_code, json.dumps(job)))
+        if not problem:
+            accepted += 1
+            check.validate(answer.json()["job"])
+    assert not wrong, f"{len(wrong)} jobs are accepted against the schema, such as {wrong[:10]}"
+    assert accepted > 30 and refused > 300
+
+
+def test_the_schema_refuses_what_one_member_makes_wrong(server):
+    """The schema is not idle: where a single member has a wrong type or range, it says so as the service does."""
+    check = validator({"$ref": "#/components/schemas/JobRequest"}, False)
+    for path, value in ((("n",), 0), (("n",), 1.5), (("n",), "1"), (("sampling", "p"), 0), (("sampling", "p"), 1.01),
+                        (("sampling", "q"), 1), (("sampling", "scheme"), "lottery"), (("delta",), 1), (("delta",), 0),
+                        (("noise_multiplier",), 2e9), (("epsilon",), 1), (("delta",), None), (("steps",), 1),
+                        (("accountant",), "magic"), (("accountant",), {"tolerance": 0.1}), (("curve",), True),
+                        (("matrix",), {"family": "toeplitz"}), (("matrix",), {"family": "identity", "bands": 2}),
+                        (("workload",), {"type": "momentum"}), (("workload",), {"type": "prefix_sum", "decay": 1}),
+                        (("label",), "x" * 201), (("adjacency",), "both")):
+        job = changed(DP_SGD, path, value)
+        assert not check.is_valid(job), job
+        assert server.post(job).json()["type"] == "/problems/invalid-job"
+
+
+def test_a_returned_job_posts_as_the_same_job(server):
+    for seed in SEEDS[:3]:
+        first = server.solve(seed)
+        again = server.post(first["job"])
+        assert again.status_code == 200 and again.json()["result"]["cache"]["result"] == "hit"
+        assert again.json()["job"] == first["job"]
+        assert json.dumps(again.json()["job"]) == json.dumps(first["job"])
+        # The same job in other words: spaces, order, spellings of numbers.
+        words = json.dumps(dict(reversed(first["job"].items())), indent=3).replace('"n": ', '"n": 0.')
+        words = words.replace('"n": 0.' + str(first["job"]["n"]), f'"n": {first["job"]["n"]}.0e0')
+        other = server.request("POST", "/v1/jobs", data=words, headers=JSON)
+        assert other.status_code == 200 and other.json()["job"] == first["job"], other.text
+
+
+def test_numbers_are_the_doubles_that_they_decode_to(server):
+    first = server.solve(dict(GAUSSIAN, matrix={"family": "toeplitz", "coefficients": [1, 0, 0.1]}))
+    text = """{"n": 1.0E2, "sampling": {"scheme": "none"}, "noise_multiplier": 20e-1, "delta": 0.0000010,
+               "matrix": {"coefficients": [10e-1, -0.0, 0.1000000000000000055511151231257827], "family": "toeplitz"}}"""
+    answer = server.request("POST", "/v1/jobs", data=text, headers=JSON)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["result"]["cache"]["result"] == "hit"
+    assert answer.json()["job"] == first["job"]
+    assert "-0" not in json.dumps(answer.json()["job"]["matrix"])
+
+
+@pytest.mark.parametrize("body,pointer", [
+    ('{"n": 4, "sampling": {"scheme": "none"}, "delta": 0.1, "epsilon": 1e5}', "/epsilon"),
+    ('{"n": 4, "sampling": {"scheme": "poisson", "p": 0.1, "batch_size": 2, "dataset_size": 9}, "delta": 0.1, '
+     '"epsilon": 1}', None),
+    ('{"n": 4, "sampling": {"scheme": "none", "epochs": 3, "separation": 2}, "delta": 0.1, "epsilon": 1}', None),
+    ('{"n": 10, "sampling": {"scheme": "balls_in_bins", "batch_size": 3, "dataset_size": 9}, "delta": 0.1, '
+     '"epsilon": 1}', None),
+    ('{"n": 2, "matrix": {"family": "dense", "rows": [[1], [1, 1, 1]]}, "sampling": {"scheme": "none"}, '
+     '"delta": 0.1, "epsilon": 1}', "/matrix/rows/1"),
+    ('{"n": 2, "matrix": {"family": "dense", "rows": [[1]]}, "sampling": {"scheme": "none"}, "delta": 0.1, '
+     '"epsilon": 1}', "/matrix/rows"),
+    ('{"n": 3, "matrix": {"family": "square_root", "stamps": 2}, "sampling": {"scheme": "none"}, "delta": 0.1, '
+     '"epsilon": 1}', "/matrix/stamps"),
+    ('{"n": 2, "accountant": {"method": "gaussian", "samples": 10}, "sampling": {"scheme": "none"}, "delta": 0.1, '
+     '"epsilon": 1}', "/accountant/samples"),
+    ('{"n": 2, "accountant": "monte_carlo", "curve": true, "sampling": {"scheme": "none"}, '
+     '"noise_multiplier": 1}', None),
+    ('{"n": 2, "sampling": {"scheme": "poisson", "p": 0.1, "last_iterate": true}, "delta": 0.1, "epsilon": 1, '
+     '"matrix": {"family": "square_root"}}', None),
+])
+def test_members_that_do_not_fit_each_other(server, body, pointer):
+    answer = server.request("POST", "/v1/jobs", data=body, headers=JSON)
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()
+    if pointer:
+        assert pointer in [error["pointer"] for error in problem["errors"]], problem
+    assert problem["detail"]
+
+
+@pytest.mark.parametrize("body", [
+    '{"n": 1, "\\u006e": 1}', '{"sampling": {"p": 1, "scheme": "poisson", "p": 1}}', '{"n": 01}', "{'n': 1}",
+    '{"n": 1,}', '{"n": -}', '{"label": "\\ud800"}', '{"label": "a\nb"}', '{"n": 0x10}', '{"n": .5}', '\ufeff{}x',
+    '{"label": ' + "[" * 100000 + "]" * 100000 + "}"])
+def test_what_is_no_json(server, body):
+    answer = server.request("POST", "/v1/jobs", data=body.encode(), headers=JSON)
+    assert answer.status_code == 400, answer.text
+    problem = answer.json()
+    assert problem["type"] == "/problems/malformed-json" and "line" in problem["detail"]
+
+
+def test_the_nearest_n_is_named(server):
+    answer = server.post({"n": 10, "sampling": {"scheme": "balls_in_bins", "batch_size": 3, "dataset_size": 9},
+                          "epsilon": 1, "delta": 0.1})
+    assert answer.status_code == 422 and "9" in answer.json()["errors"][0]["detail"], answer.text
