@@ -210,7 +210,7 @@ static void transform_at(struct sampled *sampled, size_t len, uint64_t index, lo
         long double even[2] = {0, 0}, odd[2] = {0, 0};
         bool fresh = index % 64 == 0;
         for (size_t k = 0; k < one->len; k++) {
-            if (one->weight[k] < 1e-24L)
+            if (one->weight[k] < 1e-21L)
                 continue;
             long double angle = (long double)index * y_step * one->loss[k], old = one->re[k];
             if (fresh) {
@@ -232,7 +232,7 @@ static void transform_at(struct sampled *sampled, size_t len, uint64_t index, lo
 
 struct exact_answer exact_composition(const struct exact_power *powers, size_t len, double eps)
 {
-    enum { NODES_MAX = 12000, QUIET = 40 };
+    enum { NODES_MAX = 4000, QUIET = 40 };
     struct sampled *sampled = must(calloc(len, sizeof *sampled));
     double counts = 0;
     for (size_t i = 0; i < len; i++) {
@@ -263,7 +263,7 @@ struct exact_answer exact_composition(const struct exact_power *powers, size_t l
         left = modulus * fmaxl(y / y_step, 1);
         quiet = left < 1e-15L * fabsl(fine) ? quiet + 1 : 0;
     }
-    long double error = fabsl(fine - coarse_z) + fabsl(fine - coarse_y) + left + size * (1e-17L + 4e-19L * counts);
+    long double error = fabsl(fine - coarse_z) + fabsl(fine - coarse_y) + left + size * (1e-17L + 4e-19L * counts) /* and the nodes left out */;
     struct exact_answer answer = {NAN, INFINITY};
     if (fine > 2 * error) {
         answer.log_delta = (double)(saddle.log_moment - (long double)tilt * eps +
