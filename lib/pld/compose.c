@@ -25,6 +25,9 @@
 /* A coefficient whose modulus stays under e^-100 is taken as zero, which is within the same bound. */
 #define NEGLIGIBLE_LOG (-100.0)
 
+/* Tails are bounded on the masses before they are inflated for rounding: more than the difference that makes. */
+#define TAIL_SLACK 1.01
+
 static bool canceled(const struct eps_context *context)
 {
     return context && ((context->canceled && context->canceled(context->user)) ||
@@ -178,7 +181,7 @@ static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
     const struct eps__pld *pld = tilted->powers[i].pld;
     double exponent = (tilted->tilt - pld->tilt) * eps__pld_loss(pld, j);
     double shifted = exponent + pld->log_scale - tilted->log_moment[i];
-    double error = EPS__UNIT_ROUNDOFF * (4 + 4 * fabs(exponent) + 2 * fabs(shifted));
+    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(exponent) + 2 * fabs(shifted));
     return pld->mass[j] * exp(shifted) * (pld->estimate == EPS__UPPER ? 1 + error : 1 - error);
 }
 
@@ -377,9 +380,9 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
     made.rounding = circle.rounding;
     made.infinity = tilted.infinity * (1 + (double)powers_len * 4 * EPS__UNIT_ROUNDOFF);
     if (made.estimate == EPS__UPPER)
-        made.beyond = plan->tail_mass;
+        made.beyond = TAIL_SLACK * plan->tail_mass;
     else
-        made.wrapped = 2 * plan->tail_mass + expm1(1.01 * tilted.excess);
+        made.wrapped = 2 * TAIL_SLACK * plan->tail_mass + expm1(1.01 * tilted.excess);
     made.tail = malloc(made.len * sizeof *made.tail);
     status = made.tail ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK) {
@@ -464,9 +467,9 @@ enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__
     made.loss_error = tilted.widening + 8 * EPS__UNIT_ROUNDOFF * (double)circle.len * step->spacing;
     made.infinity = tilted.infinity * (1 + 8 * EPS__UNIT_ROUNDOFF);
     if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
-        made.infinity += exp(plan->log_infinity) * (1 + 1e-9);
+        made.infinity += exp(plan->log_infinity) * TAIL_SLACK;
     } else {
-        made.excess = 2 * plan->tail_mass + expm1(1.01 * tilted.excess);
+        made.excess = 2 * TAIL_SLACK * plan->tail_mass + expm1(1.01 * tilted.excess);
     }
     /* The scale's own rounding, as a share of every mass. */
     double error = 8 * EPS__UNIT_ROUNDOFF * fabs(tilted.log_scale);

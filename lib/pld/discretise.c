@@ -122,10 +122,13 @@ static void add_fine(struct walk *walk, struct eps__cell *cell, double left_z, d
         walk->loss_error = fmax(walk->loss_error, base.loss_error);
         error = fmax(error, add_panel(walk, &fine, &base, to - from, excess, cell_width));
     }
-    double bound = walk->estimate == EPS__UPPER ? 1 + error : 1 - error;
-    cell->left += fine.left * bound;
-    cell->right += fine.right * bound;
-    cell->gap += fine.gap * (1 + error);
+    /* The error is relative to the whole cell: a share may be a small part of it. */
+    double slack = error * (fine.left + fine.right);
+    if (walk->estimate == EPS__LOWER)
+        slack = -slack;
+    cell->left += fmax(fine.left + slack, 0);
+    cell->right += fmax(fine.right + slack, 0);
+    cell->gap += fine.gap + fabs(slack) * -expm1(-cell_width);
 }
 
 /* How many grid steps the cell that starts at `left` spans: fewer where the tilted density is larger. */
@@ -355,7 +358,7 @@ double eps__pld_log_moment(const struct eps__pld *pld, double tilt)
 double eps__pld_log_delta(const struct eps__pld *pld, double eps)
 {
     double total = 0, sign = pld->estimate == EPS__UPPER ? 1 : -1;
-    double at = eps - sign * pld->loss_error;
+    double at = eps - sign * (pld->loss_error + 4 * EPS__UNIT_ROUNDOFF * (fabs(eps) + fabs(pld->offset)));
     for (size_t i = pld->len; i-- > 0;) {
         double above = eps__pld_loss(pld, i) - at;
         if (above <= 0)

@@ -122,9 +122,15 @@ static void round_end(struct eps__cells *cells, bool high)
     }
 }
 
+/* The masses of the lower estimate. There is no knot beyond an end knot, so the curve cannot be lowered at it, which
+ * its cell would need unless nothing is split there. */
 static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *mass, double *lowered)
 {
     enum { TRIES = 64 };
+    if (cells->items[0].gap > 0)
+        round_down(cells, 0);
+    if (cells->items[cells->len - 1].gap > 0)
+        round_down(cells, cells->len - 1);
     for (int i = 0;; i++) {
         sum_cells(cells, mass);
         lower_knots(cells, mass, lowered);
