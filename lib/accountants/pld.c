@@ -240,10 +240,10 @@ static double saddle_log_delta(const struct saddle *saddle, double eps)
     return fmin(log_delta, 0);
 }
 
-/* Is the tilted sum so skew that what happens is one large loss, and the saddle says nothing? */
-static bool is_jump(const struct saddle *saddle)
+/* Is the tilted sum so skew that where the steps are cut decides what the saddle says? */
+static bool is_skew(const struct saddle *saddle)
 {
-    return saddle->tilt > 0 && saddle->third > 2 * saddle->variance * sqrt(saddle->variance);
+    return saddle->tilt > 0 && saddle->third > 0.5 * saddle->variance * sqrt(saddle->variance);
 }
 
 /* The tilt t >= 0 at which the tilted mean is eps: where e^{K(t) - t eps} is least. */
@@ -297,27 +297,43 @@ static double jump_log_delta(const struct side *side, double eps)
     return log_sum;
 }
 
-/* Where the steps may be cut: beyond, their tails no longer count against delta. The saddle's estimate is far too
- * large where tails are heavy, so it is trusted to within 25 nats; the jump's is never too large. */
-static double cut_excess(const struct side *side, double log_delta, double jump, double tolerance)
+/* Where the steps may be cut if delta is at least e^least: beyond, their tails no longer count against it. */
+static double cut_excess(const struct side *side, double least, double tolerance)
 {
-    double least = fmax(fmax(log_delta - 25, jump), LOG_DELTA_FLOOR);
-    double tail = least + log(tolerance * 1e-4 / side->total);
+    double tail = fmax(least, LOG_DELTA_FLOOR) + log(tolerance * 1e-4 / side->total);
     return fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, TAIL_REACH);
 }
 
-/* The saddle for eps, given what is known of ln delta there (NAN: nothing). */
+/* The saddle's ln delta(eps) with the steps cut for e^least. */
+static double cut_log_delta(const struct side *side, double eps, double least, double tolerance,
+                            struct saddle *saddle)
+{
+    find_tilt(side, eps, cut_excess(side, least, tolerance), saddle);
+    return saddle_log_delta(saddle, eps);
+}
+
+/*
+ * The saddle for eps, given what is known of ln delta there (NAN: nothing). With heavy tails a cut far out makes the
+ * saddle's delta far too large, and one too near loses delta itself: the right one is where the cut for a delta gives
+ * that delta. No delta is smaller than the jump's.
+ */
 static void aim(const struct side *side, double eps, double known, double tolerance, struct saddle *saddle)
 {
-    double jump = jump_log_delta(side, eps), log_delta = known, z_excess;
+    double jump = jump_log_delta(side, eps), log_delta = known;
     if (isnan(known)) {
-        find_tilt(side, eps, cut_excess(side, -INFINITY, jump, tolerance), saddle);
-        log_delta = is_jump(saddle) ? jump : saddle_log_delta(saddle, eps);
+        log_delta = cut_log_delta(side, eps, jump, tolerance, saddle);
+        if (is_skew(saddle)) {
+            double low = jump, high = 0;
+            for (int i = 0; i < 16 && high - low > 0.5; i++) {
+                double middle = 0.5 * (low + high);
+                *(cut_log_delta(side, eps, middle, tolerance, saddle) < middle ? &high : &low) = middle;
+            }
+            log_delta = low;
+        }
     }
-    z_excess = cut_excess(side, log_delta, jump, tolerance);
-    find_tilt(side, eps, z_excess, saddle);
-    if (isnan(known))
-        log_delta = is_jump(saddle) ? jump : saddle_log_delta(saddle, eps);
+    cut_log_delta(side, eps, fmax(log_delta - 25, jump), tolerance, saddle);
+    if (is_skew(saddle))
+        cut_log_delta(side, eps, fmax(log_delta - 2, jump), tolerance, saddle);
     saddle->eps = eps;
     saddle->log_delta = fmin(fmax(log_delta, jump), 0);
 }
@@ -330,15 +346,20 @@ static double approximate(struct eps__profile *profile, enum eps_direction direc
     return saddle.log_delta;
 }
 
-/* The eps at which one large loss alone gives log_delta. */
-static double jump_guess(const struct side *side, double log_delta)
+/* The eps at which the aimed saddle gives log_delta: where tails are heavy. */
+static double skew_guess(const struct side *side, double log_delta, double tolerance, double start)
 {
-    double low = 0, high = 1;
-    while (jump_log_delta(side, high) > log_delta && high < 1e9)
-        high *= 4;
-    for (int i = 0; i < 60 && high - low > 1e-4 * high; i++) {
-        double middle = high > 16 * low && low > 0 ? sqrt(low * high) : low > 0 ? 0.5 * (low + high) : high / 16;
-        *(jump_log_delta(side, middle) > log_delta ? &low : &high) = middle;
+    struct saddle saddle;
+    double low = 0, high = fmax(start, 1e-9);
+    for (aim(side, high, NAN, tolerance, &saddle); saddle.log_delta > log_delta && high < 1e9;
+         aim(side, high, NAN, tolerance, &saddle)) {
+        low = high;
+        high *= 2;
+    }
+    for (int i = 0; i < 24 && high - low > 1e-3 * high; i++) {
+        double middle = low > 0 ? 0.5 * (low + high) : 0.25 * high;
+        aim(side, middle, NAN, tolerance, &saddle);
+        *(saddle.log_delta > log_delta ? &low : &high) = middle;
     }
     return high;
 }
@@ -372,7 +393,7 @@ static double guess(struct eps__profile *profile, enum eps_direction direction, 
         scout_moments(side, middle, z_excess, &saddle);
         *(saddle_log_delta(&saddle, saddle.mean) > log_delta ? &low : &high) = middle;
     }
-    return is_jump(&saddle) ? jump_guess(side, log_delta) : fmax(saddle.mean, 0);
+    return is_skew(&saddle) ? skew_guess(side, log_delta, pld->accuracy.tolerance, saddle.mean) : fmax(saddle.mean, 0);
 }
 
 /* ------------------------------------------------------------ panels */
