@@ -305,8 +305,7 @@ static double cut_excess(const struct side *side, double least, double tolerance
 }
 
 /* The saddle's ln delta(eps) with the steps cut for e^least. */
-static double cut_log_delta(const struct side *side, double eps, double least, double tolerance,
-                            struct saddle *saddle)
+static double cut_log_delta(const struct side *side, double eps, double least, double tolerance, struct saddle *saddle)
 {
     find_tilt(side, eps, cut_excess(side, least, tolerance), saddle);
     return saddle_log_delta(saddle, eps);

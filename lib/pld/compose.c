@@ -360,6 +360,7 @@ static void sum_tail(struct eps__panel *panel, const struct circle *circle)
         panel->tail[i] = above;
         sum = circle_mass(circle, panel->estimate, start, i) + decay_more * sum;
     }
+    panel->below = sum;
 }
 
 enum eps_status eps__compose(const struct eps_context *context, struct eps__panel *panel,
@@ -496,7 +497,7 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     double last = panel->start + (double)(panel->len - 1) * h;
     double widening = panel->widening + 8 * EPS__UNIT_ROUNDOFF * (fabs(eps) + fabs(panel->start) + fabs(last));
     double at = eps - sign * widening;
-    double outside = fmax(panel->start - at, 0); /* below the window: see after the sum */
+    double outside = fmax(panel->start - at, 0); /* how far below the window */
     at = fmax(at, panel->start);
     if (at >= last) {
         double log_above = panel->log_scale - t * at + log(panel->beyond) + 8 * EPS__UNIT_ROUNDOFF * fabs(t * at);
@@ -508,6 +509,10 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     /* delta is linear in e^eps between the knots. */
     double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
     double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
+    if (sign < 0) {                                                      /* every loss of the window lies above */
+        sum = exp(-t * outside) * (sum - panel->below * expm1(-outside));
+        at -= outside;
+    }
     sum += panel->beyond * exp(-t * (last - at)) - panel->wrapped * largest;
     if (!(sum > 0))
         return -INFINITY;
@@ -518,7 +523,7 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
         double log_infinity = log(panel->infinity), larger = fmax(log_delta, log_infinity);
         log_delta = larger + log1p(exp(fmin(log_delta, log_infinity) - larger)) + 8 * EPS__UNIT_ROUNDOFF * fabs(larger);
     }
-    /* delta(eps - x) lies between delta(eps) and delta(eps) + 1 - e^{-x}. */
+    /* Upper: delta(eps - x) is at most delta(eps) + 1 - e^{-x}. */
     if (outside > 0 && sign > 0)
         log_delta = log(exp(log_delta) - expm1(-outside)) + 1e-15;
     return fmin(log_delta, 0);

@@ -93,6 +93,7 @@ struct eps__panel {
     double start, spacing;
     size_t len;
     double *tail;    /* sum over losses above of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
+    double below;    /* lower: sum over all losses of a_j e^{-(t + 1)(l_j - start)} */
     double beyond;   /* upper: tilted mass above the window, to be added with e^{-t (end - eps)} */
     double wrapped;  /* lower: tilted mass that may have been wrapped into the window, to be taken away */
     double infinity; /* upper: probability of infinite loss */
