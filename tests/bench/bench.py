@@ -161,7 +161,7 @@ def main():
             raise SystemExit(f"bench: {case['name']}: HTTP says {web['epsilon']}, the library {ours['epsilon']}")
         verdict = "" if ours["epsilon"] <= peer["epsilon"] else "  LOOSER than the peer"
         print(f"  {case['name']:<32}{peer['epsilon']:>13.8f}{1e3 * peer['seconds']:>11.3f}{ours['epsilon']:>13.8f}"
-              f"{ours['tolerance']:>12.0e}{1e3 * ours['seconds']:>11.3f}{1e3 * web['seconds']:>14.3f}"
+              f"{ours['tolerance']:>12.1e}{1e3 * ours['seconds']:>11.3f}{1e3 * web['seconds']:>14.3f}"
               f"{peer['seconds'] / ours['seconds']:>10.0f}{verdict}", flush=True)
     throughput(options.build, options.seconds)
 

@@ -2,8 +2,8 @@
  * Times eps_solve() in process for the bench: best of several runs, each with a fresh context that has no
  * caches and lends no threads, so that one run is the whole work on one core.
  *
- * The peer's epsilon is given; the tolerance is tightened from the default in steps of ten until ours is not
- * above it, so that the two times buy the same answer or a better one of ours. Prints one JSON line.
+ * The peer's epsilon is given; the tolerance is halved from the default on until ours is not above it, so that
+ * the two times buy the same answer or a better one of ours. Prints one JSON line.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -81,16 +81,19 @@ int main(int argc, char **argv)
     const long repeat = (long)number(argv[6]);
 
     double seconds = NAN, epsilon = NAN, lower = NAN;
-    for (double tolerance = 1e-3; tolerance > 0.5e-9; tolerance /= 10) {
+    job.query.accountant.tolerance_given = true;
+    for (double tolerance = 1e-3; tolerance >= 1e-9; tolerance /= 2) {
         job.query.accountant.tolerance = tolerance;
-        job.query.accountant.tolerance_given = true;
-        seconds = time_solve(&job, repeat, &epsilon, &lower);
-        if (isnan(seconds) || epsilon <= peer)
+        seconds = time_solve(&job, 1, &epsilon, &lower);
+        if (isnan(seconds))
+            return 1;
+        if (epsilon <= peer)
             break;
     }
+    seconds = time_solve(&job, repeat, &epsilon, &lower);
     if (isnan(seconds))
         return 1;
-    printf("{\"epsilon\": %.17g, \"lower\": %.17g, \"seconds\": %.9g, \"tolerance\": %.3g}\n", epsilon, lower, seconds,
+    printf("{\"epsilon\": %.17g, \"lower\": %.17g, \"seconds\": %.9g, \"tolerance\": %.17g}\n", epsilon, lower, seconds,
            job.query.accountant.tolerance);
     return 0;
 }
