@@ -251,6 +251,15 @@ def test_both_directions_stand_beside_each_other(server):
         assert candidate["value"] >= result["directions"][candidate["direction"]]["value"]
 
 
+def test_a_direction_that_all_but_vanishes(server):
+    """The add direction near and under 1e-300, where the remove direction alone is the answer."""
+    job = {"n": 100, "sampling": {"scheme": "poisson", "p": 0.05}, "noise_multiplier": 1.0}
+    for epsilon in (4.9, 5.0, 5.0125, 5.025, 5.036967210358942, 5.05, 8.0):
+        result = solve(server, dict(job, epsilon=epsilon))
+        assert result["directions"]["add"]["value"] < 1e-150, epsilon
+        assert result["delta"] < 1e-7
+
+
 def test_sampling_never_makes_an_answer_worse(server):
     """The Gaussian of the worst pattern is a candidate, and for several bands it is what this version has."""
     for p in (1, 0.999, 0.1):

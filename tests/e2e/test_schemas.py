@@ -14,12 +14,17 @@ import jsonschema
 import pytest
 import yaml
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ROOT
+from conftest import DP_SGD, GAUSSIAN, ROOT
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "Index", "Problem"]
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "Index",
+           "Problem"]
 JSON = {"Content-Type": "application/json"}
+# Runs for a minute or more, where the limit on operations lets it.
+LONG = {"n": 8000, "sampling": {"scheme": "poisson", "p": 0.005, "last_iterate": True}, "epsilon": 1, "delta": 1e-8,
+        "accountant": {"method": "pld", "tolerance": 1e-9}}
+PATIENT = ("--max-operations", "1e18")
 NOBODY = "/v1/jobs/01234567-0000-7000-8000-000000000000"
 
 
@@ -99,8 +104,9 @@ def calls(server):
     curve = server.solve(dict(n=5, sampling={"scheme": "none"}, noise_multiplier=1, curve=True))["links"]["self"]
     failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30},
                          "/v1/jobs?wait=60").json()["links"]["self"]
-    running = server.post(ENDLESS).json()["links"]["self"]
-    fresh = server.post(GAUSSIAN, "/v1/jobs?wait=60").json()["links"]["self"]
+    keyed = {"json": GAUSSIAN, "headers": {"Idempotency-Key": "b", "Prefer": "wait=60"}}
+    fresh = server.request("POST", "/v1/jobs", **keyed).json()["links"]["self"]
+    running = server.post(LONG).json()["links"]["self"]
     jobs, job = "/v1/jobs", "/v1/jobs/{id}"
     post = ("POST", jobs, jobs)
     yield *post, {"json": dict(DP_SGD, n=1001)}
@@ -116,6 +122,7 @@ def calls(server):
     for query in ("", "?limit=1", "?status=failed", "?limit=0", "?cursor=x", "?limit=2&status=succeeded"):
         yield "GET", jobs, jobs + query, {}
     yield "GET", jobs, jobs, {"headers": {"Accept": "text/html"}}
+    yield "GET", jobs, jobs, {"headers": {"If-None-Match": "*"}}
     for path in (ordinary, dense, curve, failed, running, fresh, NOBODY, "/v1/jobs/x", ordinary + "?wait=x",
                  running + "?wait=0"):
         yield "GET", job, path, {}
@@ -137,6 +144,7 @@ def calls(server):
         yield "POST", job + "/cancel", path + "/cancel", {}
     yield "DELETE", job, fresh, {}
     yield "DELETE", job, fresh, {}
+    yield *post, keyed
     for path in ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
         yield "GET", path, path, {}
     yield "GET", "/v1", "/v1", {"headers": {"If-None-Match": "*"}}
@@ -146,7 +154,7 @@ def calls(server):
 
 
 def test_every_answer_is_in_the_contract(launch):
-    server = launch()
+    server = launch(*PATIENT)
     seen, wrong = set(), []
     for method, template, path, arguments in calls(server):
         answer = server.request(method, path, **arguments)
@@ -162,10 +170,10 @@ def test_every_answer_is_in_the_contract(launch):
 
 
 def test_a_full_queue_is_in_the_contract(launch):
-    server = launch("--queue", "1", "--workers", "1")
-    server.until(server.post(ENDLESS).json()["id"], "running")
-    server.post(dict(ENDLESS, delta=1e-9))
-    refused = server.post(dict(ENDLESS, delta=1e-10))
+    server = launch("--queue", "1", "--workers", "1", *PATIENT)
+    server.until(server.post(LONG).json()["id"], "running")
+    server.post(dict(LONG, delta=1e-9))
+    refused = server.post(dict(LONG, delta=1e-10))
     assert check_answer(refused, "POST", "/v1/jobs")[2] == "503"
     assert check_answer(server.get("/readyz"), "GET", "/readyz")[2] == "503"
 
