@@ -13,12 +13,17 @@ enum { POINTS = 201 };
 
 #define END_DELTA 1e-15
 
+/* A curve that comes with another answer is not drawn finer than this: it is looked at, and every point has its
+ * bracket. One that is asked for keeps the job's tolerance. */
+#define EXTRA_TOLERANCE 1e-2
+
 /* One accountant's bounds in one direction at every point. */
 struct trace {
     struct eps__profile *profile;
     const struct eps_context *context;
     enum eps_direction direction;
-    double end; /* epsilon of the last point */
+    double own_end; /* the epsilon from which its upper bound stays under END_DELTA */
+    double end;     /* epsilon of the last point */
     double upper[POINTS], lower[POINTS];
     enum eps_status status;
     struct eps_error error;
@@ -40,17 +45,25 @@ static void find_end(void *arg, size_t index)
     double eps = trace->profile->class->guess(trace->profile, trace->direction, log(END_DELTA));
     for (int i = 0; i < 60 && bound_at(trace, EPS__UPPER, eps) > log(END_DELTA); i++)
         eps = eps * 1.02 + 1e-9;
-    trace->end = eps;
+    trace->own_end = eps;
 }
 
+/* From the end to the start: a panel of one point serves its neighbours. A direction that falls under END_DELTA before
+ * the other is not traced further: delta falls, so its bound there holds from there on. */
 static void follow(void *arg, size_t index)
 {
     struct trace *trace = &((struct trace *)arg)[index];
-    /* From the end to the start: a panel of the last point serves its neighbours. */
-    for (size_t i = POINTS; i-- > 0;) {
+    size_t stop = POINTS - 1;
+    while (stop > 0 && trace->end * (double)(stop - 1) / (POINTS - 1) >= trace->own_end)
+        stop--;
+    for (size_t i = stop + 1; i-- > 0;) {
         double eps = trace->end * (double)i / (POINTS - 1);
         trace->upper[i] = bound_at(trace, EPS__UPPER, eps);
         trace->lower[i] = bound_at(trace, EPS__LOWER, eps);
+    }
+    for (size_t i = stop + 1; i < POINTS; i++) {
+        trace->upper[i] = trace->upper[stop];
+        trace->lower[i] = -INFINITY;
     }
 }
 
@@ -100,9 +113,9 @@ static enum eps_status first_failure(const struct trace *traces, size_t len, str
 }
 
 enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting,
-                           const struct eps__accountant *const *accountants, size_t len)
+                           const struct eps__accountant *const *accountants, size_t len, double tolerance)
 {
-    struct eps__accuracy accuracy = {EPS_SOLVE_CURVE, fmax(setting->job->query.accountant.tolerance, 1e-3), NAN};
+    struct eps__accuracy accuracy = {EPS_SOLVE_CURVE, tolerance, NAN};
     size_t traces_len = EPS_DIRECTIONS * len;
     enum eps_status status = EPS_NO_MEMORY;
     struct trace *traces = calloc(traces_len, sizeof *traces);
@@ -110,7 +123,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
     if (!traces || !result->curve)
         goto out;
     for (size_t i = 0; i < traces_len; i++) {
-        traces[i].direction = i % EPS_DIRECTIONS;
+        traces[i].direction = (enum eps_direction)(i % EPS_DIRECTIONS);
         traces[i].context = setting->context;
         /* A profile of its own for each trace: they may run side by side. */
         status = accountants[i / EPS_DIRECTIONS]->open(setting, result->noise_multiplier, &accuracy, &traces[i].profile,
@@ -124,7 +137,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         goto out;
     double end[EPS_DIRECTIONS] = {INFINITY, INFINITY};
     for (size_t i = 0; i < traces_len; i++)
-        end[i % EPS_DIRECTIONS] = fmin(end[i % EPS_DIRECTIONS], traces[i].end);
+        end[i % EPS_DIRECTIONS] = fmin(end[i % EPS_DIRECTIONS], traces[i].own_end);
     for (size_t i = 0; i < traces_len; i++)
         traces[i].end = fmax(end[EPS_REMOVE], end[EPS_ADD]);
     each(setting->context, traces_len, follow, traces);
@@ -138,8 +151,10 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
     result->curve_len = POINTS;
     result->accountant = accountants[0]->name;
     for (size_t direction = 0; direction < EPS_DIRECTIONS; direction++)
-        result->directions[direction] = (struct eps_candidate){
-            .accountant = accountants[0]->name, .direction = direction, .value = NAN, .bad_event_share = NAN};
+        result->directions[direction] = (struct eps_candidate){.accountant = accountants[0]->name,
+                                                               .direction = (enum eps_direction)direction,
+                                                               .value = NAN,
+                                                               .bad_event_share = NAN};
 out:
     for (size_t i = 0; traces && i < traces_len; i++)
         if (traces[i].profile)
@@ -160,7 +175,9 @@ enum eps_status eps_privacy_curve(const struct eps_context *context, struct eps_
     if (status != EPS_OK)
         return status;
     size_t accountants_len = eps__setting_accountants(&setting, accountants, error);
-    status = accountants_len ? eps__curve(&result, error, &setting, accountants, accountants_len) : EPS_UNSUPPORTED;
+    double tolerance = fmax(job->query.accountant.tolerance, EXTRA_TOLERANCE);
+    status = accountants_len ? eps__curve(&result, error, &setting, accountants, accountants_len, tolerance)
+                             : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
     if (status != EPS_OK) {
         free(result.curve);

@@ -321,7 +321,7 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
     made->bracket_lower = made->bracket_upper = NAN;
     made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
     if (made->solved_for == EPS_SOLVE_CURVE)
-        status = eps__curve(made, error, &setting, accountants, len);
+        status = eps__curve(made, error, &setting, accountants, len, job->query.accountant.tolerance);
     else
         status = solve_scalar(made, error, &setting, accountants, len);
     if (status == EPS_OK)

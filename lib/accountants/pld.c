@@ -323,7 +323,7 @@ static void aim(const struct side *side, double eps, double known, double tolera
         log_delta = cut_log_delta(side, eps, jump, tolerance, saddle);
         if (is_skew(saddle)) {
             double low = jump, high = 0;
-            for (int i = 0; i < 16 && high - low > 0.5; i++) {
+            for (int i = 0; i < 16 && high - low > 2; i++) {
                 double middle = 0.5 * (low + high);
                 *(cut_log_delta(side, eps, middle, tolerance, saddle) < middle ? &high : &low) = middle;
             }
@@ -355,7 +355,7 @@ static double skew_guess(const struct side *side, double log_delta, double toler
         low = high;
         high *= 2;
     }
-    for (int i = 0; i < 24 && high - low > 1e-3 * high; i++) {
+    for (int i = 0; i < 12 && high - low > 0.03 * high; i++) {
         double middle = low > 0 ? 0.5 * (low + high) : 0.25 * high;
         aim(side, middle, NAN, tolerance, &saddle);
         *(saddle.log_delta > log_delta ? &low : &high) = middle;
@@ -467,7 +467,8 @@ static void plan_step(struct eps__pld_plan *plan, const struct side *side, const
     double tail = log(tolerance * 1e-6 / side->total);
     *plan = (struct eps__pld_plan){.spacing = spacing, .tilt = saddle->tilt, .log_small = tail};
     plan->log_jump = ceil(-saddle->log_delta);
-    plan->jump_from = 0.3 * saddle->eps;
+    /* One step alone must be resolved from eps on; among others, a large loss may be helped by them. */
+    plan->jump_from = side->total == 1 ? saddle->eps - 4 * spacing : 0.3 * saddle->eps;
     plan->z_low = -eps__normal_tail_quantile(tail);
     plan->z_high = step->reach + saddle->z_excess;
     size_t len = (size_t)fmin((double)step->scout_len, (plan->z_high + 10) / step->z_step + 1);
@@ -534,7 +535,7 @@ static enum eps_status chernoff_log_delta(const struct pld_profile *pld, const s
     double low = 0, high = 1e-3;
     find_tilt(side, eps, TAIL_REACH, &saddle);
     for (scout_moments(side, high, TAIL_REACH, &saddle); high < 1e9; scout_moments(side, high, TAIL_REACH, &saddle)) {
-        if (saddle.log_moment - high * eps < LOG_DELTA_FLOOR - 10)
+        if (saddle.log_moment - high * eps < LOG_DELTA_FLOOR)
             break;
         low = high;
         high *= 2;
@@ -542,7 +543,7 @@ static enum eps_status chernoff_log_delta(const struct pld_profile *pld, const s
     for (int i = 0; i < 20; i++) {
         double middle = 0.5 * (low + high);
         scout_moments(side, middle, TAIL_REACH, &saddle);
-        *(saddle.log_moment - middle * eps < LOG_DELTA_FLOOR - 10 ? &high : &low) = middle;
+        *(saddle.log_moment - middle * eps < LOG_DELTA_FLOOR ? &high : &low) = middle;
     }
     scout_moments(side, high, TAIL_REACH, &saddle);
     saddle.eps = eps;
@@ -694,7 +695,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     for (int i = 0; i < AIMS_MAX; i++) {
         struct saddle saddle;
         aim(side, eps, known, pld->accuracy.tolerance, &saddle);
-        if (saddle.log_delta < LOG_DELTA_FLOOR - 1) {
+        if (saddle.log_moment - saddle.tilt * eps < LOG_DELTA_FLOOR - 5) {
             *out = -INFINITY;
             return estimate == EPS__LOWER ? EPS_OK : chernoff_log_delta(pld, side, eps, out);
         }
@@ -703,7 +704,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
         slot_clear(slot);
         slot->estimate = estimate;
         slot->centre = eps;
-        slot->reach = 1.5 * sqrt(saddle.variance);
+        slot->reach = 2.5 * sqrt(saddle.variance);
         enum eps_status status = compose_slot(pld, side, slot, &saddle, spacing);
         if (status != EPS_OK) {
             slot_clear(slot);

@@ -42,6 +42,9 @@ static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402
 /* Indices of knots stay exact doubles. */
 #define INDEX_MAX 1e15
 
+/* More cells than this are no use: the transform could not hold them either. */
+#define CELLS_MAX ((size_t)1 << 23)
+
 struct walk {
     const struct eps_context *context;
     const struct eps__pair *pair;
@@ -169,6 +172,8 @@ static enum eps_status walk_cells(struct walk *walk, struct eps__pair_point left
         eps__pair_inverse(walk->pair, &left, stop_z, right_loss, &right);
         if (right.z < stop_z || right.loss > right_loss)
             walk->loss_error = fmax(walk->loss_error, fabs(right.loss - right_loss) + right.loss_error);
+        if (walk->cells.len >= CELLS_MAX)
+            return EPS_TOO_COSTLY;
         struct eps__cell *cell = eps__cells_add(&walk->cells, next);
         if (!cell)
             return EPS_NO_MEMORY;

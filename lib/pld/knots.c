@@ -50,23 +50,38 @@ static void sum_cells(const struct eps__cells *cells, double *mass)
     }
 }
 
+/* What lower_knots() needs of a cell's width; neighbours mostly have the same. */
+struct width {
+    double value, growth, rise, fall; /* e^{t width}, e^width - 1, 1 - e^-width */
+};
+
+static void set_width(struct width *width, double value, double tilt)
+{
+    if (width->value == value)
+        return;
+    *width = (struct width){value, exp(tilt * value), expm1(value), -expm1(-value)};
+}
+
 /* Takes the change of slope of c from the masses, and more than the rounding of doing so. */
 static void lower_knots(const struct eps__cells *cells, double *mass, double *lowered)
 {
     size_t len = cells->len;
     double t = cells->tilt;
+    struct width width = {.value = NAN};
     lowered[0] = lowered[len] = 0;
-    for (size_t i = 1; i < len; i++)
-        lowered[i] = fmax(cells->items[i - 1].gap * exp(t * width_of(cells, i - 1)), cells->items[i].gap);
+    for (size_t i = 1; i < len; i++) {
+        set_width(&width, width_of(cells, i - 1), t);
+        lowered[i] = fmax(cells->items[i - 1].gap * width.growth, cells->items[i].gap);
+    }
     for (size_t i = 0; i < len; i++) {
         if (lowered[i] == 0 && lowered[i + 1] == 0)
             continue;
-        double width = width_of(cells, i), growth = exp(t * width);
-        double slope_left = (lowered[i + 1] / growth - lowered[i]) / expm1(width);
-        double slope_right = (lowered[i + 1] - lowered[i] * growth) / -expm1(-width);
-        double size = (16 + 4 * t * width) * EPS__UNIT_ROUNDOFF;
-        mass[i] -= slope_left + size * (mass[i] + fmax(lowered[i + 1] / growth, lowered[i]) / expm1(width));
-        mass[i + 1] += slope_right - size * (mass[i + 1] + fmax(lowered[i + 1], lowered[i] * growth) / -expm1(-width));
+        set_width(&width, width_of(cells, i), t);
+        double left = lowered[i], right = lowered[i + 1] / width.growth; /* both in units of the left knot */
+        double size = (16 + 4 * t * width.value) * EPS__UNIT_ROUNDOFF;
+        mass[i] -= (right - left) / width.rise + size * (mass[i] + fmax(right, left) / width.rise);
+        mass[i + 1] += (right - left) * width.growth / width.fall -
+                       size * (mass[i + 1] + fmax(right, left) * width.growth / width.fall);
     }
 }
 
