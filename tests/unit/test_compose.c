@@ -42,7 +42,7 @@ static enum eps_status compose(struct eps__panel *panel, const struct exact_powe
         assert_int_equal(eps__pld_build(NULL, &built[i], powers[i].pair, &plans[i], estimate), EPS_OK);
         composed[i] = (struct eps__pld_power){&built[i], powers[i].count};
     }
-    const struct eps__compose_plan plan = {saddle.tilt, tail_mass, (size_t)1 << 21};
+    const struct eps__compose_plan plan = {.tilt = saddle.tilt, .tail_mass = tail_mass, .log_infinity = INFINITY, .max_len = (size_t)1 << 21};
     enum eps_status status = eps__compose(NULL, panel, composed, len, &plan);
     for (size_t i = 0; i < len; i++)
         eps__pld_clear(&built[i]);
@@ -259,7 +259,7 @@ static void cost_and_cancellation_are_statuses(void **unused)
     plan_for(&plan, &drawn.pair, 1, 100, 0.01);
     assert_int_equal(eps__pld_build(NULL, &pld, &drawn.pair, &plan, EPS__UPPER), EPS_OK);
     const struct eps__pld_power power = {&pld, 100};
-    const struct eps__compose_plan small = {1, 1e-9, 64}, large = {1, 1e-9, 1 << 20};
+    const struct eps__compose_plan small = {1, 1e-9, INFINITY, 64}, large = {1, 1e-9, INFINITY, 1 << 20};
     const struct eps_context canceled = {.canceled = always}, expired = {.expired = always};
     assert_int_equal(eps__compose(NULL, &panel, &power, 1, &small), EPS_TOO_COSTLY);
     assert_int_equal(eps__compose(&canceled, &panel, &power, 1, &large), EPS_CANCELED);
