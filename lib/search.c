@@ -93,6 +93,15 @@ static bool refine(struct search *search, double excess_width, double *last)
     return search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(excess_width), 16));
 }
 
+/* A refinement that does not fit the limits leaves the answer there was: its bracket holds, if a wide one. */
+static bool keep_last(struct search *search, int refinements)
+{
+    if (search->status != EPS_TOO_COSTLY || refinements == 0)
+        return false;
+    search->status = EPS_OK;
+    return true;
+}
+
 static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
 {
     double tolerance = tolerance_of(search), low, high, last = INFINITY;
@@ -100,13 +109,14 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
         double start =
             i ? answer->value : search->profile->class->guess(search->profile, search->direction, search->log_delta);
         search->estimate = EPS__UPPER;
-        if (crossing(search, start, &low, &high) != EPS_OK)
-            return search->status == EPS_OK ? EPS_UNATTAINABLE : search->status;
-        answer->value = high;
+        enum eps_status status = crossing(search, start, &low, &high);
+        double value = high;
         search->estimate = EPS__LOWER;
-        if (crossing(search, high, &low, &high) != EPS_OK)
-            return search->status == EPS_OK ? EPS_UNATTAINABLE : search->status;
-        answer->lower = fmin(low, answer->value);
+        if (status == EPS_OK)
+            status = crossing(search, high, &low, &high);
+        if (status != EPS_OK)
+            return keep_last(search, i) ? EPS_OK : status;
+        *answer = (struct eps__answer){value, fmin(low, value)};
         double width = (answer->value - answer->lower) / fmax(answer->value, EPSILON_SCALE);
         if (width <= tolerance || !refine(search, width / tolerance, &last))
             break;
@@ -123,7 +133,7 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
         search->estimate = EPS__LOWER;
         double lower = log_delta_at(search, eps);
         if (search->status != EPS_OK)
-            return search->status;
+            return keep_last(search, i) ? EPS_OK : search->status;
         if (upper <= log(EPS__DELTA_LEAST)) {
             *answer = (struct eps__answer){EPS__DELTA_LEAST, 0};
             return EPS_OK;

@@ -455,7 +455,7 @@ static double choose_spacing(const struct side *side, const struct eps__accuracy
     double spacing = sqrt(6 * variance / (1.7 * side->total));
     while (added_variance(side, saddle, 2 * spacing) <= variance && spacing < 1)
         spacing *= 2;
-    spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / 2));
+    spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / 2) / side->finer);
     /* A nearly constant loss: a grid on which rounding every loss up is within the share is fine enough. */
     double by_rounding = accuracy->unknown == EPS_SOLVE_EPSILON ? fmax(eps, 1e-6) : 1 / (1 + saddle->tilt);
     return on_scale(fmax(spacing, 0.05 * share * by_rounding / side->total), 4);
@@ -466,6 +466,7 @@ static void plan_step(struct eps__pld_plan *plan, const struct side *side, const
 {
     double tail = log(tolerance * 1e-6 / side->total);
     *plan = (struct eps__pld_plan){.spacing = spacing, .tilt = saddle->tilt, .log_small = tail};
+    plan->widest = fmin(sqrt(1e3 * tolerance), 1) / side->finer;
     plan->log_jump = ceil(-saddle->log_delta);
     /* One step alone must be resolved from eps on; among others, a large loss may be helped by them. */
     plan->jump_from = side->total == 1 ? saddle->eps - 4 * spacing : 0.3 * saddle->eps;

@@ -146,7 +146,7 @@ static int64_t cell_steps(const struct walk *walk, const struct eps__pair_point 
         steps = fmin(0.5 * left->slope, 0.5 * growth) / plan->spacing;
     } else {
         steps = exp((plan->log_reference - importance + log(left->slope)) / 3);
-        steps = fmin(steps, fmin(0.1 * left->slope, 0.25 / (1 + plan->tilt)) / plan->spacing);
+        steps = fmin(steps, plan->widest * fmin(0.1 * left->slope, 0.25 / (1 + plan->tilt)) / plan->spacing);
     }
     return steps < 1 ? 1 : (int64_t)fmin(steps, INDEX_MAX);
 }

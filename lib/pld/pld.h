@@ -43,6 +43,7 @@ struct eps__pld_plan {
     double jump_from;
     double log_reference; /* a cell where the density (per unit of loss) is this much is one spacing wide */
     double log_small;     /* ln of a density (per unit of z) under which an error is harmless */
+    double widest;        /* in (0, 1]: scales the widest cell, a tenth of a unit of z and 1/(4 (1 + t)) of loss */
     double z_low;         /* left of it, mass is rounded to the edge */
     double fine_low;      /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
     double fine_high;
