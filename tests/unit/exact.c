@@ -263,11 +263,12 @@ struct exact_answer exact_composition(const struct exact_power *powers, size_t l
         left = modulus * fmaxl(y / y_step, 1);
         quiet = left < 1e-15L * fabsl(fine) ? quiet + 1 : 0;
     }
-    long double error = fabsl(fine - coarse_z) + fabsl(fine - coarse_y) + left + size * (1e-17L + 4e-19L * counts) /* and the nodes left out */;
+    long double error = fabsl(fine - coarse_z) + fabsl(fine - coarse_y) + left +
+                        size * (1e-17L + 4e-19L * counts) /* and the nodes left out */;
     struct exact_answer answer = {NAN, INFINITY};
     if (fine > 2 * error) {
-        answer.log_delta = (double)(saddle.log_moment - (long double)tilt * eps +
-                                    logl(fine * y_step / 3.14159265358979323846L));
+        answer.log_delta =
+            (double)(saddle.log_moment - (long double)tilt * eps + logl(fine * y_step / 3.14159265358979323846L));
         answer.error = (double)(2 * error / fine) + 4e-16 * (1 + fabs(saddle.log_moment) + fabs(tilt * eps));
     }
     for (size_t i = 0; i < len; i++)

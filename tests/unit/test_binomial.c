@@ -52,8 +52,8 @@ static void probabilities_are_within_their_error(void **unused)
             worst_k = (double)k;
         }
     }
-    print_message("# largest error of ln pmf over its bound %.3g, at n %.17g, p %.17g, k %.17g, seed %llu\n", worst, worst_n, worst_p,
-                  worst_k, (unsigned long long)seed);
+    print_message("# largest error of ln pmf over its bound %.3g, at n %.17g, p %.17g, k %.17g, seed %llu\n", worst,
+                  worst_n, worst_p, worst_k, (unsigned long long)seed);
     assert_true(worst <= 1);
 }
 

@@ -42,7 +42,8 @@ static enum eps_status compose(struct eps__panel *panel, const struct exact_powe
         assert_int_equal(eps__pld_build(NULL, &built[i], powers[i].pair, &plans[i], estimate), EPS_OK);
         composed[i] = (struct eps__pld_power){&built[i], powers[i].count};
     }
-    const struct eps__compose_plan plan = {.tilt = saddle.tilt, .tail_mass = tail_mass, .log_infinity = INFINITY, .max_len = (size_t)1 << 21};
+    const struct eps__compose_plan plan = {
+        .tilt = saddle.tilt, .tail_mass = tail_mass, .log_infinity = INFINITY, .max_len = (size_t)1 << 21};
     enum eps_status status = eps__compose(NULL, panel, composed, len, &plan);
     for (size_t i = 0; i < len; i++)
         eps__pld_clear(&built[i]);
@@ -88,8 +89,8 @@ static void the_reference_is_right(void **unused)
 }
 
 /* The panel of each estimate, asked at its centre, beside it, and far outside its window. */
-static size_t check(uint64_t *state, const struct exact_power *powers, size_t len, double eps, double fraction, size_t c,
-                    double *width)
+static size_t check(uint64_t *state, const struct exact_power *powers, size_t len, double eps, double fraction,
+                    size_t c, double *width)
 {
     struct eps__panel panel[2];
     size_t wrong = 0;
@@ -146,7 +147,8 @@ static void random_mixtures_are_bracketed(void **unused)
         double mean = 0, width = INFINITY;
         for (size_t i = 0; i < len; i++) {
             draw_pair(&state, &drawn[i], (enum draw_kind)draw_below(&state, DRAW_KINDS), 1e-3, 2);
-            powers[i] = (struct exact_power){&drawn[i].pair, len > 2 ? 1 + draw_below(&state, 2) : 1 + draw_below(&state, 6)};
+            powers[i] =
+                (struct exact_power){&drawn[i].pair, len > 2 ? 1 + draw_below(&state, 2) : 1 + draw_below(&state, 6)};
         }
         struct exact_saddle plain = exact_moments(powers, len, 0);
         mean = plain.mean + draw_between(&state, -1, 6) * plain.deviation;
@@ -213,8 +215,8 @@ static void gaussians_compose_to_one(void **unused)
                 double found = eps__panel_log_delta(&panel, eps);
                 other_error += 1e-11 * (1 + fabs(other)); /* the sum of squares was rounded */
                 if (e == EPS__UPPER ? found < other - other_error : found > other + other_error)
-                    fail_msg("%llu of total mu %.17g, %s at eps %.17g: %.17g, exact %.17g", (unsigned long long)count, mu,
-                             e == EPS__UPPER ? "upper" : "lower", eps, found, other);
+                    fail_msg("%llu of total mu %.17g, %s at eps %.17g: %.17g, exact %.17g", (unsigned long long)count,
+                             mu, e == EPS__UPPER ? "upper" : "lower", eps, found, other);
             }
             eps__panel_clear(&panel);
         }
@@ -222,6 +224,69 @@ static void gaussians_compose_to_one(void **unused)
             fail_msg("%llu of total mu %.17g: [%.17g, %.17g] around %.17g is wide", (unsigned long long)count, mu,
                      bound[EPS__LOWER], bound[EPS__UPPER], closed);
     }
+}
+
+/* A power of a power, the outer one on a coarser grid: still bounds on the whole. */
+static void two_levels_are_bracketed(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 3;
+    size_t wrong = 0;
+    for (size_t c = 0; c < 10; c++) {
+        struct draw_pair drawn;
+        if (c % 2)
+            draw_pair(&state, &drawn, (enum draw_kind)draw_below(&state, DRAW_KINDS), 1e-3, 2);
+        else
+            subsampled_pair(&drawn, draw_log(&state, 1e-3, 1), draw_log(&state, 0.2, 2), c % 4 > 1);
+        uint64_t inner = (uint64_t)draw_log(&state, 2, 60), outer = (uint64_t)draw_log(&state, 1, 40);
+        const struct exact_power whole = {&drawn.pair, inner * outer};
+        struct exact_saddle plain = exact_moments(&whole, 1, 0);
+        double eps = plain.mean + draw_between(&state, 0, 7) * plain.deviation, bound[2], width[2];
+        const double asked[3] = {eps, eps + draw_between(&state, -2, 2) * plain.deviation,
+                                 plain.mean - plain.deviation};
+        struct exact_saddle saddle = exact_saddle(&whole, 1, eps);
+        size_t coarser = 1 + draw_below(&state, 6);
+        struct eps__pld_plan how;
+        plan_for(&how, &drawn.pair, saddle.tilt, (double)whole.count, draw_log(&state, 0.02, 0.2));
+        const struct eps__compose_plan plan = {.tilt = saddle.tilt,
+                                               .tail_mass = draw_log(&state, 1e-18, 1e-9),
+                                               .log_infinity = -draw_between(&state, 40, 90),
+                                               .max_len = (size_t)1 << 21};
+        struct exact_answer exact[3];
+        for (int q = 0; q < 3; q++)
+            exact[q] = exact_composition(&whole, 1, asked[q]);
+        for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
+            struct eps__pld step = {0}, block = {0};
+            struct eps__panel panel = {0};
+            enum eps_status status = eps__pld_build(NULL, &step, &drawn.pair, &how, e);
+            if (status == EPS_OK)
+                status = eps__pld_compose(NULL, &block, &step, inner, coarser, &plan);
+            const struct eps__pld_power power = {&block, outer};
+            if (status == EPS_OK)
+                status = eps__compose(NULL, &panel, &power, 1, &plan);
+            for (int q = 0; q < 3 && status == EPS_OK; q++) {
+                double found = eps__panel_log_delta(&panel, asked[q]), sign = e == EPS__UPPER ? 1 : -1;
+                if (q == 0)
+                    bound[e] = found;
+                if (!(exact[q].error < 1e-4) || sign * (found - exact[q].log_delta) >= -exact[q].error)
+                    continue;
+                print_error("case %zu, query %d, %llu x %llu, coarser %zu, %s: %.17g, exact %.17g +- %.2g\n", c, q,
+                            (unsigned long long)inner, (unsigned long long)outer, coarser,
+                            e == EPS__UPPER ? "upper" : "lower", found, exact[q].log_delta, exact[q].error);
+                wrong++;
+            }
+            if (status != EPS_OK)
+                assert_int_equal(status, EPS_TOO_COSTLY);
+            width[e] = status == EPS_OK ? fabs(bound[e] - exact[0].log_delta) : NAN;
+            eps__pld_clear(&step);
+            eps__pld_clear(&block);
+            eps__panel_clear(&panel);
+        }
+        print_message("# %llu x %llu, coarser %zu, ln delta %.1f: %.2g above, %.2g below\n", (unsigned long long)inner,
+                      (unsigned long long)outer, coarser, exact[0].log_delta, width[EPS__UPPER], width[EPS__LOWER]);
+    }
+    if (wrong > 0)
+        fail_msg("%zu bounds are wrong", wrong);
 }
 
 /* The same mechanism cut into powers in other ways. */
@@ -274,6 +339,7 @@ int main(void)
         cmocka_unit_test(random_mixtures_are_bracketed),
         cmocka_unit_test(many_subsampled_gaussians_are_bracketed),
         cmocka_unit_test(gaussians_compose_to_one),
+        cmocka_unit_test(two_levels_are_bracketed),
         cmocka_unit_test(powers_add_up),
         cmocka_unit_test(cost_and_cancellation_are_statuses),
     };

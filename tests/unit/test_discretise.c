@@ -130,8 +130,8 @@ static size_t check_bracket(uint64_t *state, const struct draw_pair *drawn, cons
             wrong++;
             print_error("case %zu (%s), %s: negative %d, unordered %d, total - 1 = %.3g, on the wrong side by %.3g "
                         "(relative) at eps %.17g\n",
-                        c, kind, estimate == EPS__UPPER ? "upper" : "lower", negative, unordered,
-                        (double)(total - 1), miss, where);
+                        c, kind, estimate == EPS__UPPER ? "upper" : "lower", negative, unordered, (double)(total - 1),
+                        miss, where);
             describe(&drawn->pair, plan);
         }
         *worst = fmax(*worst, miss);

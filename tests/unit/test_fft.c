@@ -99,7 +99,8 @@ static void the_rounding_bound_is_real(void **unused)
     uint64_t state = seed;
     size_t loose = 0;
     for (size_t c = 0; c < CASES; c++) {
-        size_t n = eps__fft_length((size_t)draw_log(&state, 2, LENGTH_MAX)), factors = 1 + draw_below(&state, FACTORS_MAX);
+        size_t n = eps__fft_length((size_t)draw_log(&state, 2, LENGTH_MAX)),
+               factors = 1 + draw_below(&state, FACTORS_MAX);
         double mass[FACTORS_MAX][LENGTH_MAX], out[LENGTH_MAX], bound, largest = 0;
         const double *masses[FACTORS_MAX];
         uint64_t counts[FACTORS_MAX];
@@ -133,8 +134,9 @@ static void binomial_modulo(__float128 *exact, size_t n, uint64_t count, double 
 {
     __float128 log_mode, weight, start;
     uint64_t mode = (uint64_t)((double)count * p);
-    log_mode = lgammaq((__float128)count + 1) - lgammaq((__float128)mode + 1) - lgammaq((__float128)(count - mode) + 1) +
-               (__float128)mode * logq(p) + (__float128)(count - mode) * logq(q);
+    log_mode = lgammaq((__float128)count + 1) - lgammaq((__float128)mode + 1) -
+               lgammaq((__float128)(count - mode) + 1) + (__float128)mode * logq(p) +
+               (__float128)(count - mode) * logq(q);
     for (size_t i = 0; i < n; i++)
         exact[i] = 0;
     start = weight = expq(log_mode);

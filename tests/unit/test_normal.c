@@ -69,7 +69,8 @@ static void the_gaussian_profile_is_within_its_error(void **unused)
     uint64_t state = seed;
     double widest = 0;
     for (int c = 0; c < 2 * CASES; c++) {
-        double mu = draw_log(&state, 1e-5, 60), u = c % 3 ? draw_between(&state, -3, 12) : draw_between(&state, -20, 80);
+        double mu = draw_log(&state, 1e-5, 60),
+               u = c % 3 ? draw_between(&state, -3, 12) : draw_between(&state, -20, 80);
         double eps = c % 5 ? mu * (u + 0.5 * mu) : 0, error;
         if (eps < 0 && c % 7)
             eps = -eps;
