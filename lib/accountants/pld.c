@@ -21,14 +21,14 @@
 #include "lib/numerics/normal.h"
 #include "lib/sampling/law.h"
 
-enum { PANELS_MAX = 12, AIMS_MAX = 4, GROUPS_FROM = 64 };
+enum { PANELS_MAX = 12, AIMS_MAX = 4, GROUPS_FROM = 64, HEAVY_SURPLUS = 20 };
 
 /* The share of the tolerance that each estimate's discretisation may use; the upper one, which is the answer, is
  * made the finer. */
 static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
 #define LOG_DELTA_FLOOR (-700.0) /* under 1e-300, the least delta that is reported */
-#define LENGTH_MAX 0x1p25        /* of a transform */
+#define LENGTH_MAX 0x1p22        /* of a transform */
 #define SHIFT_MAX 200.0          /* a sigma under column norm / 200 is out of a PLD's reach */
 #define TAIL_REACH 38.5          /* beyond it a normal tail underflows */
 
@@ -468,8 +468,9 @@ static void plan_step(struct eps__pld_plan *plan, const struct side *side, const
     *plan = (struct eps__pld_plan){.spacing = spacing, .tilt = saddle->tilt, .log_small = tail};
     plan->widest = fmin(sqrt(1e3 * tolerance), 1) / side->finer;
     plan->log_jump = ceil(-saddle->log_delta);
-    /* One step alone must be resolved from eps on; among others, a large loss may be helped by them. */
-    plan->jump_from = side->total == 1 ? saddle->eps - 4 * spacing : 0.3 * saddle->eps;
+    /* The Chernoff bound over delta: some nats in every case, many where tails are heavy. */
+    double surplus = saddle->log_moment - saddle->tilt * saddle->eps - saddle->log_delta;
+    plan->log_boost = surplus > HEAVY_SURPLUS ? ceil(surplus) : 0;
     plan->z_low = -eps__normal_tail_quantile(tail);
     plan->z_high = step->reach + saddle->z_excess;
     size_t len = (size_t)fmin((double)step->scout_len, (plan->z_high + 10) / step->z_step + 1);

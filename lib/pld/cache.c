@@ -35,7 +35,7 @@ static void make_key(uint8_t key[EPS__HASH_BYTES], const struct eps__pair *pair,
 {
     struct eps__hash hash;
     const double plan_values[] = {plan->spacing,       plan->tilt,      plan->log_norm,  plan->log_jump,
-                                  plan->jump_from,     plan->log_small, plan->z_low,     plan->fine_low,
+                                  plan->log_boost,     plan->log_small, plan->z_low,     plan->fine_low,
                                   plan->log_reference, plan->widest,    plan->fine_high, plan->z_high};
     const double pair_values[] = {pair->lost, pair->weight_error};
     eps__hash_init(&hash, "step privacy loss distribution");

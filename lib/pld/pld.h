@@ -32,15 +32,15 @@ struct eps__pld {
 
 /*
  * How finely a pair is discretised: in proportion to how much each loss matters to the answer. A loss l matters as its
- * tilted density f(l) e^{t l - log_norm}, and, where the answer comes from one large loss (heavy tails), from
- * jump_from on as f(l) e^{log_jump}.
+ * tilted density f(l) e^{t l - log_norm}. Where tails are heavy, and what happens is one large loss, that is too
+ * little by up to e^log_boost; but no loss matters more than f(l) e^log_jump, log_jump = -ln delta.
  */
 struct eps__pld_plan {
-    double spacing;  /* of the grid, > 0 */
-    double tilt;     /* t >= 0 */
-    double log_norm; /* about ln E[e^{t l}] */
-    double log_jump; /* about -ln delta at the epsilon of interest */
-    double jump_from;
+    double spacing;       /* of the grid, > 0 */
+    double tilt;          /* t >= 0 */
+    double log_norm;      /* about ln E[e^{t l}] */
+    double log_boost;     /* 0 where the tilted density says it all */
+    double log_jump;      /* about -ln delta at the epsilon of interest */
     double log_reference; /* a cell where the density (per unit of loss) is this much is one spacing wide */
     double log_small;     /* ln of a density (per unit of z) under which an error is harmless */
     double widest;        /* in (0, 1]: scales the widest cell, a tenth of a unit of z and 1/(4 (1 + t)) of loss */
@@ -53,8 +53,10 @@ struct eps__pld_plan {
 /* ln of how much a loss matters, for its density's logarithm. */
 static inline double eps__pld_importance(const struct eps__pld_plan *plan, double log_density, double loss)
 {
-    double tilted = plan->tilt * loss - plan->log_norm;
-    return log_density + (loss >= plan->jump_from && plan->log_jump > tilted ? plan->log_jump : tilted);
+    double tilted = plan->tilt * loss - plan->log_norm, boosted = tilted + plan->log_boost;
+    if (boosted > plan->log_jump)
+        boosted = plan->log_jump;
+    return log_density + (boosted > tilted ? boosted : tilted);
 }
 
 /*

@@ -42,7 +42,7 @@ static void draw_plan(uint64_t *state, struct eps__pld_plan *plan, const struct 
     }
     if (draw_below(state, 4) == 0) {
         plan->log_jump = draw_between(state, 1, 60);
-        plan->jump_from = draw_between(state, 0, 3) * scale;
+        plan->log_boost = draw_between(state, 0, 30);
     }
     if (draw_below(state, 4) == 0)
         plan->log_small = -draw_between(state, 5, 90);
@@ -80,7 +80,7 @@ static void describe(const struct eps__pair *pair, const struct eps__pld_plan *p
     for (size_t i = 0; i < pair->denominator.len; i++)
         print_error("  Q: %.17g at -%.17g\n", pair->denominator.weight[i], pair->denominator.shift[i]);
     print_error("  plan {%.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g}\n", plan->spacing,
-                plan->tilt, plan->log_norm, plan->log_jump, plan->jump_from, plan->log_reference, plan->log_small,
+                plan->tilt, plan->log_norm, plan->log_jump, plan->log_boost, plan->log_reference, plan->log_small,
                 plan->z_low, plan->fine_low, plan->fine_high, plan->z_high);
 }
 
