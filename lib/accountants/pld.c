@@ -27,10 +27,11 @@ enum { PANELS_MAX = 12, AIMS_MAX = 4, GROUPS_FROM = 64, HEAVY_SURPLUS = 20 };
  * made the finer. */
 static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
-#define LOG_DELTA_FLOOR (-700.0) /* under 1e-300, the least delta that is reported */
-#define LENGTH_MAX 0x1p22        /* of a transform */
-#define SHIFT_MAX 200.0          /* a sigma under column norm / 200 is out of a PLD's reach */
-#define TAIL_REACH 38.5          /* beyond it a normal tail underflows */
+#define LOG_DELTA_FLOOR (-700.0)  /* under 1e-300, the least delta that is reported */
+#define LENGTH_MAX 0x1p24         /* of a transform */
+#define REFINED_LENGTH_MAX 0x1p22 /* of one that only narrows a bracket there is */
+#define SHIFT_MAX 200.0           /* a sigma under column norm / 200 is out of a PLD's reach */
+#define TAIL_REACH 38.5           /* beyond it a normal tail underflows */
 
 struct step {
     struct eps__pair pair[2]; /* by estimate */
@@ -635,10 +636,11 @@ static enum eps_status compose_slot(const struct pld_profile *pld, const struct 
                                     const struct saddle *saddle, double spacing)
 {
     double max_bytes = pld->context && pld->context->max_bytes > 0 ? pld->context->max_bytes : INFINITY;
-    struct eps__compose_plan plan = {.tilt = saddle->tilt,
-                                     .tail_mass = tail_mass(saddle, pld->accuracy.tolerance),
-                                     .log_infinity = INFINITY,
-                                     .max_len = (size_t)fmin(max_bytes / 64, LENGTH_MAX)};
+    struct eps__compose_plan plan = {
+        .tilt = saddle->tilt,
+        .tail_mass = tail_mass(saddle, pld->accuracy.tolerance),
+        .log_infinity = INFINITY,
+        .max_len = (size_t)fmin(max_bytes / 64, side->finer > 1 ? REFINED_LENGTH_MAX : LENGTH_MAX)};
     if (side->total == 1) {
         slot->single = true;
         return build_steps(pld, side, &slot->pld, slot->estimate, saddle, spacing);

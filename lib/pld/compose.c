@@ -117,24 +117,32 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
     }
     for (size_t i = 0; i < powers_len; i++) {
         double norm;
+        memset(out, 0, n * sizeof *out);
+        fill(user, i, out, n, &norm);
         if (canceled(context)) {
             status = stopped(context);
             goto out;
         }
-        memset(out, 0, n * sizeof *out);
-        fill(user, i, out, n, &norm);
         if (eps__fft_forward(spectrum.factor, out, n) != 0)
             goto out;
+        if (canceled(context)) {
+            status = stopped(context);
+            goto out;
+        }
         multiply_power(&spectrum, counts[i], transform_error * norm);
     }
     double mean_modulus, bound = spectrum_error(&spectrum, &mean_modulus);
+    if (canceled(context)) {
+        status = stopped(context);
+        goto out;
+    }
     if (eps__fft_backward(out, spectrum.product, n) != 0)
         goto out;
     double scale = 1 / (double)n;
     for (size_t j = 0; j < n; j++)
         out[j] *= scale;
     *error = 1.01 * (bound + (transform_error + 4 * EPS__UNIT_ROUNDOFF) * mean_modulus);
-    status = EPS_OK;
+    status = canceled(context) ? stopped(context) : EPS_OK;
 out:
     eps__fft_free(spectrum.product);
     eps__fft_free(spectrum.factor);

@@ -119,7 +119,7 @@ void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double t
     struct exact_power power = {pair, 1};
     struct exact_saddle step = exact_moments(&power, 1, tilt);
     double reach = largest_shift(&pair->numerator), z = reach, peak = -INFINITY, value, tail;
-    *plan = (struct eps__pld_plan){.tilt = tilt, .log_norm = step.log_moment};
+    *plan = (struct eps__pld_plan){.tilt = tilt, .log_norm = step.log_moment, .widest = 1};
     plan->spacing = fmin(fraction * step.deviation, 0.5 / (1 + tilt));
     plan->log_reference = log(0.4 / step.deviation);
     plan->log_small = -45 - log(total);
@@ -132,6 +132,8 @@ void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double t
         peak = fmax(peak, value);
     } while (z < reach + 30 && (value > fmin(step.log_moment, peak) - 45 || tail > -85));
     plan->z_high = z;
+    /* A test needs no more than 1e5 knots. */
+    plan->spacing = fmax(plan->spacing, 1e-5 * (double)(exact_loss(pair, z) - exact_loss(pair, plan->z_low)));
     plan->fine_low = plan->z_low;
     plan->fine_high = plan->z_high;
 }

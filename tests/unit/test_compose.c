@@ -139,7 +139,7 @@ static void random_mixtures_are_bracketed(void **unused)
 {
     (void)unused;
     uint64_t state = seed;
-    size_t wrong = 0, narrow = 0, cases = 30;
+    size_t wrong = 0, narrow = 0, cases = 20;
     for (size_t c = 0; c < cases; c++) {
         struct draw_pair drawn[PAIRS_MAX];
         struct exact_power powers[PAIRS_MAX];
@@ -232,7 +232,7 @@ static void two_levels_are_bracketed(void **unused)
     (void)unused;
     uint64_t state = seed + 3;
     size_t wrong = 0;
-    for (size_t c = 0; c < 10; c++) {
+    for (size_t c = 0; c < 8; c++) {
         struct draw_pair drawn;
         if (c % 2)
             draw_pair(&state, &drawn, (enum draw_kind)draw_below(&state, DRAW_KINDS), 1e-3, 2);

@@ -29,7 +29,7 @@ static void draw_plan(uint64_t *state, struct eps__pld_plan *plan, const struct 
     plan_for(plan, pair, tilt, draw_log(state, 1, 1e6), draw_log(state, 1e-3, 0.3));
     struct exact_power power = {pair, 1};
     double scale = exact_moments(&power, 1, 0).deviation;
-    double least = fmax(1e-4 * scale, plan->spacing * 1e-2);
+    double least = fmax(1e-4 * scale, plan->spacing * 0.1);
     if (draw_below(state, 2))
         plan->spacing = fmax(draw_log(state, 1e-3, 0.1) * scale, least);
     if (draw_below(state, 4) == 0) {
