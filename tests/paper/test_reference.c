@@ -232,7 +232,8 @@ static size_t check_mixture(const struct row *row)
     if (steps == 1) /* near the end of a bounded loss it runs away, and one step needs none */
         saddle.tilt = fmin(saddle.tilt, 100);
     plan_for(&plan, &mixed.pair, saddle.tilt, (double)steps, steps > 1 ? 0.01 : 5e-4);
-    plan.spacing = fmax(plan.spacing, 1e-5 * row->epsilon);
+    if (steps == 1)
+        plan.spacing = fmax(fmin(plan.spacing, 1e-4 * row->epsilon), 1e-5 * row->epsilon);
     for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
         struct curve curve = {.composed = steps > 1};
         assert_int_equal(eps__pld_build(NULL, &curve.pld, &mixed.pair, &plan, e), EPS_OK);
@@ -252,7 +253,8 @@ static size_t check_mixture(const struct row *row)
                     bracket[EPS__UPPER]);
         wrong++;
     }
-    if (!(bracket[EPS__UPPER] - bracket[EPS__LOWER] < 5e-3 * bracket[EPS__UPPER])) { /* near a ceiling the grid converges slowly */
+    if (!(bracket[EPS__UPPER] - bracket[EPS__LOWER] <
+          5e-3 * bracket[EPS__UPPER])) { /* near a ceiling the grid converges slowly */
         print_error("%s: [%.12g, %.12g] is wide\n", row->id, bracket[EPS__LOWER], bracket[EPS__UPPER]);
         wrong++;
     }
