@@ -24,7 +24,7 @@ extern __float128 lgammaq(__float128 x);
 /* Pr[Z > x]. */
 __float128 exact_normal_tail(__float128 x);
 
-/* delta(eps) of N(mu, 1) against N(0, 1). */
+/* delta(eps) of N(mu, 1) against N(0, 1); eps <= 1e4, and eps/mu + mu/2 <= 140. */
 __float128 exact_gaussian_delta(__float128 mu, __float128 eps);
 
 /* L(z) of the pair. */
