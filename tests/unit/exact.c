@@ -269,7 +269,7 @@ struct exact_answer exact_composition(const struct exact_power *powers, size_t l
     if (fine > 2 * error) {
         answer.log_delta =
             (double)(saddle.log_moment - (long double)tilt * eps + logl(fine * y_step / 3.14159265358979323846L));
-        answer.error = (double)(2 * error / fine) + 4e-16 * (1 + fabs(saddle.log_moment) + fabs(tilt * eps));
+        answer.error = (double)(2 * error / fine) + 2e-15 * (1 + fabs(saddle.log_moment) + fabs(tilt * eps));
     }
     for (size_t i = 0; i < len; i++)
         release(&sampled[i]);
