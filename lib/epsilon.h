@@ -294,7 +294,8 @@ struct eps_context {
     /* fraction in [0, 1], never falling; stage is a static word ("discretise", "compose", "search"...);
      * remaining_seconds is an estimate, NAN if unknown. Called a few times a second at most. */
     void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds);
-    /* Polled at least every 100 ms of computing; true ends the call with EPS_CANCELED. */
+    /* Polled between transforms and every few thousand cells: on an idle core at least about once a second, mostly
+     * every few milliseconds; true ends the call with EPS_CANCELED. */
     bool (*canceled)(void *user);
     /* Polled likewise; true ends the call with EPS_TIMEOUT. */
     bool (*expired)(void *user);

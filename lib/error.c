@@ -21,3 +21,12 @@ enum eps_status eps__error(struct eps_error *error, enum eps_status status, cons
     }
     return status;
 }
+
+enum eps_status eps__poll(const struct eps_context *context)
+{
+    if (context && context->canceled && context->canceled(context->user))
+        return EPS_CANCELED;
+    if (context && context->expired && context->expired(context->user))
+        return EPS_TIMEOUT;
+    return EPS_OK;
+}

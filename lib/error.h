@@ -13,4 +13,7 @@
 enum eps_status eps__error(struct eps_error *error, enum eps_status status, const char *pointer, const char *format,
                            ...) __attribute__((format(printf, 4, 5)));
 
+/* EPS_OK, or EPS_CANCELED or EPS_TIMEOUT if the context says so. context may be NULL. */
+enum eps_status eps__poll(const struct eps_context *context);
+
 #endif

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/error.h"
 #include "lib/numerics/fft.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/knots.h"
@@ -27,17 +28,6 @@
 
 /* Tails are bounded on the masses before they are inflated for rounding: more than the difference that makes. */
 #define TAIL_SLACK 1.01
-
-static bool canceled(const struct eps_context *context)
-{
-    return context && ((context->canceled && context->canceled(context->user)) ||
-                       (context->expired && context->expired(context->user)));
-}
-
-static enum eps_status stopped(const struct eps_context *context)
-{
-    return context->canceled && context->canceled(context->user) ? EPS_CANCELED : EPS_TIMEOUT;
-}
 
 struct spectrum {
     size_t n, half; /* length of the transform; number of coefficients */
@@ -119,30 +109,30 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
         double norm;
         memset(out, 0, n * sizeof *out);
         fill(user, i, out, n, &norm);
-        if (canceled(context)) {
-            status = stopped(context);
+        status = eps__poll(context);
+        if (status != EPS_OK)
             goto out;
-        }
+        status = EPS_NO_MEMORY;
         if (eps__fft_forward(spectrum.factor, out, n) != 0)
             goto out;
-        if (canceled(context)) {
-            status = stopped(context);
+        status = eps__poll(context);
+        if (status != EPS_OK)
             goto out;
-        }
+        status = EPS_NO_MEMORY;
         multiply_power(&spectrum, counts[i], transform_error * norm);
     }
     double mean_modulus, bound = spectrum_error(&spectrum, &mean_modulus);
-    if (canceled(context)) {
-        status = stopped(context);
+    status = eps__poll(context);
+    if (status != EPS_OK)
         goto out;
-    }
+    status = EPS_NO_MEMORY;
     if (eps__fft_backward(out, spectrum.product, n) != 0)
         goto out;
     double scale = 1 / (double)n;
     for (size_t j = 0; j < n; j++)
         out[j] *= scale;
     *error = 1.01 * (bound + (transform_error + 4 * EPS__UNIT_ROUNDOFF) * mean_modulus);
-    status = canceled(context) ? stopped(context) : EPS_OK;
+    status = eps__poll(context);
 out:
     eps__fft_free(spectrum.product);
     eps__fft_free(spectrum.factor);

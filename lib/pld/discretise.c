@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/knots.h"
 
@@ -160,9 +161,11 @@ static enum eps_status walk_cells(struct walk *walk, struct eps__pair_point left
     if (!(fabs(left.loss) / plan->spacing < INDEX_MAX))
         return EPS_TOO_COSTLY;
     for (size_t count = 0; left.z < stop_z && index < stop_index; count++) {
-        if (count % 1024 == 1023 && walk->context && walk->context->canceled &&
-            walk->context->canceled(walk->context->user))
-            return EPS_CANCELED;
+        if (count % 1024 == 1023) {
+            enum eps_status status = eps__poll(walk->context);
+            if (status != EPS_OK)
+                return status;
+        }
         bool coarse = left.z < plan->fine_low || left.z >= plan->fine_high;
         int64_t next = index + cell_steps(walk, &left, coarse);
         if (next > stop_index)
