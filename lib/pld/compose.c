@@ -118,7 +118,6 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
         status = eps__poll(context);
         if (status != EPS_OK)
             goto out;
-        status = EPS_NO_MEMORY;
         multiply_power(&spectrum, counts[i], transform_error * norm);
     }
     double mean_modulus, bound = spectrum_error(&spectrum, &mean_modulus);
