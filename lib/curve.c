@@ -95,7 +95,11 @@ static void merge(struct eps_curve_point *point, const struct trace *traces, siz
             if (traces[2 * k + direction].upper[i] < traces[best].upper[i])
                 best = 2 * k + direction;
         upper[direction] = as_delta(traces[best].upper[i], true);
-        lower[direction] = as_delta(traces[best].lower[i], false);
+        /* As in solve.c: only the least lower bound is below the truth for certain. */
+        double least = traces[direction].lower[i];
+        for (size_t k = 1; k < accountants; k++)
+            least = fmin(least, traces[2 * k + direction].lower[i]);
+        lower[direction] = as_delta(least, false);
     }
     point->remove = upper[EPS_REMOVE];
     point->add = upper[EPS_ADD];

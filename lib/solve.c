@@ -127,9 +127,12 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                                           .value = task->answer.value,
                                           .bad_event_share = NAN};
         result->candidates[result->candidates_len++] = candidate;
+        /* Where several bounds serve, one of them may be a bound on another pair: only the least lower end is below
+         * the truth for certain. */
+        if (!found[task->direction] || task->answer.lower < lower[task->direction])
+            lower[task->direction] = task->answer.lower;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
-            lower[task->direction] = task->answer.lower;
             found[task->direction] = true;
         }
     }
