@@ -422,7 +422,9 @@ EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);    /* row
 EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy); /* n */
 EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);   /* bandwidth as found */
 EPS_API bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy);
-EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy); /* content hash, 64 hex digits */
+EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy);        /* content hash, 64 hex digits */
+EPS_API size_t eps_strategy_iterations(const struct eps_strategy *strategy);     /* of the optimiser; 0: none */
+EPS_API double eps_strategy_optimality_gap(const struct eps_strategy *strategy); /* relative, certified; NAN: none */
 
 /*
  * The shape of a part of the factorisation: rows x columns. EPS_UNSUPPORTED where the part is not defined

@@ -277,7 +277,8 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
         result->sensitivity_exact = setting->sensitivity.exact;
     }
     snprintf(result->factorization_id, sizeof result->factorization_id, "%s", eps_strategy_id(setting->strategy));
-    result->optimality_gap = NAN;
+    result->iterations = eps_strategy_iterations(setting->strategy);
+    result->optimality_gap = eps_strategy_optimality_gap(setting->strategy);
     return EPS_OK;
 }
 

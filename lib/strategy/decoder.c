@@ -3,7 +3,7 @@
  * inverse of a block is computed once, when first asked for, and kept: a matrix is streamed row by row.
  *
  * A row y of B solves y C = (row of A), block by block, from the right; with the inverse at hand that is a
- * convolution (Toeplitz) or a product (dense). The tree's decoders are not computed here.
+ * convolution (Toeplitz) or a product (dense).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,39 +11,7 @@
 #include <string.h>
 
 #include "lib/numerics/convolve.h"
-#include "lib/numerics/linalg.h"
 #include "lib/strategy/internal.h"
-
-static bool all_finite(const double *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return false;
-    return true;
-}
-
-/* Into s->inverse; *defined tells whether there is one. False without memory. */
-static bool invert(struct eps_strategy *s, bool *defined)
-{
-    size_t m = s->block, len = s->kind == &eps__strategy_toeplitz ? m : m * m;
-    *defined = s->kind != &eps__strategy_tree;
-    if (s->kind == &eps__strategy_toeplitz && s->entries[0] == 0)
-        *defined = false;
-    if (!*defined)
-        return true;
-    s->inverse = malloc(len * sizeof *s->inverse);
-    if (!s->inverse)
-        return false;
-    if (s->kind == &eps__strategy_toeplitz) {
-        if (!eps__series_inverse(s->inverse, m, s->entries, s->entries_len))
-            return false;
-    } else {
-        memcpy(s->inverse, s->entries, len * sizeof *s->inverse);
-        *defined = s->lower ? eps__lower_inverse(s->inverse, m) : eps__general_inverse(s->inverse, m);
-    }
-    *defined = *defined && all_finite(s->inverse, len);
-    return true;
-}
 
 enum eps_status eps__strategy_inverse(const double **out, struct eps_error *error, const struct eps_strategy *strategy)
 {
@@ -52,14 +20,16 @@ enum eps_status eps__strategy_inverse(const double **out, struct eps_error *erro
     enum eps_status status = EPS_OK;
     pthread_mutex_lock(&s->lock);
     if (s->inverse_state == EPS__INVERSE_UNKNOWN) {
-        bool defined;
-        if (invert(s, &defined))
-            s->inverse_state = defined ? EPS__INVERSE_READY : EPS__INVERSE_NONE;
-        else
-            status = eps__strategy_no_memory(error);
-        if (s->inverse_state != EPS__INVERSE_READY) {
-            free(s->inverse);
-            s->inverse = NULL;
+        bool defined = false;
+        double *inverse = NULL;
+        status = s->kind->invert(s, &inverse, &defined, error);
+        if (!status && defined) {
+            s->inverse = inverse;
+            s->inverse_state = EPS__INVERSE_READY;
+        } else {
+            free(inverse);
+            if (!status)
+                s->inverse_state = EPS__INVERSE_NONE;
         }
     }
     *out = s->inverse;
@@ -90,7 +60,7 @@ enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct e
             return status;
     }
     *rows = part == EPS_PART_ENCODER ? eps_strategy_rows(strategy) : strategy->n;
-    *columns = strategy->n;
+    *columns = part == EPS_PART_ENCODER ? strategy->n : eps_strategy_rows(strategy);
     return EPS_OK;
 }
 
@@ -126,27 +96,11 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
     return EPS_OK;
 }
 
-/* out = a C0^-1 for the row a of `len` <= block numbers, zero beyond; work has 2 block numbers. */
-static bool solve_block(const struct eps_strategy *s, double *out, const double *inverse, const double *a, size_t len,
-                        double *work)
-{
-    size_t m = s->block;
-    if (s->kind == &eps__strategy_dense) {
-        eps__multiply_row(out, a, inverse, len, m);
-        return true;
-    }
-    for (size_t j = 0; j < len; j++)
-        work[j] = a[len - 1 - j];
-    if (!eps__convolve(work + m, len, work, len, inverse, len))
-        return false;
-    for (size_t j = 0; j < len; j++)
-        out[j] = work[m + len - 1 - j];
-    memset(out + len, 0, (m - len) * sizeof *out);
-    return true;
-}
-
-static enum eps_status decoder_row(const struct eps_strategy *s, double *out, struct eps_error *error,
-                                   const double *inverse, size_t row)
+enum eps_status eps__decoder_row_by_blocks(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                           const double *inverse, size_t row,
+                                           bool (*solve)(const struct eps_strategy *s, double *out,
+                                                         const double *inverse, const double *a, size_t len,
+                                                         double *work))
 {
     size_t m = s->block;
     double *a = malloc((row + 1) * sizeof *a), *work = malloc(2 * m * sizeof *work);
@@ -156,23 +110,11 @@ static enum eps_status decoder_row(const struct eps_strategy *s, double *out, st
     memset(out, 0, s->n * sizeof *out);
     for (size_t first = 0; ok && first <= row; first += m) {
         size_t len = row + 1 - first < m ? row + 1 - first : m;
-        ok = solve_block(s, out + first, inverse, a + first, len, work);
+        ok = solve(s, out + first, inverse, a + first, len, work);
     }
     free(a);
     free(work);
     return ok ? EPS_OK : eps__strategy_no_memory(error);
-}
-
-static void noise_row(const struct eps_strategy *s, double *out, const double *inverse, size_t row)
-{
-    size_t m = s->block, local = row % m;
-    double *block = out + (row - local);
-    memset(out, 0, s->n * sizeof *out);
-    if (s->kind == &eps__strategy_dense)
-        memcpy(block, inverse + local * m, m * sizeof *out);
-    else
-        for (size_t j = 0; j <= local; j++)
-            block[j] = inverse[local - j];
 }
 
 enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *out, struct eps_error *error,
@@ -190,8 +132,6 @@ enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *ou
     enum eps_status status = require_inverse(&inverse, error, strategy);
     if (status)
         return status;
-    if (part == EPS_PART_DECODER)
-        return decoder_row(strategy, out, error, inverse, row);
-    noise_row(strategy, out, inverse, row);
-    return EPS_OK;
+    return part == EPS_PART_DECODER ? strategy->kind->decoder_row(strategy, out, error, inverse, row)
+                                    : strategy->kind->noise_row(strategy, out, error, inverse, row);
 }

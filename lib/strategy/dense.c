@@ -10,8 +10,10 @@
 #include "lib/numerics/normal.h"
 #include "lib/strategy/internal.h"
 
-enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error, const struct eps_mechanism *mechanism)
+enum eps_status eps__build_dense(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                 const struct eps_mechanism *mechanism)
 {
+    (void)context;
     const struct eps_matrix *matrix = &mechanism->matrix;
     size_t m = s->block;
     if (!matrix->rows || matrix->rows_n != m)
@@ -151,6 +153,43 @@ out:
     return status;
 }
 
+static enum eps_status dense_invert(const struct eps_strategy *s, double **inverse, bool *defined,
+                                    struct eps_error *error)
+{
+    size_t m = s->block, len = m * m;
+    *inverse = malloc(len * sizeof **inverse);
+    if (!*inverse)
+        return eps__strategy_no_memory(error);
+    memcpy(*inverse, s->entries, len * sizeof **inverse);
+    *defined = s->lower ? eps__lower_inverse(*inverse, m) : eps__general_inverse(*inverse, m);
+    *defined = *defined && eps__all_finite(*inverse, len);
+    return EPS_OK;
+}
+
+static bool dense_solve(const struct eps_strategy *s, double *out, const double *inverse, const double *a, size_t len,
+                        double *work)
+{
+    (void)work;
+    eps__multiply_row(out, a, inverse, len, s->block);
+    return true;
+}
+
+static enum eps_status dense_decoder_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                         const double *inverse, size_t row)
+{
+    return eps__decoder_row_by_blocks(s, out, error, inverse, row, dense_solve);
+}
+
+static enum eps_status dense_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                       const double *inverse, size_t row)
+{
+    size_t m = s->block, local = row % m;
+    (void)error;
+    memset(out, 0, s->n * sizeof *out);
+    memcpy(out + (row - local), inverse + local * m, m * sizeof *out);
+    return EPS_OK;
+}
+
 const struct eps__strategy_kind eps__strategy_dense = {
     .name = "dense",
     .row = dense_row,
@@ -160,4 +199,8 @@ const struct eps__strategy_kind eps__strategy_dense = {
     .square_index = dense_square_index,
     .gram = dense_gram,
     .fixed_order = dense_fixed_order,
+    .invert = dense_invert,
+    .variance = eps__dense_variance,
+    .decoder_row = dense_decoder_row,
+    .noise_row = dense_noise_row,
 };

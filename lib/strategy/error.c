@@ -342,6 +342,20 @@ static enum eps_status any_toeplitz(const struct eps_context *context, double *o
     return status;
 }
 
+enum eps_status eps__toeplitz_variance(const struct eps_context *context, double *out, struct eps_error *error,
+                                       const struct eps_strategy *s, const double *inverse)
+{
+    return s->workload.recursive ? toeplitz_recursive(context, out, error, s, inverse)
+                                 : any_toeplitz(context, out, error, s, inverse);
+}
+
+enum eps_status eps__dense_variance(const struct eps_context *context, double *out, struct eps_error *error,
+                                    const struct eps_strategy *s, const double *inverse)
+{
+    return s->workload.recursive ? dense_recursive(context, out, error, s, inverse)
+                                 : any_toeplitz(context, out, error, s, inverse);
+}
+
 /* ---- the figures ---- */
 
 /* *defined false: no inverse, or not finite; then out is not to be used. */
@@ -353,12 +367,7 @@ static enum eps_status variance(const struct eps_context *context, double *out, 
     *defined = inverse != NULL;
     if (status || !inverse)
         return status;
-    if (!s->workload.recursive)
-        status = any_toeplitz(context, out, error, s, inverse);
-    else if (s->kind == &eps__strategy_toeplitz)
-        status = toeplitz_recursive(context, out, error, s, inverse);
-    else
-        status = dense_recursive(context, out, error, s, inverse);
+    status = s->kind->variance(context, out, error, s, inverse);
     for (size_t t = 0; !status && t < s->n; t++)
         if (!isfinite(out[t]))
             *defined = false;

@@ -8,9 +8,10 @@
 
 #include "lib/strategy/internal.h"
 
-enum eps_status eps__build_identity(struct eps_strategy *s, struct eps_error *error,
+enum eps_status eps__build_identity(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                     const struct eps_mechanism *mechanism)
 {
+    (void)context;
     (void)mechanism;
     double *one = malloc(sizeof *one);
     if (!one)

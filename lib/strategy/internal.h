@@ -36,6 +36,7 @@ struct eps__participation {
     bool fixed;
 };
 
+/* Everything but `row` .. `fixed_order` concerns the decoder B = A C^+ and the noise C^+ (n x the rows of C). */
 struct eps__strategy_kind {
     const char *name; /* goes into the content hash */
     /* Row `row` of a block: `block` numbers. */
@@ -56,6 +57,17 @@ struct eps__strategy_kind {
     enum eps_status (*fixed_order)(const struct eps_context *context, struct eps__interval *out,
                                    struct eps_error *error, const struct eps_strategy *s,
                                    const struct eps__participation *participation);
+    /* What the decoder is computed from, malloc'ed into s->inverse; *defined: whether there is a decoder (where it
+     * is not, or on an error, what was written is freed by the caller). Called once, under the lock. */
+    enum eps_status (*invert)(const struct eps_strategy *s, double **inverse, bool *defined, struct eps_error *error);
+    /* The squared norms of the rows of B, n of them. */
+    enum eps_status (*variance)(const struct eps_context *context, double *out, struct eps_error *error,
+                                const struct eps_strategy *s, const double *inverse);
+    /* Row `row` of B, and of C^+: as many numbers as C has rows. */
+    enum eps_status (*decoder_row)(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                   const double *inverse, size_t row);
+    enum eps_status (*noise_row)(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                 const double *inverse, size_t row);
 };
 
 extern const struct eps__strategy_kind eps__strategy_toeplitz;
@@ -81,7 +93,9 @@ struct eps_strategy {
     pthread_mutex_t lock;
     bool lock_made;
     enum { EPS__INVERSE_UNKNOWN, EPS__INVERSE_NONE, EPS__INVERSE_READY } inverse_state;
-    double *inverse; /* of a block: toeplitz: its first column, `block` numbers; dense: block x block */
+    double *inverse;       /* of a block: toeplitz: its first column, `block` numbers; dense: block x block */
+    size_t iterations;     /* of the optimiser; 0 if the family has none */
+    double optimality_gap; /* relative, certified; NAN if none is known */
     char id[EPS__HASH_HEX];
 };
 
@@ -91,17 +105,18 @@ enum eps_status eps__strategy_no_memory(struct eps_error *error);
 /* EPS_OK, or what the context says. */
 enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error);
 
-/* ---- families: fill in kind, block_rows, entries ---- */
+/* ---- families: fill in kind, block_rows, entries; optimised ones iterations and optimality_gap too ---- */
 
-enum eps_status eps__build_identity(struct eps_strategy *s, struct eps_error *error,
+enum eps_status eps__build_identity(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                     const struct eps_mechanism *mechanism);
-enum eps_status eps__build_toeplitz(struct eps_strategy *s, struct eps_error *error,
+enum eps_status eps__build_toeplitz(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                     const struct eps_mechanism *mechanism);
-enum eps_status eps__build_dense(struct eps_strategy *s, struct eps_error *error,
+enum eps_status eps__build_dense(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                  const struct eps_mechanism *mechanism);
-enum eps_status eps__build_square_root(struct eps_strategy *s, struct eps_error *error,
-                                       const struct eps_mechanism *mechanism);
-enum eps_status eps__build_tree(struct eps_strategy *s, struct eps_error *error, const struct eps_mechanism *mechanism);
+enum eps_status eps__build_square_root(const struct eps_context *context, struct eps_strategy *s,
+                                       struct eps_error *error, const struct eps_mechanism *mechanism);
+enum eps_status eps__build_tree(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                const struct eps_mechanism *mechanism);
 
 /* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);
@@ -172,7 +187,28 @@ bool eps__strided_window(double *out, size_t n, const double *c, size_t len, siz
 
 /* ---- inverse and error ---- */
 
+static inline bool eps__all_finite(const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
 /* The inverse of a block, kept with the strategy: NULL and EPS_OK where it is not defined. */
 enum eps_status eps__strategy_inverse(const double **out, struct eps_error *error, const struct eps_strategy *s);
+
+/* Of blocks with a square C0: its inverse is at hand as first column (toeplitz) or matrix (dense). */
+enum eps_status eps__toeplitz_variance(const struct eps_context *context, double *out, struct eps_error *error,
+                                       const struct eps_strategy *s, const double *inverse);
+enum eps_status eps__dense_variance(const struct eps_context *context, double *out, struct eps_error *error,
+                                    const struct eps_strategy *s, const double *inverse);
+/* The row of A, block by block from the right through solve(): out = a C0^-1 for the row a of `len` <= block
+ * numbers, zero beyond; work has 2 block numbers. False without memory. */
+enum eps_status eps__decoder_row_by_blocks(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                           const double *inverse, size_t row,
+                                           bool (*solve)(const struct eps_strategy *s, double *out,
+                                                         const double *inverse, const double *a, size_t len,
+                                                         double *work));
 
 #endif

@@ -24,9 +24,10 @@ static void recursive_root(double *out, size_t len, double a, double m)
     }
 }
 
-enum eps_status eps__build_square_root(struct eps_strategy *s, struct eps_error *error,
-                                       const struct eps_mechanism *mechanism)
+enum eps_status eps__build_square_root(const struct eps_context *context, struct eps_strategy *s,
+                                       struct eps_error *error, const struct eps_mechanism *mechanism)
 {
+    (void)context;
     const struct eps__workload *w = &s->workload;
     size_t bands = mechanism->matrix.bands, len = bands && bands < s->block ? bands : s->block;
     if (!eps__workload_is_toeplitz(w))

@@ -12,8 +12,8 @@
 #include "lib/strategy/internal.h"
 
 /* How a family is built; NULL: not by this build. */
-static enum eps_status (*const builders[EPS_FAMILY_COUNT])(struct eps_strategy *, struct eps_error *,
-                                                           const struct eps_mechanism *) = {
+static enum eps_status (*const builders[EPS_FAMILY_COUNT])(const struct eps_context *, struct eps_strategy *,
+                                                           struct eps_error *, const struct eps_mechanism *) = {
     [EPS_FAMILY_IDENTITY] = eps__build_identity, [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
     [EPS_FAMILY_DENSE] = eps__build_dense,       [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
     [EPS_FAMILY_TREE] = eps__build_tree,
@@ -109,7 +109,7 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     enum eps_family family = mechanism->matrix.family;
     enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
     if (!status)
-        status = builders[family](s, error, mechanism);
+        status = builders[family](context, s, error, mechanism);
     if (!status)
         status = check_range(s, error, family);
     if (!status && !s->kind->measure(s))
@@ -140,6 +140,7 @@ enum eps_status eps_strategy_create(const struct eps_context *context, struct ep
     s->n = n;
     s->stamps = stamps;
     s->block = n / stamps;
+    s->optimality_gap = NAN;
     if (pthread_mutex_init(&s->lock, NULL) != 0)
         status = eps__strategy_no_memory(error);
     else
@@ -191,6 +192,16 @@ bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy)
 const char *eps_strategy_id(const struct eps_strategy *strategy)
 {
     return strategy->id;
+}
+
+size_t eps_strategy_iterations(const struct eps_strategy *strategy)
+{
+    return strategy->iterations;
+}
+
+double eps_strategy_optimality_gap(const struct eps_strategy *strategy)
+{
+    return strategy->optimality_gap;
 }
 
 double eps__strategy_column_norm(const struct eps_strategy *strategy, size_t j)

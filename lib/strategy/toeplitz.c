@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/numerics/convolve.h"
 #include "lib/strategy/internal.h"
 
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len)
@@ -18,9 +19,10 @@ void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t le
     s->entries_len = len;
 }
 
-enum eps_status eps__build_toeplitz(struct eps_strategy *s, struct eps_error *error,
+enum eps_status eps__build_toeplitz(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                     const struct eps_mechanism *mechanism)
 {
+    (void)context;
     const struct eps_matrix *matrix = &mechanism->matrix;
     if (!matrix->coefficients || !matrix->coefficients_len || matrix->coefficients_len > s->block)
         return eps__error(error, EPS_INVALID, "/matrix/coefficients",
@@ -228,6 +230,51 @@ bool eps__strided_window(double *out, size_t n, const double *c, size_t len, siz
     return true;
 }
 
+static enum eps_status toeplitz_invert(const struct eps_strategy *s, double **inverse, bool *defined,
+                                       struct eps_error *error)
+{
+    size_t m = s->block;
+    if (s->entries[0] == 0)
+        return EPS_OK;
+    *inverse = malloc(m * sizeof **inverse);
+    if (!*inverse || !eps__series_inverse(*inverse, m, s->entries, s->entries_len))
+        return eps__strategy_no_memory(error);
+    *defined = eps__all_finite(*inverse, m);
+    return EPS_OK;
+}
+
+/* a C0^-1 is a convolution with the inverse's first column, backwards. */
+static bool toeplitz_solve(const struct eps_strategy *s, double *out, const double *inverse, const double *a,
+                           size_t len, double *work)
+{
+    size_t m = s->block;
+    for (size_t j = 0; j < len; j++)
+        work[j] = a[len - 1 - j];
+    if (!eps__convolve(work + m, len, work, len, inverse, len))
+        return false;
+    for (size_t j = 0; j < len; j++)
+        out[j] = work[m + len - 1 - j];
+    memset(out + len, 0, (m - len) * sizeof *out);
+    return true;
+}
+
+static enum eps_status toeplitz_decoder_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                            const double *inverse, size_t row)
+{
+    return eps__decoder_row_by_blocks(s, out, error, inverse, row, toeplitz_solve);
+}
+
+static enum eps_status toeplitz_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                          const double *inverse, size_t row)
+{
+    size_t local = row % s->block;
+    (void)error;
+    memset(out, 0, s->n * sizeof *out);
+    for (size_t j = 0; j <= local; j++)
+        out[row - local + j] = inverse[local - j];
+    return EPS_OK;
+}
+
 const struct eps__strategy_kind eps__strategy_toeplitz = {
     .name = "toeplitz",
     .row = toeplitz_row,
@@ -237,4 +284,8 @@ const struct eps__strategy_kind eps__strategy_toeplitz = {
     .square_index = toeplitz_square_index,
     .gram = toeplitz_gram,
     .fixed_order = toeplitz_fixed_order,
+    .invert = toeplitz_invert,
+    .variance = eps__toeplitz_variance,
+    .decoder_row = toeplitz_decoder_row,
+    .noise_row = toeplitz_noise_row,
 };

@@ -11,8 +11,10 @@
 
 #include "lib/strategy/internal.h"
 
-enum eps_status eps__build_tree(struct eps_strategy *s, struct eps_error *error, const struct eps_mechanism *mechanism)
+enum eps_status eps__build_tree(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                const struct eps_mechanism *mechanism)
 {
+    (void)context;
     (void)error;
     (void)mechanism;
     while (((size_t)1 << s->height) < s->block)
@@ -153,6 +155,15 @@ struct eps__interval eps__tree_min_separation(const struct eps_strategy *s, cons
     return times_square(s, total);
 }
 
+static enum eps_status tree_invert(const struct eps_strategy *s, double **inverse, bool *defined,
+                                   struct eps_error *error)
+{
+    (void)s, (void)error;
+    *inverse = NULL;
+    *defined = false;
+    return EPS_OK;
+}
+
 const struct eps__strategy_kind eps__strategy_tree = {
     .name = "tree",
     .row = tree_row,
@@ -162,4 +173,5 @@ const struct eps__strategy_kind eps__strategy_tree = {
     .square_index = tree_square_index,
     .gram = tree_gram,
     .fixed_order = tree_fixed_order,
+    .invert = tree_invert,
 };
