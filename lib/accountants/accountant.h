@@ -7,7 +7,7 @@
 #define EPS_ACCOUNTANTS_ACCOUNTANT_H
 
 #include "lib/epsilon.h"
-#include "lib/pld/cache.h"
+#include "lib/pld/composition.h"
 #include "lib/strategy/strategy.h"
 
 /* A job made ready to be accounted: its strategy is computed, its derived figures are known. Immutable. */
@@ -19,13 +19,6 @@ struct eps__setting {
     bool sensitivity_known;
     double p;                 /* the participation probability in force; NAN where there is none */
     struct eps__tally *tally; /* of the PLD cache */
-};
-
-/* How narrow the bracket must be, of which unknown: what an accountant needs to choose its resolution. */
-struct eps__accuracy {
-    enum eps_unknown unknown;
-    double tolerance;
-    double log_delta; /* the delta at which epsilon or the noise multiplier is asked; NAN if delta is asked */
 };
 
 struct eps__profile;

@@ -7,6 +7,7 @@
 #include "lib/numerics/binomial.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "lib/numerics/normal.h"
 
@@ -49,4 +50,62 @@ double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k)
         return size * log(p);
     return stirling_error(size) - stirling_error(x) - stirling_error(size - x) - deviance(x, size * p) -
            deviance(size - x, size * (1 - p)) + 0.5 * log(size / (x * (size - x))) - EPS__LOG_SQRT_2PI;
+}
+
+/* The deviance takes x - np with an error of np u, which moves it by its derivative, at most twice the number of
+ * deviations times sqrt(np) u. */
+double eps__binomial_error(uint64_t n, double p)
+{
+    return 1e-12 + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
+}
+
+/* A sum of terms relative to the first one, and a bound on the relative error of each. */
+struct terms {
+    double total, error, left_out;
+};
+
+/* Adds the terms after `from`, up or down, `limit` included: each is the one before times an exact ratio. Ends where
+ * they fall geometrically to nothing. */
+static void add_terms(struct terms *terms, double n, double p, double from, double limit, bool up)
+{
+    double term = 1, error = 0, odds = p / (1 - p);
+    for (double x = from; up ? x < limit : x > limit; x += up ? 1 : -1) {
+        double ratio = up ? (n - x) / (x + 1) * odds : x / (n - x + 1) / odds;
+        if (ratio < 1 && term * ratio / (1 - ratio) < 1e-18 * terms->total) {
+            terms->left_out += 1e-18 * terms->total;
+            break;
+        }
+        term *= ratio;
+        error += 6 * EPS__UNIT_ROUNDOFF;
+        terms->total += term;
+    }
+    terms->error = fmax(terms->error, error + 4 * EPS__UNIT_ROUNDOFF);
+}
+
+/* The tail from k on, outwards and, where k is on the near side of the mode, inwards from the mode to k. */
+static struct eps__interval tail_sum(uint64_t n, double p, uint64_t k, bool up)
+{
+    double size = (double)n, mode = fmin(floor((size + 1) * p), size), edge = (double)k;
+    double start = up ? fmax(edge, mode) : fmin(edge, mode);
+    double log_first = eps__binomial_log_pmf(n, p, (uint64_t)start);
+    if (log_first < -700)
+        return (struct eps__interval){0, fmin(exp(log_first) * (size + 1), 1)};
+    struct terms terms = {.total = 1};
+    add_terms(&terms, size, p, start, up ? size : 0, up);
+    add_terms(&terms, size, p, start, edge, !up);
+    double first = exp(log_first), error = 2 * terms.error + eps__binomial_error(n, p) + 1e-15;
+    return (struct eps__interval){fmax(first * terms.total * (1 - error), 0),
+                                  fmin(first * (terms.total * (1 + error) + 2 * terms.left_out), 1)};
+}
+
+struct eps__interval eps__binomial_at_least(uint64_t n, double p, uint64_t k)
+{
+    if (k == 0)
+        return (struct eps__interval){1, 1};
+    return k > n ? (struct eps__interval){0, 0} : tail_sum(n, p, k, true);
+}
+
+struct eps__interval eps__binomial_at_most(uint64_t n, double p, uint64_t k)
+{
+    return k >= n ? (struct eps__interval){1, 1} : tail_sum(n, p, k, false);
 }

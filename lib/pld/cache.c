@@ -30,21 +30,30 @@ static void hash_mixture(struct eps__hash *hash, const struct eps__mixture *mixt
     eps__hash_doubles(hash, mixture->shift, mixture->len);
 }
 
-static void make_key(uint8_t key[EPS__HASH_BYTES], const struct eps__pair *pair, const struct eps__pld_plan *plan,
-                     enum eps__estimate estimate)
+static void hash_branch(struct eps__hash *hash, const struct eps__branch *branch, const struct eps__pld_plan *plan,
+                        enum eps__estimate estimate)
 {
-    struct eps__hash hash;
+    const struct eps__pair *pair = &branch->pair[estimate];
     const double plan_values[] = {plan->spacing,       plan->tilt,      plan->log_norm,  plan->log_jump,
                                   plan->log_boost,     plan->log_small, plan->z_low,     plan->fine_low,
                                   plan->log_reference, plan->widest,    plan->fine_high, plan->z_high};
-    const double pair_values[] = {pair->lost, pair->weight_error};
+    const double pair_values[] = {branch->weight[estimate], pair->lost, pair->weight_error};
+    hash_mixture(hash, &pair->numerator);
+    hash_mixture(hash, &pair->denominator);
+    eps__hash_doubles(hash, pair_values, sizeof pair_values / sizeof *pair_values);
+    eps__hash_doubles(hash, plan_values, sizeof plan_values / sizeof *plan_values);
+}
+
+static void make_key(uint8_t key[EPS__HASH_BYTES], const struct eps__branch *branches,
+                     const struct eps__pld_plan *plans, size_t len, enum eps__estimate estimate)
+{
+    struct eps__hash hash;
     eps__hash_init(&hash, "step privacy loss distribution");
     eps__hash_u64(&hash, EPS_ACCOUNTING_VERSION);
     eps__hash_u64(&hash, estimate);
-    hash_mixture(&hash, &pair->numerator);
-    hash_mixture(&hash, &pair->denominator);
-    eps__hash_doubles(&hash, pair_values, sizeof pair_values / sizeof *pair_values);
-    eps__hash_doubles(&hash, plan_values, sizeof plan_values / sizeof *plan_values);
+    eps__hash_u64(&hash, len);
+    for (size_t b = 0; b < len; b++)
+        hash_branch(&hash, &branches[b], &plans[b], estimate);
     eps__hash_final(&hash, key);
 }
 
@@ -91,15 +100,15 @@ static void offer(const struct eps_context *context, const uint8_t *key, const s
 }
 
 enum eps_status eps__pld_obtain(const struct eps_context *context, struct eps__tally *tally, struct eps__pld *pld,
-                                const struct eps__pair *pair, const struct eps__pld_plan *plan,
+                                const struct eps__branch *branches, const struct eps__pld_plan *plans, size_t len,
                                 enum eps__estimate estimate)
 {
     if (!context || !context->cache_get || !context->cache_put || !tally)
-        return eps__pld_build(context, pld, pair, plan, estimate);
+        return eps__pld_build(context, pld, branches, plans, len, estimate);
     uint8_t key[EPS__HASH_BYTES];
     void *blob = NULL;
     size_t blob_len = 0;
-    make_key(key, pair, plan, estimate);
+    make_key(key, branches, plans, len, estimate);
     if (context->cache_get(context->user, EPS_CACHE_PLD, key, &blob, &blob_len)) {
         bool whole = unpack(pld, blob, blob_len, estimate);
         free(blob);
@@ -109,7 +118,7 @@ enum eps_status eps__pld_obtain(const struct eps_context *context, struct eps__t
         }
     }
     atomic_fetch_add(&tally->misses, 1);
-    enum eps_status status = eps__pld_build(context, pld, pair, plan, estimate);
+    enum eps_status status = eps__pld_build(context, pld, branches, plans, len, estimate);
     if (status == EPS_OK)
         offer(context, key, pld);
     return status;

@@ -46,13 +46,25 @@ static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402
 /* More cells than this are no use: the transform could not hold them either. */
 #define CELLS_MAX ((size_t)1 << 23)
 
-struct walk {
-    const struct eps_context *context;
+/* A branch of the step on the walk. */
+struct lane {
     const struct eps__pair *pair;
     const struct eps__pld_plan *plan;
-    enum eps__estimate estimate;
-    double offset, rate;
+    double weight, rate;
     double *numerator_share, *denominator_share;
+    struct eps__pair_point left; /* where the walk is */
+    double stop_z;
+    double edge; /* mass left of the walk, to be rounded up into the first cell */
+    bool started;
+};
+
+struct walk {
+    const struct eps_context *context;
+    const struct eps__pld_plan *plan; /* of the first branch: all agree but for their ranges */
+    enum eps__estimate estimate;
+    double offset;
+    struct lane *lanes;
+    size_t lanes_len;
     struct eps__cells cells;
     double loss_error;
 };
@@ -62,12 +74,19 @@ static double loss_at(const struct walk *walk, int64_t index)
     return walk->offset + (double)index * walk->plan->spacing;
 }
 
+/* Bounds a mass that was computed up to its logarithm's own bounds. */
+static double bounded_mass(const struct lane *lane, double log_mass, enum eps__estimate estimate)
+{
+    double error = lane->pair->weight_error + 8 * EPS__UNIT_ROUNDOFF;
+    return lane->weight * exp(log_mass) * (estimate == EPS__UPPER ? 1 + error : 1 - error);
+}
+
 /* The integrals of one panel [base->z, base->z + width], added to the cell unbounded; returns the relative rounding
  * error of what was added. */
-static double add_panel(struct walk *walk, struct eps__cell *cell, const struct eps__pair_point *base, double width,
-                        double base_excess, double cell_width)
+static double add_panel(const struct lane *lane, struct eps__cell *cell, const struct eps__pair_point *base,
+                        double width, double base_excess, double cell_width)
 {
-    const struct eps__mixture *numerator = &walk->pair->numerator, *denominator = &walk->pair->denominator;
+    const struct eps__mixture *numerator = &lane->pair->numerator, *denominator = &lane->pair->denominator;
     double step = -expm1(-cell_width), decay = 1 - step, grown = base_excess + 1;
     double log_density = base->log_numerator - 0.5 * base->z * base->z - EPS__LOG_SQRT_2PI;
     double left = 0, right = 0, gap = 0;
@@ -75,10 +94,10 @@ static double add_panel(struct walk *walk, struct eps__cell *cell, const struct 
         double t = node5[k] * width, rise = 0, fall = 0;
         for (size_t i = 0; i < numerator->len; i++)
             if (numerator->shift[i] > 0)
-                rise += walk->numerator_share[i] * expm1(numerator->shift[i] * t);
+                rise += lane->numerator_share[i] * expm1(numerator->shift[i] * t);
         for (size_t j = 0; j < denominator->len; j++)
             if (denominator->shift[j] > 0)
-                fall -= walk->denominator_share[j] * expm1(-denominator->shift[j] * t);
+                fall -= lane->denominator_share[j] * expm1(-denominator->shift[j] * t);
         double excess = base_excess + grown * (rise + fall) / (1 - fall);
         double rest = fmax(step - excess * decay, 0);
         double density = weight5[k] * exp(-t * (base->z + 0.5 * t)) * (1 + rise) / (1 + excess);
@@ -86,45 +105,46 @@ static double add_panel(struct walk *walk, struct eps__cell *cell, const struct 
         right += density * excess;
         gap += density * excess * rest;
     }
-    double scale = exp(log_density) * width / step;
+    double scale = lane->weight * exp(log_density) * width / step;
     cell->left += scale * left;
     cell->right += scale * right;
     cell->gap += scale * gap;
     return EPS__UNIT_ROUNDOFF * (40 + 2 * base->z * base->z + 4 * fabs(base->log_numerator) +
                                  2 * (double)(numerator->len + denominator->len)) +
-           walk->pair->weight_error;
+           lane->pair->weight_error;
 }
 
 /* What of a cell is so unimportant that it goes whole to the safe side. */
-static void add_coarse(struct walk *walk, struct eps__cell *cell, double left_z, double right_z)
+static void add_coarse(const struct walk *walk, const struct lane *lane, struct eps__cell *cell, double left_z,
+                       double right_z)
 {
     double log_lower, log_upper;
     if (!(left_z < right_z))
         return;
-    eps__pair_log_mass(walk->pair, left_z, right_z, &log_lower, &log_upper);
+    eps__pair_log_mass(lane->pair, left_z, right_z, &log_lower, &log_upper);
     if (walk->estimate == EPS__UPPER)
-        cell->right += exp(log_upper) * (1 + walk->pair->weight_error + 4 * EPS__UNIT_ROUNDOFF);
+        cell->right += bounded_mass(lane, log_upper, EPS__UPPER);
     else
-        cell->left += exp(log_lower) * (1 - walk->pair->weight_error - 4 * EPS__UNIT_ROUNDOFF);
+        cell->left += bounded_mass(lane, log_lower, EPS__LOWER);
 }
 
 /* What of a cell is split between its knots, z in [left_z, right_z]. */
-static void add_fine(struct walk *walk, struct eps__cell *cell, double left_z, double right_z, double left_loss,
-                     double cell_width)
+static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cell *cell, double left_z, double right_z,
+                     double left_loss, double cell_width)
 {
     double width = right_z - left_z, error = 0;
     if (!(width > 0))
         return;
     struct eps__cell fine = {0};
-    size_t panels = (size_t)ceil(width * (walk->rate + fmax(fabs(left_z), fabs(right_z))) / PANEL_WIDTH);
+    size_t panels = (size_t)ceil(width * (lane->rate + fmax(fabs(left_z), fabs(right_z))) / PANEL_WIDTH);
     for (size_t i = 0; i < panels; i++) {
         struct eps__pair_point base;
         double from = left_z + width * (double)i / (double)panels;
         double to = i + 1 == panels ? right_z : left_z + width * (double)(i + 1) / (double)panels;
-        eps__pair_at(walk->pair, from, &base, walk->numerator_share, walk->denominator_share);
+        eps__pair_at(lane->pair, from, &base, lane->numerator_share, lane->denominator_share);
         double excess = fmax(expm1(base.loss - left_loss), 0);
         walk->loss_error = fmax(walk->loss_error, base.loss_error);
-        error = fmax(error, add_panel(walk, &fine, &base, to - from, excess, cell_width));
+        error = fmax(error, add_panel(lane, &fine, &base, to - from, excess, cell_width));
     }
     /* The error is relative to the whole cell: a share may be a small part of it. */
     double slack = error * (fine.left + fine.right);
@@ -135,11 +155,13 @@ static void add_fine(struct walk *walk, struct eps__cell *cell, double left_z, d
     cell->gap += fine.gap + fabs(slack) * -expm1(-cell_width);
 }
 
-/* How many grid steps the cell that starts at `left` spans: fewer where the tilted density is larger. */
-static int64_t cell_steps(const struct walk *walk, const struct eps__pair_point *left, bool coarse)
+/* How many grid steps the cell that starts at `left` may span: fewer where the tilted density is larger. */
+static double cell_steps(const struct lane *lane)
 {
-    const struct eps__pld_plan *plan = walk->plan;
-    double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI;
+    const struct eps__pld_plan *plan = lane->plan;
+    const struct eps__pair_point *left = &lane->left;
+    bool coarse = left->z < plan->fine_low || left->z >= plan->fine_high;
+    double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI + log(lane->weight);
     double importance = eps__pld_importance(plan, log_density, left->loss), steps;
     if (coarse) {
         /* Rounding up by a width multiplies the tilted mass by e^{t width}: it may grow to what is small. */
@@ -149,184 +171,387 @@ static int64_t cell_steps(const struct walk *walk, const struct eps__pair_point 
         steps = exp((plan->log_reference - importance + log(left->slope)) / 3);
         steps = fmin(steps, plan->widest * fmin(0.1 * left->slope, 0.25 / (1 + plan->tilt)) / plan->spacing);
     }
-    return steps < 1 ? 1 : (int64_t)fmin(steps, INDEX_MAX);
+    return floor(fmin(fmax(steps, 1), INDEX_MAX));
 }
 
-/* The cells from `left` (at knot `index`, or above it by left->loss - loss of that knot) up to stop_z, or to the
- * knot stop_index. */
-static enum eps_status walk_cells(struct walk *walk, struct eps__pair_point left, int64_t index, double stop_z,
-                                  int64_t stop_index)
+/* The right end of the cell that starts at knot `index`: as far as every branch allows that is on its way; one that
+ * begins later is met at the knot below its beginning. */
+static int64_t next_knot(const struct walk *walk, int64_t index, int64_t stop_index)
 {
-    const struct eps__pld_plan *plan = walk->plan;
-    if (!(fabs(left.loss) / plan->spacing < INDEX_MAX))
-        return EPS_TOO_COSTLY;
-    for (size_t count = 0; left.z < stop_z && index < stop_index; count++) {
+    double steps = INDEX_MAX;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        if (!(lane->left.z < lane->stop_z))
+            continue;
+        double until = floor((lane->left.loss - loss_at(walk, index)) / walk->plan->spacing);
+        steps = fmin(steps, until >= 1 ? fmin(until, INDEX_MAX) : cell_steps(lane));
+    }
+    int64_t next = index + (int64_t)steps;
+    return next < stop_index ? next : stop_index;
+}
+
+/* What one branch has in the cell between two losses. */
+static void add_lane(struct walk *walk, struct lane *lane, struct eps__cell *cell, double left_loss, double right_loss)
+{
+    const struct eps__pld_plan *plan = lane->plan;
+    struct eps__pair_point left = lane->left, right;
+    if (!(left.z < lane->stop_z) || (!lane->started && left.loss - left.loss_error >= right_loss))
+        return;
+    if (!lane->started)
+        cell->right += lane->edge;
+    lane->started = true;
+    eps__pair_inverse(lane->pair, &left, lane->stop_z, right_loss, &right);
+    if (right.z < lane->stop_z || right.loss > right_loss)
+        walk->loss_error = fmax(walk->loss_error, fabs(right.loss - right_loss) + right.loss_error);
+    double from = fmin(fmax(left.z, plan->fine_low), right.z), to = fmax(fmin(right.z, plan->fine_high), from);
+    add_coarse(walk, lane, cell, left.z, from);
+    add_fine(walk, lane, cell, from, to, left_loss, right_loss - left_loss);
+    add_coarse(walk, lane, cell, to, right.z);
+    lane->left = right;
+}
+
+static bool all_stopped(const struct walk *walk)
+{
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        if (walk->lanes[b].left.z < walk->lanes[b].stop_z)
+            return false;
+    return true;
+}
+
+/* The cells from knot `index`, at or under every branch's beginning, up to the branches' ends or to stop_index. */
+static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop_index)
+{
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        if (!(fabs(walk->lanes[b].left.loss) / walk->plan->spacing < INDEX_MAX))
+            return EPS_TOO_COSTLY;
+    for (size_t count = 0; index < stop_index && !all_stopped(walk); count++) {
         if (count % 1024 == 1023) {
             enum eps_status status = eps__poll(walk->context);
             if (status != EPS_OK)
                 return status;
         }
-        bool coarse = left.z < plan->fine_low || left.z >= plan->fine_high;
-        int64_t next = index + cell_steps(walk, &left, coarse);
-        if (next > stop_index)
-            next = stop_index;
-        double left_loss = loss_at(walk, index), right_loss = loss_at(walk, next);
-        struct eps__pair_point right;
-        eps__pair_inverse(walk->pair, &left, stop_z, right_loss, &right);
-        if (right.z < stop_z || right.loss > right_loss)
-            walk->loss_error = fmax(walk->loss_error, fabs(right.loss - right_loss) + right.loss_error);
+        int64_t next = next_knot(walk, index, stop_index);
         if (walk->cells.len >= CELLS_MAX)
             return EPS_TOO_COSTLY;
         struct eps__cell *cell = eps__cells_add(&walk->cells, next);
         if (!cell)
             return EPS_NO_MEMORY;
-        double from = fmin(fmax(left.z, plan->fine_low), right.z), to = fmax(fmin(right.z, plan->fine_high), from);
-        add_coarse(walk, cell, left.z, from);
-        add_fine(walk, cell, from, to, left_loss, right_loss - left_loss);
-        add_coarse(walk, cell, to, right.z);
-        left = right;
+        for (size_t b = 0; b < walk->lanes_len; b++)
+            add_lane(walk, &walk->lanes[b], cell, loss_at(walk, index), loss_at(walk, next));
         index = next;
     }
     return EPS_OK;
 }
 
-/* ln(P/Q) of the z in (left, right]: the loss at which merging puts them, bounded below. */
-static double merged_loss(const struct eps__pair *pair, double left, double right)
+/* The knot at or under every branch's beginning. */
+static int64_t first_knot(const struct walk *walk)
+{
+    double lowest = INFINITY;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        if (lane->left.z < lane->stop_z)
+            lowest = fmin(lowest, lane->left.loss - lane->left.loss_error);
+    }
+    return (int64_t)floor((lowest - walk->offset) / walk->plan->spacing);
+}
+
+/* ------------------------------------------------------------ the ends */
+
+static enum eps_status walk_upper(struct walk *walk, double *infinity)
+{
+    double log_lower, log_upper;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        struct lane *lane = &walk->lanes[b];
+        eps__pair_log_mass(lane->pair, -INFINITY, lane->plan->z_low, &log_lower, &log_upper);
+        lane->edge = bounded_mass(lane, log_upper, EPS__UPPER);
+    }
+    walk->cells.first = first_knot(walk);
+    enum eps_status status = walk_cells(walk, walk->cells.first, INT64_MAX);
+    if (status != EPS_OK)
+        return status;
+    struct eps__cell *last = &walk->cells.items[walk->cells.len - 1];
+    *infinity = UNDERFLOW;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        eps__pair_log_mass(lane->pair, lane->plan->z_high, INFINITY, &log_lower, &log_upper);
+        double beyond = bounded_mass(lane, log_upper, EPS__UPPER);
+        if (eps__pair_ceiling(lane->pair) <= loss_at(walk, last->index))
+            last->right += beyond;
+        else
+            *infinity += beyond;
+        *infinity += lane->weight * lane->pair->lost;
+    }
+    return EPS_OK;
+}
+
+/* The z in which a pair's loss is `loss`, within its plan's range. */
+static double z_at(const struct lane *lane, double loss)
+{
+    struct eps__pair_point low, point;
+    eps__pair_at(lane->pair, lane->plan->z_low, &low, NULL, NULL);
+    if (low.loss >= loss)
+        return lane->plan->z_low;
+    eps__pair_inverse(lane->pair, &low, lane->plan->z_high, loss, &point);
+    return point.z;
+}
+
+/* An end cell: of which branches, and up to (or from) which z of each. */
+struct end {
+    bool floor; /* at the least loss; else at the largest */
+    bool *joins;
+    double *z;
+};
+
+/* ln(P/Q) of the end cell that stops at a loss: where merging puts it, bounded below. */
+static double merged_loss(const struct walk *walk, const struct end *end, double loss)
+{
+    double p = 0, q = 0, scale_p = NAN, scale_q = NAN;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        struct eps__pair exchanged = {.numerator = lane->pair->denominator, .denominator = lane->pair->numerator};
+        double log_lower, log_upper, other_lower, other_upper;
+        if (!end->joins[b])
+            continue;
+        end->z[b] = z_at(lane, loss);
+        double left = end->floor ? -INFINITY : end->z[b], right = end->floor ? end->z[b] : INFINITY;
+        eps__pair_log_mass(lane->pair, left, right, &log_lower, &log_upper);
+        eps__pair_log_mass(&exchanged, -right, -left, &other_lower, &other_upper);
+        if (isnan(scale_p)) {
+            scale_p = log_lower;
+            scale_q = other_upper;
+        }
+        p += lane->weight * exp(log_lower - scale_p) * (1 - 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale_p)));
+        q += lane->weight * exp(other_upper - scale_q) * (1 + 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale_q)));
+    }
+    return scale_p - scale_q + log(p / q) - 4 * EPS__UNIT_ROUNDOFF * (fabs(scale_p) + fabs(scale_q));
+}
+
+/* How far the centroid of the end cell that stops at a loss lies inside it. */
+static double end_distance(const struct walk *walk, const struct end *end, double loss)
+{
+    double merged = merged_loss(walk, end, loss);
+    return end->floor ? loss - merged : merged - loss;
+}
+
+/* The finite end of a pair's losses; INFINITY if there is none. */
+static double pair_end(const struct eps__pair *pair, bool floor)
 {
     struct eps__pair exchanged = {.numerator = pair->denominator, .denominator = pair->numerator};
-    double log_lower, log_upper, other_lower, other_upper;
-    eps__pair_log_mass(pair, left, right, &log_lower, &log_upper);
-    eps__pair_log_mass(&exchanged, -right, -left, &other_lower, &other_upper);
-    return log_lower - other_upper;
+    return floor ? eps__pair_ceiling(&exchanged) : eps__pair_ceiling(pair);
 }
 
-/* How far the centroid of the end cell at a finite floor (or ceiling) lies inside z, in loss. */
-static double end_distance(const struct eps__pair *pair, double z, bool floor_end)
+/* Which branches have an end that the grid does not resolve down to nothing: the one with the largest mass in its end
+ * cell, and those whose ends lie within a spacing of that one's. False if there is none. */
+static bool choose_end(const struct walk *walk, struct end *end, size_t *primary)
 {
+    double most = 0;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        struct eps__pair_point point;
+        double log_lower, log_upper;
+        for (size_t other = 0; other < walk->lanes_len; other++)
+            end->joins[other] = other == b;
+        if (!isfinite(pair_end(lane->pair, end->floor)))
+            continue;
+        eps__pair_at(lane->pair, end->floor ? lane->plan->z_low : lane->plan->z_high, &point, NULL, NULL);
+        if (!(end_distance(walk, end, point.loss) < walk->plan->spacing))
+            continue;
+        double within = end->floor ? z_at(lane, walk->plan->spacing - pair_end(lane->pair, true))
+                                   : z_at(lane, pair_end(lane->pair, false) - walk->plan->spacing);
+        eps__pair_log_mass(lane->pair, end->floor ? -INFINITY : within, end->floor ? within : INFINITY, &log_lower,
+                           &log_upper);
+        if (!(lane->weight * exp(log_lower) > most))
+            continue;
+        most = lane->weight * exp(log_lower);
+        *primary = b;
+    }
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        end->joins[b] = most > 0 && fabs(pair_end(walk->lanes[b].pair, end->floor) -
+                                         pair_end(walk->lanes[*primary].pair, end->floor)) < walk->plan->spacing;
+    return most > 0;
+}
+
+/* The loss at which the end cell must stop so that its centroid lies one spacing inside it. */
+static double anchor_loss(const struct walk *walk, const struct end *end, size_t primary)
+{
+    const struct lane *lane = &walk->lanes[primary];
+    double low = lane->plan->z_low, high = lane->plan->z_high;
     struct eps__pair_point point;
-    eps__pair_at(pair, z, &point, NULL, NULL);
-    return floor_end ? point.loss - merged_loss(pair, -INFINITY, z) : merged_loss(pair, z, INFINITY) - point.loss;
-}
-
-/* Where the end cell must stop so that its centroid lies one spacing inside it. */
-static double anchor_z(const struct eps__pair *pair, const struct eps__pld_plan *plan, bool floor_end)
-{
-    double low = plan->z_low, high = plan->z_high;
     for (int i = 0; i < 60 && high - low > 1e-12; i++) {
         double middle = 0.5 * (low + high);
-        if ((end_distance(pair, middle, floor_end) > plan->spacing) == floor_end)
+        eps__pair_at(lane->pair, middle, &point, NULL, NULL);
+        if ((end_distance(walk, end, point.loss) > walk->plan->spacing) == end->floor)
             high = middle;
         else
             low = middle;
     }
-    return 0.5 * (low + high);
+    eps__pair_at(lane->pair, 0.5 * (low + high), &point, NULL, NULL);
+    return point.loss;
 }
 
-/* Is there a floor: does L stay bounded as z -> -infinity? It does if the pair exchanged has a ceiling. */
-static bool has_floor(const struct eps__pair *pair)
+/* The point of a merged end, at or below its centroid, is mass of the knot `at`: of the cell that ends or begins
+ * there. */
+static void add_end(struct walk *walk, const struct end *end, int64_t at)
 {
-    struct eps__pair exchanged = {.numerator = pair->denominator, .denominator = pair->numerator};
-    return isfinite(eps__pair_ceiling(&exchanged));
-}
-
-static enum eps_status walk_upper(struct walk *walk, double *infinity)
-{
-    const struct eps__pld_plan *plan = walk->plan;
-    struct eps__pair_point left;
-    double log_lower, log_upper;
-    eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
-    walk->cells.first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);
-    eps__pair_log_mass(walk->pair, -INFINITY, plan->z_low, &log_lower, &log_upper);
-    double bound = 1 + walk->pair->weight_error + 4 * EPS__UNIT_ROUNDOFF, edge = exp(log_upper) * bound;
-    enum eps_status status = walk_cells(walk, left, walk->cells.first, plan->z_high, INT64_MAX);
-    if (status != EPS_OK)
-        return status;
-    walk->cells.items[0].right += edge;
-    struct eps__cell *last = &walk->cells.items[walk->cells.len - 1];
-    eps__pair_log_mass(walk->pair, plan->z_high, INFINITY, &log_lower, &log_upper);
-    double beyond = exp(log_upper) * bound;
-    *infinity = beyond + walk->pair->lost + UNDERFLOW;
-    if (eps__pair_ceiling(walk->pair) <= loss_at(walk, last->index)) {
-        last->right += beyond;
-        *infinity = walk->pair->lost + UNDERFLOW;
+    double mass = 0, log_lower, log_upper;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        if (!end->joins[b])
+            continue;
+        eps__pair_log_mass(walk->lanes[b].pair, end->floor ? -INFINITY : end->z[b], end->floor ? end->z[b] : INFINITY,
+                           &log_lower, &log_upper);
+        mass += bounded_mass(&walk->lanes[b], log_lower, EPS__LOWER) * (1 - 4 * EPS__UNIT_ROUNDOFF);
     }
-    return EPS_OK;
-}
-
-/* The merged end cell, from knot `index` to the next: its mass goes to the outer knot, at or below its centroid. */
-static enum eps_status add_end(struct walk *walk, int64_t index, double from, double to, bool floor_end)
-{
-    double log_lower, log_upper;
-    struct eps__cell *cell = eps__cells_add(&walk->cells, index);
-    if (!cell)
-        return EPS_NO_MEMORY;
-    eps__pair_log_mass(walk->pair, from, to, &log_lower, &log_upper);
-    *(floor_end ? &cell->left : &cell->right) =
-        exp(log_lower) * (1 - walk->pair->weight_error - 4 * EPS__UNIT_ROUNDOFF);
-    return EPS_OK;
-}
-
-static enum eps_status walk_lower(struct walk *walk)
-{
-    const struct eps__pld_plan *plan = walk->plan;
-    struct eps__pair_point left;
-    /* An end that the grid resolves down to nothing needs no anchor: what lies beyond is left out. */
-    bool floor_end = has_floor(walk->pair) && end_distance(walk->pair, plan->z_low, true) < plan->spacing;
-    bool ceiling_end =
-        isfinite(eps__pair_ceiling(walk->pair)) && end_distance(walk->pair, plan->z_high, false) < plan->spacing;
-    if (!floor_end && !ceiling_end) {
-        eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
-        walk->cells.first = (int64_t)floor((left.loss - left.loss_error) / plan->spacing);
-        return walk_cells(walk, left, walk->cells.first, plan->z_high, INT64_MAX);
+    int64_t left = walk->cells.first;
+    for (size_t i = 0; i < walk->cells.len; i++) {
+        struct eps__cell *cell = &walk->cells.items[i];
+        if (left == at) {
+            cell->left += mass;
+            return;
+        }
+        if (cell->index == at) {
+            cell->right += mass;
+            return;
+        }
+        left = cell->index;
     }
-    double end_z = anchor_z(walk->pair, plan, floor_end);
-    eps__pair_at(walk->pair, end_z, &left, NULL, NULL);
+}
+
+/* The floor's end cell [at, at + 1] and then the branches; those without that floor may begin below it. */
+static enum eps_status walk_from_floor(struct walk *walk, const struct end *end, int64_t at)
+{
+    int64_t first = at;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        struct lane *lane = &walk->lanes[b];
+        if (end->joins[b])
+            eps__pair_at(lane->pair, end->z[b], &lane->left, NULL, NULL);
+    }
+    if (first_knot(walk) < first)
+        first = first_knot(walk);
+    walk->cells.first = first;
+    enum eps_status status = walk_cells(walk, first, at);
+    if (status == EPS_OK && walk->cells.len && walk->cells.items[walk->cells.len - 1].index < at &&
+        !eps__cells_add(&walk->cells, at))
+        status = EPS_NO_MEMORY;
+    if (status == EPS_OK) /* the knots at and at + 1 are there, whatever the other branches need */
+        status = walk_cells(walk, at, at + 1);
+    if (status == EPS_OK && (walk->cells.len == 0 || walk->cells.items[walk->cells.len - 1].index < at + 1) &&
+        !eps__cells_add(&walk->cells, at + 1))
+        status = EPS_NO_MEMORY;
+    if (status == EPS_OK)
+        status = walk_cells(walk, at + 1, INT64_MAX);
+    if (status == EPS_OK)
+        add_end(walk, end, at);
+    return status;
+}
+
+/* The branches up to the knot at - 1, then the ceiling's end cell [at - 1, at], then the branches that go on. */
+static enum eps_status walk_to_ceiling(struct walk *walk, const struct end *end, int64_t at)
+{
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        if (end->joins[b])
+            walk->lanes[b].stop_z = end->z[b];
+    walk->cells.first = first_knot(walk);
+    if (walk->cells.first > at - 1)
+        walk->cells.first = at - 1;
+    enum eps_status status = walk_cells(walk, walk->cells.first, at - 1);
+    for (size_t b = 0; b < walk->lanes_len; b++) /* whatever rounding left of them is in the end cell */
+        if (end->joins[b])
+            walk->lanes[b].stop_z = -INFINITY;
+    for (int64_t knot = at - 1; knot <= at && status == EPS_OK; knot++) {
+        int64_t reached = walk->cells.len ? walk->cells.items[walk->cells.len - 1].index : walk->cells.first;
+        status = walk_cells(walk, reached, knot);
+        reached = walk->cells.len ? walk->cells.items[walk->cells.len - 1].index : walk->cells.first;
+        if (status == EPS_OK && reached < knot && !eps__cells_add(&walk->cells, knot))
+            status = EPS_NO_MEMORY;
+    }
+    if (status == EPS_OK)
+        status = walk_cells(walk, at, INT64_MAX);
+    if (status == EPS_OK)
+        add_end(walk, end, at);
+    return status;
+}
+
+static enum eps_status walk_lower(struct walk *walk, struct end *end)
+{
+    size_t primary;
+    double spacing = walk->plan->spacing;
+    end->floor = true;
+    bool found = choose_end(walk, end, &primary);
+    if (!found) {
+        end->floor = false;
+        found = choose_end(walk, end, &primary);
+    }
+    if (!found) {
+        walk->cells.first = first_knot(walk);
+        return walk_cells(walk, walk->cells.first, INT64_MAX);
+    }
     /* The point of the merged cell must not lie above its centroid; its distance to the knot beside it is then the
      * spacing, so the grid follows. */
-    double centroid = floor_end ? merged_loss(walk->pair, -INFINITY, end_z) : merged_loss(walk->pair, end_z, INFINITY);
-    double knot = floor_end ? fmin(left.loss, centroid + plan->spacing) : fmin(left.loss, centroid - plan->spacing);
-    int64_t index = (int64_t)nearbyint(knot / plan->spacing);
-    walk->offset = knot - (double)index * plan->spacing;
-    walk->offset -= 4 * EPS__UNIT_ROUNDOFF * (fabs(knot) + plan->spacing);
-    walk->loss_error = fmax(walk->loss_error, left.loss_error);
-    if (floor_end) {
-        walk->cells.first = index - 1;
-        enum eps_status status = add_end(walk, index, -INFINITY, end_z, true);
-        return status == EPS_OK ? walk_cells(walk, left, index, plan->z_high, INT64_MAX) : status;
+    double loss = anchor_loss(walk, end, primary), centroid = merged_loss(walk, end, loss);
+    double knot = fmin(loss, centroid + (end->floor ? spacing : -spacing));
+    int64_t index = (int64_t)nearbyint(knot / spacing);
+    walk->offset = knot - (double)index * spacing;
+    walk->offset -= 4 * EPS__UNIT_ROUNDOFF * (fabs(knot) + spacing);
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        struct eps__pair_point point;
+        if (!end->joins[b])
+            continue;
+        eps__pair_at(walk->lanes[b].pair, end->z[b], &point, NULL, NULL);
+        walk->loss_error = fmax(walk->loss_error, point.loss_error);
     }
-    eps__pair_at(walk->pair, plan->z_low, &left, NULL, NULL);
-    walk->cells.first = (int64_t)floor((left.loss - left.loss_error - walk->offset) / plan->spacing);
-    if (walk->cells.first > index)
-        walk->cells.first = index;
-    enum eps_status status = walk_cells(walk, left, walk->cells.first, end_z, index);
-    return status == EPS_OK ? add_end(walk, index + 1, end_z, INFINITY, false) : status;
+    return end->floor ? walk_from_floor(walk, end, index - 1) : walk_to_ceiling(walk, end, index + 1);
 }
 
-enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld, const struct eps__pair *pair,
-                               const struct eps__pld_plan *plan, enum eps__estimate estimate)
+static bool open_lanes(struct walk *walk, const struct eps__branch *branches, const struct eps__pld_plan *plans)
 {
-    struct walk walk = {.context = context, .pair = pair, .plan = plan, .estimate = estimate};
-    struct eps__pld built = {.estimate = estimate, .spacing = plan->spacing};
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct eps__pair *pair = &branches[b].pair[walk->estimate];
+        struct lane *lane = &walk->lanes[b];
+        *lane = (struct lane){.pair = pair, .plan = &plans[b], .weight = branches[b].weight[walk->estimate]};
+        lane->rate = eps__mixture_reach(&pair->numerator) + eps__mixture_reach(&pair->denominator) + 1;
+        lane->numerator_share = malloc(pair->numerator.len * sizeof(double));
+        lane->denominator_share = malloc(pair->denominator.len * sizeof(double));
+        if (!lane->numerator_share || !lane->denominator_share)
+            return false;
+        eps__pair_at(pair, plans[b].z_low, &lane->left, NULL, NULL);
+        lane->stop_z = plans[b].z_high;
+    }
+    return true;
+}
+
+enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld,
+                               const struct eps__branch *branches, const struct eps__pld_plan *plans, size_t len,
+                               enum eps__estimate estimate)
+{
+    struct walk walk = {.context = context, .plan = plans, .estimate = estimate, .lanes_len = len};
+    struct eps__pld built = {.estimate = estimate, .spacing = plans->spacing};
+    struct end end = {.joins = calloc(len, sizeof(bool)), .z = calloc(len, sizeof(double))};
     enum eps_status status = EPS_NO_MEMORY;
-    walk.cells.spacing = plan->spacing;
-    walk.rate = eps__mixture_reach(&pair->numerator) + eps__mixture_reach(&pair->denominator) + 1;
-    walk.numerator_share = malloc(pair->numerator.len * sizeof(double));
-    walk.denominator_share = malloc(pair->denominator.len * sizeof(double));
-    if (!walk.numerator_share || !walk.denominator_share)
+    double weight_error = 0;
+    walk.cells.spacing = plans->spacing;
+    walk.lanes = calloc(len, sizeof *walk.lanes);
+    if (!end.joins || !end.z || !walk.lanes || !open_lanes(&walk, branches, plans))
         goto out;
-    status = estimate == EPS__UPPER ? walk_upper(&walk, &built.infinity) : walk_lower(&walk);
+    status = estimate == EPS__UPPER ? walk_upper(&walk, &built.infinity) : walk_lower(&walk, &end);
     if (status != EPS_OK)
         goto out;
     status = eps__cells_assemble(&built, &walk.cells, estimate);
     if (status != EPS_OK)
         goto out;
+    for (size_t b = 0; b < len; b++)
+        weight_error = fmax(weight_error, branches[b].pair[estimate].weight_error);
     built.offset = walk.offset;
-    built.loss_error = walk.loss_error + 2 * pair->weight_error;
+    built.loss_error = walk.loss_error + 2 * weight_error;
     *pld = built;
 out:
     eps__cells_clear(&walk.cells);
-    free(walk.numerator_share);
-    free(walk.denominator_share);
+    for (size_t b = 0; walk.lanes && b < len; b++) {
+        free(walk.lanes[b].numerator_share);
+        free(walk.lanes[b].denominator_share);
+    }
+    free(walk.lanes);
+    free(end.joins);
+    free(end.z);
     return status;
 }
 

@@ -7,8 +7,32 @@
 #include "lib/pld/pair.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "lib/numerics/normal.h"
+
+bool eps__mixture_alloc(struct eps__mixture *mixture, size_t len)
+{
+    mixture->weight = calloc(len, sizeof(double));
+    mixture->shift = calloc(len, sizeof(double));
+    mixture->len = len;
+    return mixture->weight && mixture->shift;
+}
+
+void eps__mixture_clear(struct eps__mixture *mixture)
+{
+    free(mixture->weight);
+    free(mixture->shift);
+    *mixture = (struct eps__mixture){0};
+}
+
+void eps__branch_clear(struct eps__branch *branch)
+{
+    for (int estimate = 0; estimate < 2; estimate++) {
+        eps__mixture_clear(&branch->pair[estimate].numerator);
+        eps__mixture_clear(&branch->pair[estimate].denominator);
+    }
+}
 
 /* ln sum_i weight_i exp(shift_i z - shift_i^2/2), the posterior means of the shift and of the exponent's size, and
  * the posterior weights. */

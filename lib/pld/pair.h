@@ -30,6 +30,23 @@ struct eps__pair {
     double weight_error;
 };
 
+enum eps__estimate { EPS__UPPER, EPS__LOWER };
+
+/*
+ * What one step does with some probability that everybody sees: the pair, its shifts and weights bounded in either
+ * estimate's direction, and the probability, likewise bounded. The curve of the whole step is the mixture of the
+ * branches' curves. A step that has no such choice is one branch of weight 1.
+ */
+struct eps__branch {
+    double weight[2]; /* by estimate */
+    struct eps__pair pair[2];
+};
+
+/* Zeroed arrays of `len`; false without memory, and then what there is must still be cleared. */
+bool eps__mixture_alloc(struct eps__mixture *mixture, size_t len);
+void eps__mixture_clear(struct eps__mixture *mixture);
+void eps__branch_clear(struct eps__branch *branch);
+
 /* Everything the walk over z needs at one point. */
 struct eps__pair_point {
     double z;

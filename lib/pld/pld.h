@@ -15,8 +15,6 @@
 #include "lib/epsilon.h"
 #include "lib/pld/pair.h"
 
-enum eps__estimate { EPS__UPPER, EPS__LOWER };
-
 struct eps__pld {
     enum eps__estimate estimate;
     double spacing; /* of the grid */
@@ -60,13 +58,15 @@ static inline double eps__pld_importance(const struct eps__pld_plan *plan, doubl
 }
 
 /*
- * Discretises a pair by matching its hockey-stick curve at the knots (Doroshenko et al. 2022, "Connect the dots").
+ * Discretises a step, the mixture of its branches, by matching its hockey-stick curve at the knots (Doroshenko et al.
+ * 2022, "Connect the dots"). The plans, one a branch, agree but for their ranges of z.
  * Upper: each cell's mass is split between its two knots so that its P- and Q-mass are kept. Lower: the same curve
  * lowered at each knot by a bound on the distance between chord and curve in the cells beside it, made convex again
  * where need be. Out: *pld, to be released with eps__pld_clear(); EPS_NO_MEMORY or EPS_CANCELED.
  */
-enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld, const struct eps__pair *pair,
-                               const struct eps__pld_plan *plan, enum eps__estimate estimate);
+enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld,
+                               const struct eps__branch *branches, const struct eps__pld_plan *plans, size_t len,
+                               enum eps__estimate estimate);
 void eps__pld_clear(struct eps__pld *pld);
 
 static inline double eps__pld_loss(const struct eps__pld *pld, size_t i)

@@ -23,14 +23,6 @@ static double product_weight(uint64_t k, double p, uint64_t j)
     return coefficient * pow(p, (double)j) * pow(1 - p, (double)(k - j));
 }
 
-/* Loader's form takes x - np with an error of np u, which moves the deviance by its derivative, at most twice the
- * number of deviations times sqrt(np) u; forty deviations are the most that is not trimmed. */
-static double logs_error(uint64_t k, double p)
-{
-    double size = (double)k;
-    return 1e-12 + 200 * sqrt(size * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
-}
-
 /* The first index from `from` on, going away from the mode, whose log probability is under the floor; the limit if
  * there is none. */
 static uint64_t edge(uint64_t k, double p, double log_floor, uint64_t mode, bool above)
@@ -89,7 +81,7 @@ enum eps_status eps__binomial_law(struct eps__law *law, uint64_t k, double p, do
         uint64_t j = made.first + i;
         made.weight[i] = product ? product_weight(k, p, j) : exp(eps__binomial_log_pmf(k, p, j));
     }
-    made.weight_error = product ? (4 * (double)k + 8) * EPS__UNIT_ROUNDOFF : logs_error(k, p);
+    made.weight_error = product ? (4 * (double)k + 8) * EPS__UNIT_ROUNDOFF : eps__binomial_error(k, p);
     if (k == 1)
         made.weight_error = 2 * EPS__UNIT_ROUNDOFF;
     *law = made;

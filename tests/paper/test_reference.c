@@ -236,7 +236,7 @@ static size_t check_mixture(const struct row *row)
         plan.spacing = fmax(fmin(plan.spacing, 1e-4 * row->epsilon), 1e-5 * row->epsilon);
     for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
         struct curve curve = {.composed = steps > 1};
-        assert_int_equal(eps__pld_build(NULL, &curve.pld, &mixed.pair, &plan, e), EPS_OK);
+        assert_int_equal(build_pair(&curve.pld, &mixed.pair, &plan, e), EPS_OK);
         if (steps > 1) {
             const struct eps__pld_power one = {&curve.pld, steps};
             const struct eps__compose_plan how = {.tilt = saddle.tilt, .tail_mass = 1e-12, .max_len = (size_t)1 << 22};

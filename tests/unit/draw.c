@@ -114,6 +114,13 @@ void subsampled_pair(struct draw_pair *drawn, double p, double shift, bool add)
     moved->shift[1] = 0;
 }
 
+enum eps_status build_pair(struct eps__pld *pld, const struct eps__pair *pair, const struct eps__pld_plan *plan,
+                           enum eps__estimate estimate)
+{
+    const struct eps__branch branch = {.weight = {1, 1}, .pair = {*pair, *pair}};
+    return eps__pld_build(NULL, pld, &branch, plan, 1, estimate);
+}
+
 void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double tilt, double total, double fraction)
 {
     struct exact_power power = {pair, 1};

@@ -31,6 +31,10 @@ void draw_pair(uint64_t *state, struct draw_pair *drawn, enum draw_kind kind, do
 /* The pair N(shift, 1) with probability p, else N(0, 1), against N(0, 1); or exchanged. */
 void subsampled_pair(struct draw_pair *drawn, double p, double shift, bool add);
 
+/* eps__pld_build() for a step of this one pair. */
+enum eps_status build_pair(struct eps__pld *pld, const struct eps__pair *pair, const struct eps__pld_plan *plan,
+                           enum eps__estimate estimate);
+
 /* A sensible plan for composing `total` such steps at a tilt, `fraction` of a tilted deviation as the spacing. */
 void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double tilt, double total, double fraction);
 

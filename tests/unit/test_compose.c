@@ -39,7 +39,7 @@ static enum eps_status compose(struct eps__panel *panel, const struct exact_powe
     }
     for (size_t i = 0; i < len; i++) {
         plans[i].spacing = spacing;
-        assert_int_equal(eps__pld_build(NULL, &built[i], powers[i].pair, &plans[i], estimate), EPS_OK);
+        assert_int_equal(build_pair(&built[i], powers[i].pair, &plans[i], estimate), EPS_OK);
         composed[i] = (struct eps__pld_power){&built[i], powers[i].count};
     }
     const struct eps__compose_plan plan = {
@@ -258,7 +258,7 @@ static void two_levels_are_bracketed(void **unused)
         for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
             struct eps__pld step = {0}, block = {0};
             struct eps__panel panel = {0};
-            enum eps_status status = eps__pld_build(NULL, &step, &drawn.pair, &how, e);
+            enum eps_status status = build_pair(&step, &drawn.pair, &how, e);
             if (status == EPS_OK)
                 status = eps__pld_compose(NULL, &block, &step, inner, coarser, &plan);
             const struct eps__pld_power power = {&block, outer};
@@ -322,7 +322,7 @@ static void cost_and_cancellation_are_statuses(void **unused)
     struct eps__panel panel;
     subsampled_pair(&drawn, 0.1, 1, false);
     plan_for(&plan, &drawn.pair, 1, 100, 0.01);
-    assert_int_equal(eps__pld_build(NULL, &pld, &drawn.pair, &plan, EPS__UPPER), EPS_OK);
+    assert_int_equal(build_pair(&pld, &drawn.pair, &plan, EPS__UPPER), EPS_OK);
     const struct eps__pld_power power = {&pld, 100};
     const struct eps__compose_plan small = {1, 1e-9, INFINITY, 64}, large = {1, 1e-9, INFINITY, 1 << 20};
     const struct eps_context canceled = {.canceled = always}, expired = {.expired = always};

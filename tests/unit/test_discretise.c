@@ -103,7 +103,7 @@ static size_t check_bracket(uint64_t *state, const struct draw_pair *drawn, cons
     size_t wrong = 0;
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
         struct eps__pld pld;
-        enum eps_status status = eps__pld_build(NULL, &pld, &drawn->pair, plan, estimate);
+        enum eps_status status = build_pair(&pld, &drawn->pair, plan, estimate);
         if (status != EPS_OK) {
             print_error("case %zu (%s): no PLD, status %d\n", c, kind, (int)status);
             describe(&drawn->pair, plan);
@@ -188,7 +188,7 @@ static double error_at(const struct eps__pair *pair, struct eps__pld_plan plan, 
     struct eps__pld pld;
     plan.spacing = spacing;
     plan.log_reference = -1e3; /* every cell one spacing wide */
-    assert_int_equal(eps__pld_build(NULL, &pld, pair, &plan, estimate), EPS_OK);
+    assert_int_equal(build_pair(&pld, pair, &plan, estimate), EPS_OK);
     double error = (double)(expq(eps__pld_log_delta(&pld, eps)) / exact_delta(pair, eps) - 1);
     eps__pld_clear(&pld);
     return fabs(error);
@@ -250,7 +250,7 @@ static void wrong_weights_and_lost_mass_are_counted(void **unused)
         for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
             struct eps__pld pld;
             told.pair.lost = lost;
-            assert_int_equal(eps__pld_build(NULL, &pld, &told.pair, &plan, estimate), EPS_OK);
+            assert_int_equal(build_pair(&pld, &told.pair, &plan, estimate), EPS_OK);
             for (int q = 0; q < 10; q++) {
                 double eps = draw_epsilon(&state, &pld, &drawn.pair);
                 __float128 exact = exact_delta(&drawn.pair, eps) + (estimate == EPS__UPPER ? lost : 0);
@@ -277,7 +277,7 @@ static void a_nearly_bounded_loss_is_bracketed(void **unused)
     plan_for(&plan, &pair, 0, 1, 0.05);
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
         struct eps__pld pld;
-        assert_int_equal(eps__pld_build(NULL, &pld, &pair, &plan, estimate), EPS_OK);
+        assert_int_equal(build_pair(&pld, &pair, &plan, estimate), EPS_OK);
         double last = eps__pld_loss(&pld, pld.len - 1);
         for (int i = 0; i < 200; i++) {
             double eps = last - 0.01 * i * plan.spacing, miss = violation(&pld, exact_delta(&pair, eps), eps);
@@ -301,7 +301,7 @@ static void a_bounded_loss_has_exact_ends(void **unused)
     plan_for(&plan, &drawn.pair, 0, 1, 0.05);
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
         struct eps__pld pld;
-        assert_int_equal(eps__pld_build(NULL, &pld, &drawn.pair, &plan, estimate), EPS_OK);
+        assert_int_equal(build_pair(&pld, &drawn.pair, &plan, estimate), EPS_OK);
         assert_true(pld.infinity < 1e-300);
         if (estimate == EPS__LOWER)
             assert_true(eps__pld_log_delta(&pld, ceiling) == -INFINITY);

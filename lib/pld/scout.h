@@ -1,0 +1,74 @@
+/*
+ * Quick, unproven answers about a composition of steps: where to aim the proven ones.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_PLD_SCOUT_H
+#define EPS_PLD_SCOUT_H
+
+#include <stdint.h>
+
+#include "lib/pld/pld.h"
+
+/* ln of the least delta that is reported: 1e-300, less some. */
+#define EPS__LOG_DELTA_FLOOR (-700.0)
+#define EPS__TAIL_REACH 38.5 /* beyond it a normal tail underflows */
+
+/* A pair on a grid of z = -10 + i z_step. */
+struct eps__scout {
+    size_t len;
+    double z_step, reach; /* reach: the largest shift of the numerator */
+    double *loss;
+    double *log_mass; /* ln of what one point stands for: its branch's weight, P's density, z_step */
+};
+
+/* One step, or `count` equal ones: `len` branches, of which a public one is taken. Owned. */
+struct eps__step {
+    struct eps__branch *branches;
+    struct eps__scout *scouts;
+    size_t len;
+    uint64_t count;
+};
+
+struct eps__steps {
+    struct eps__step *items;
+    size_t len;
+    double total; /* number of compositions */
+};
+
+/* Fills in the scouts. False without memory. */
+bool eps__scout_step(struct eps__step *step);
+void eps__step_clear(struct eps__step *step);
+
+/* What is known of the sum of the losses, exponentially tilted. */
+struct eps__saddle {
+    double tilt, log_moment, mean, variance; /* of the sum, tilted */
+    double third;                            /* its third central moment */
+    double z_excess;                         /* how far beyond its reach each step is kept */
+    double eps, log_delta;                   /* what it was found for, and the best knowledge of ln delta there */
+};
+
+/* The number of points of a scout within its reach and z_excess. */
+size_t eps__scout_len(const struct eps__scout *scout, double z_excess);
+/* The z of point i. */
+double eps__scout_z(const struct eps__scout *scout, size_t i);
+
+/* The log moment generating function of the sum and its derivatives, steps cut at reach + z_excess. */
+void eps__scout_moments(const struct eps__steps *steps, double tilt, double z_excess, struct eps__saddle *saddle);
+
+/* The tilt t >= 0 at which the tilted mean is eps: where e^{K(t) - t eps} is least. */
+void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess, struct eps__saddle *saddle);
+
+/* The saddle for eps, given what is known of ln delta there (NAN: nothing). */
+void eps__aim(const struct eps__steps *steps, double eps, double known, double tolerance, struct eps__saddle *saddle);
+
+/* The eps at which ln delta is about as given. */
+double eps__scout_epsilon(const struct eps__steps *steps, double log_delta, double tolerance);
+
+/* The variance that splitting cells of a spacing adds to the sum, tilted. */
+double eps__added_variance(const struct eps__steps *steps, const struct eps__saddle *saddle, double spacing);
+
+/* Whether most of a step's tilted losses spread over more than a spacing. */
+bool eps__scout_resolved(const struct eps__step *step, const struct eps__saddle *saddle, double spacing);
+
+#endif
