@@ -97,7 +97,8 @@ static double inside(double low, double low_value, double low_slope, double high
     double width = high - low, t = low + width / 2;
     if (isfinite(high_value)) {
         double a = low_slope + high_slope - 3 * (high_value - low_value) / width, b = a * a - low_slope * high_slope;
-        double root = b > 0 ? sqrt(b) : 0, at = high - width * (high_slope + root - a) / (high_slope - low_slope + 2 * root);
+        double root = b > 0 ? sqrt(b) : 0,
+               at = high - width * (high_slope + root - a) / (high_slope - low_slope + 2 * root);
         if (b > 0 && isfinite(at))
             t = at;
     }

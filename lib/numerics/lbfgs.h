@@ -31,10 +31,10 @@ struct eps__lbfgs {
 
 enum eps__lbfgs_end {
     EPS__LBFGS_CONVERGED,
-    EPS__LBFGS_STALLED,   /* no step along the steepest descent lowers the value: a kink, or rounding */
-    EPS__LBFGS_LIMIT,     /* max_iterations */
-    EPS__LBFGS_STOPPED,   /* the objective said so */
-    EPS__LBFGS_DOMAIN,    /* no finite value where the search was to begin */
+    EPS__LBFGS_STALLED, /* no step along the steepest descent lowers the value: a kink, or rounding */
+    EPS__LBFGS_LIMIT,   /* max_iterations */
+    EPS__LBFGS_STOPPED, /* the objective said so */
+    EPS__LBFGS_DOMAIN,  /* no finite value where the search was to begin */
     EPS__LBFGS_NO_MEMORY,
 };
 

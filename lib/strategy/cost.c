@@ -119,6 +119,9 @@ static void add_error(const struct shape *c, const struct eps_workload *w, doubl
                        (cooldown ? 2 * c->n * m * (1 - w->cooldown_from * w->cooldown_from) : 0);
         if (c->bands > 1 || cooldown || given)
             *bytes += 8 * (4 * c->n + (c->bands > 64 ? 12 * m : 0));
+    } else {
+        *operations += 30 * c->n * (log2(m) + 2);
+        *bytes += 8 * (given ? 7 : 1) * c->n;
     }
 }
 

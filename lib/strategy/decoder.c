@@ -43,9 +43,6 @@ static enum eps_status require_inverse(const double **out, struct eps_error *err
     enum eps_status status = eps__strategy_inverse(out, error, s);
     if (status || *out)
         return status;
-    if (s->kind == &eps__strategy_tree)
-        return eps__error(error, EPS_UNSUPPORTED, "/matrix/family",
-                          "the decoders of a tree are not computed by this build; its encoder is");
     return eps__error(error, EPS_UNSUPPORTED, "/matrix",
                       "C has no inverse that doubles can hold: only its encoder is defined");
 }
@@ -97,20 +94,33 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
 }
 
 enum eps_status eps__decoder_row_by_blocks(const struct eps_strategy *s, double *out, struct eps_error *error,
-                                           const double *inverse, size_t row,
-                                           bool (*solve)(const struct eps_strategy *s, double *out,
-                                                         const double *inverse, const double *a, size_t len,
-                                                         double *work))
+                                           const double *inverse, size_t row, eps__solve_fn *solve)
 {
     size_t m = s->block;
-    double *a = malloc((row + 1) * sizeof *a), *work = malloc(2 * m * sizeof *work);
+    double *a = malloc((row + 1) * sizeof *a), *work = malloc(2 * s->block_rows * sizeof *work);
     bool ok = a && work;
     if (ok)
         eps__workload_row(&s->workload, a, row);
-    memset(out, 0, s->n * sizeof *out);
+    memset(out, 0, eps_strategy_rows(s) * sizeof *out);
     for (size_t first = 0; ok && first <= row; first += m) {
         size_t len = row + 1 - first < m ? row + 1 - first : m;
-        ok = solve(s, out + first, inverse, a + first, len, work);
+        ok = solve(s, out + first / m * s->block_rows, inverse, a + first, len, work);
+    }
+    free(a);
+    free(work);
+    return ok ? EPS_OK : eps__strategy_no_memory(error);
+}
+
+enum eps_status eps__noise_row_by_solving(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                          const double *inverse, size_t row, eps__solve_fn *solve)
+{
+    size_t local = row % s->block;
+    double *a = calloc(local + 1, sizeof *a), *work = malloc(2 * s->block_rows * sizeof *work);
+    bool ok = a && work;
+    memset(out, 0, eps_strategy_rows(s) * sizeof *out);
+    if (ok) {
+        a[local] = 1;
+        ok = solve(s, out + row / s->block * s->block_rows, inverse, a, local + 1, work);
     }
     free(a);
     free(work);

@@ -23,25 +23,17 @@ enum { COLUMN_CHUNK = 1024 };
 /* Entries of B under this add nothing to a sum of squares. */
 #define NEGLIGIBLE 1e-150
 
-/* What the earlier blocks add, and how that goes on: the inner products of b and u. */
-struct past {
-    double bb, bu, uu;
-};
-
-static void past_step(struct past *past, const struct eps__workload *w, size_t t)
+/* What the earlier blocks add in the next step. */
+static void past_step(struct eps__past *past, const struct eps__workload *w, size_t t)
 {
-    double a = w->decay, m = w->momentum, eta = eps__workload_rate(w, t);
-    double uu = m * m * past->uu, bu = a * m * past->bu;
-    past->bb = a * a * past->bb + 2 * eta * bu + eta * eta * uu;
-    past->bu = bu + eta * uu;
-    past->uu = uu;
+    eps__past_step(past, w, eps__workload_rate(w, t));
 }
 
 /* ---- Toeplitz blocks, recursive workload ---- */
 
 /* The steps of the block at `first` with a constant rate of 1: u (block numbers) holds the momentum matrix's
  * coefficients times C0^-1. Adds to out, and the block to the past. */
-static void steady_block(double *out, struct past *past, const double *u, const struct eps__workload *w, size_t m,
+static void steady_block(double *out, struct eps__past *past, const double *u, const struct eps__workload *w, size_t m,
                          size_t first)
 {
     double b = 0, bb = 0, bu = 0, uu = 0;
@@ -99,7 +91,7 @@ static double next_row(double *restrict b, const double *restrict row, size_t co
 }
 
 /* Columns from..end-1 of the rows from c->start on: b_t,j = decay b_t-1,j + eta_t u_t-j. */
-static enum eps_status changing_columns(const struct eps_context *context, double *out, struct past *past,
+static enum eps_status changing_columns(const struct eps_context *context, double *out, struct eps__past *past,
                                         struct eps_error *error, const struct changing *c,
                                         const struct eps__workload *w, size_t from, size_t end)
 {
@@ -125,10 +117,10 @@ static enum eps_status changing_columns(const struct eps_context *context, doubl
     return EPS_OK;
 }
 
-static enum eps_status changing_block(const struct eps_context *context, double *out, struct past *past,
+static enum eps_status changing_block(const struct eps_context *context, double *out, struct eps__past *past,
                                       struct eps_error *error, struct changing *c, const struct eps__workload *w)
 {
-    struct past block = {0};
+    struct eps__past block = {0};
     double b = 0, bb = 0;
     enum eps_status status = EPS_OK;
     for (c->start = 0; eps__workload_rate(w, c->first + c->start) >= 1; c->start++) {
@@ -157,7 +149,7 @@ static enum eps_status toeplitz_recursive(const struct eps_context *context, dou
     const struct eps__workload *w = &s->workload;
     size_t m = s->block;
     enum eps_status status = EPS_OK;
-    struct past past = {0};
+    struct eps__past past = {0};
     double *u = malloc(m * (w->cooldown ? 3 : 1) * sizeof *u), value = 0;
     if (!u)
         return eps__strategy_no_memory(error);
@@ -209,7 +201,7 @@ static enum eps_status dense_recursive(const struct eps_context *context, double
     const struct eps__workload *w = &s->workload;
     size_t m = s->block;
     enum eps_status status = EPS_OK;
-    struct past past = {0};
+    struct eps__past past = {0};
     double *b = malloc(2 * m * sizeof *b);
     if (!b)
         return eps__strategy_no_memory(error);
@@ -381,8 +373,7 @@ enum eps_status eps_strategy_variance(const struct eps_context *context, const s
     enum eps_status status = variance(context, out, &defined, error, strategy);
     if (!status && !defined)
         return eps__error(error, EPS_UNSUPPORTED, "/matrix",
-                          "A C^-1 is not defined: C has no inverse that doubles can hold, or its decoder is "
-                          "not computed by this build");
+                          "A C^-1 is not defined: C has no inverse that doubles can hold");
     return status;
 }
 

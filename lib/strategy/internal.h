@@ -74,6 +74,16 @@ extern const struct eps__strategy_kind eps__strategy_toeplitz;
 extern const struct eps__strategy_kind eps__strategy_dense;
 extern const struct eps__strategy_kind eps__strategy_tree;
 
+/* The decoders of a tree: operations of its kind. */
+enum eps_status eps__tree_invert(const struct eps_strategy *s, double **inverse, bool *defined,
+                                 struct eps_error *error);
+enum eps_status eps__tree_variance(const struct eps_context *context, double *out, struct eps_error *error,
+                                   const struct eps_strategy *s, const double *inverse);
+enum eps_status eps__tree_decoder_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                      const double *inverse, size_t row);
+enum eps_status eps__tree_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                    const double *inverse, size_t row);
+
 /* Immutable once eps_strategy_create() returned it, but for `inverse`, which the lock guards. */
 struct eps_strategy {
     const struct eps__strategy_kind *kind;
@@ -82,9 +92,10 @@ struct eps_strategy {
     size_t block_rows; /* rows of a block */
     double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL */
     size_t entries_len;
-    double scale;  /* tree: the value of its nonzero entries */
-    size_t height; /* tree: 2^height leaves a block */
-    size_t bands;  /* columns this far apart, or in different blocks, have no row in common; at most block */
+    double scale;             /* tree: the value of its nonzero entries */
+    size_t height;            /* tree: 2^height leaves a block */
+    enum eps_decoder decoder; /* where C^+ is not the only left inverse that a family offers; else the default */
+    size_t bands;             /* columns this far apart, or in different blocks, have no row in common; at most block */
     bool nonnegative, lower;
     double gram_error;
     struct eps__interval *squares; /* squared column norms, indexed through square_index */
@@ -187,6 +198,21 @@ bool eps__strided_window(double *out, size_t n, const double *c, size_t len, siz
 
 /* ---- inverse and error ---- */
 
+/* Of a row b of B and the row u of the momentum matrix times C^+, for a recursive workload, over some rows of C:
+ * what follows from step to step without knowing them. u' = momentum u and b' = decay b + eta u'. */
+struct eps__past {
+    double bb, bu, uu;
+};
+
+static inline void eps__past_step(struct eps__past *past, const struct eps__workload *w, double eta)
+{
+    double a = w->decay, m = w->momentum;
+    double uu = m * m * past->uu, bu = a * m * past->bu;
+    past->bb = a * a * past->bb + 2 * eta * bu + eta * eta * uu;
+    past->bu = bu + eta * uu;
+    past->uu = uu;
+}
+
 static inline bool eps__all_finite(const double *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -203,12 +229,15 @@ enum eps_status eps__toeplitz_variance(const struct eps_context *context, double
                                        const struct eps_strategy *s, const double *inverse);
 enum eps_status eps__dense_variance(const struct eps_context *context, double *out, struct eps_error *error,
                                     const struct eps_strategy *s, const double *inverse);
-/* The row of A, block by block from the right through solve(): out = a C0^-1 for the row a of `len` <= block
- * numbers, zero beyond; work has 2 block numbers. False without memory. */
+/* out = a C0^+ (as many numbers as a block has rows) for the row a of `len` <= block numbers, zero beyond; work has
+ * twice as many numbers. False without memory. */
+typedef bool eps__solve_fn(const struct eps_strategy *s, double *out, const double *inverse, const double *a,
+                           size_t len, double *work);
+/* Row `row` of B: the row of A, block by block from the right through solve(). */
 enum eps_status eps__decoder_row_by_blocks(const struct eps_strategy *s, double *out, struct eps_error *error,
-                                           const double *inverse, size_t row,
-                                           bool (*solve)(const struct eps_strategy *s, double *out,
-                                                         const double *inverse, const double *a, size_t len,
-                                                         double *work));
+                                           const double *inverse, size_t row, eps__solve_fn *solve);
+/* Row `row` of C^+ the same way: that of a unit vector. */
+enum eps_status eps__noise_row_by_solving(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                          const double *inverse, size_t row, eps__solve_fn *solve);
 
 #endif

@@ -2,7 +2,7 @@
  * tree: one row for each node of a complete binary tree, the indicator of its leaves. A block of m steps has the
  * first m of 2^h leaves and 2^(h+1) - 1 rows, in post-order: every node follows its children, so that a row can be
  * released as soon as its last step is known. Only the scale is stored: columns have h + 1 equal entries each, and
- * two of them share the rows of their common ancestors.
+ * two of them share the rows of their common ancestors. The decoders are in tree_decoder.c.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@ enum eps_status eps__build_tree(const struct eps_context *context, struct eps_st
 {
     (void)context;
     (void)error;
-    (void)mechanism;
+    s->decoder = mechanism->matrix.decoder == EPS_DECODER_FULL ? EPS_DECODER_FULL : EPS_DECODER_ONLINE;
     while (((size_t)1 << s->height) < s->block)
         s->height++;
     s->kind = &eps__strategy_tree;
@@ -74,6 +74,7 @@ static bool tree_measure(struct eps_strategy *s)
 static void tree_hash(const struct eps_strategy *s, struct eps__hash *hash)
 {
     eps__hash_doubles(hash, &s->scale, 1);
+    eps__hash_u64(hash, (uint64_t)s->decoder);
 }
 
 static size_t tree_square_index(const struct eps_strategy *s, size_t j)
@@ -155,15 +156,6 @@ struct eps__interval eps__tree_min_separation(const struct eps_strategy *s, cons
     return times_square(s, total);
 }
 
-static enum eps_status tree_invert(const struct eps_strategy *s, double **inverse, bool *defined,
-                                   struct eps_error *error)
-{
-    (void)s, (void)error;
-    *inverse = NULL;
-    *defined = false;
-    return EPS_OK;
-}
-
 const struct eps__strategy_kind eps__strategy_tree = {
     .name = "tree",
     .row = tree_row,
@@ -173,5 +165,8 @@ const struct eps__strategy_kind eps__strategy_tree = {
     .square_index = tree_square_index,
     .gram = tree_gram,
     .fixed_order = tree_fixed_order,
-    .invert = tree_invert,
+    .invert = eps__tree_invert,
+    .variance = eps__tree_variance,
+    .decoder_row = eps__tree_decoder_row,
+    .noise_row = eps__tree_noise_row,
 };

@@ -15,6 +15,8 @@
 
 #include <math.h>
 
+#include "lib/strategy/strategy.h"
+
 struct matrix matrix_new(size_t rows, size_t columns)
 {
     struct matrix m = {rows, columns, calloc(rows * columns, sizeof *m.at)};
@@ -202,6 +204,84 @@ struct eps_strategy *strategy_new(const struct eps_mechanism *mechanism)
     if (eps_strategy_create(NULL, &strategy, &error, mechanism) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
     return strategy;
+}
+
+void workload_choose(struct eps_mechanism *mechanism, int which)
+{
+    static const double weights[] = {1.5, 0.75, -0.25, 0.5, 0, 0.125};
+    struct eps_workload *w = &mechanism->workload;
+    *w = (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1};
+    if (which == 1 || which == 2)
+        *w = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = 0.9, .decay = 0.95};
+    if (which == 2) {
+        w->cooldown = true;
+        w->cooldown_from = 0.4;
+        w->cooldown_to = 0.05;
+    }
+    if (which == 3) {
+        w->type = EPS_WORKLOAD_TOEPLITZ;
+        w->coefficients = weights;
+        w->coefficients_len = mechanism->n < 6 ? mechanism->n : 6;
+    }
+}
+
+struct matrix matrix_left_inverse(const struct matrix *a)
+{
+    struct matrix gram = matrix_gram(a), inverse = matrix_inverse(&gram), out = matrix_new(a->columns, a->rows);
+    assert_non_null(inverse.at);
+    for (size_t i = 0; i < out.rows; i++)
+        for (size_t j = 0; j < out.columns; j++)
+            for (size_t l = 0; l < out.rows; l++)
+                *entry(&out, i, j) += *entry(&inverse, i, l) * *entry(a, j, l);
+    matrix_free(&gram);
+    matrix_free(&inverse);
+    return out;
+}
+
+static void check_near(long double got, long double wanted, long double tolerance, const char *what, size_t index)
+{
+    if (!(fabsl(got - wanted) <= tolerance * fmaxl(1, fabsl(wanted))))
+        fail_msg("%s %zu: got %.17Lg, wanted %.17Lg", what, index, got, wanted);
+}
+
+static void check_part(const struct eps_strategy *strategy, enum eps_part part, const struct matrix *wanted,
+                       long double tolerance)
+{
+    struct matrix got = part_matrix(strategy, part);
+    assert_int_equal(got.rows, wanted->rows);
+    assert_int_equal(got.columns, wanted->columns);
+    for (size_t i = 0; i < got.rows * got.columns; i++)
+        check_near(got.at[i], wanted->at[i], tolerance, eps_part_name(part), i);
+    matrix_free(&got);
+}
+
+void check_factorisation(const struct eps_strategy *strategy, const struct eps_mechanism *mechanism,
+                         const struct matrix *encoder, const struct matrix *noise, long double tolerance)
+{
+    size_t n = mechanism->n;
+    struct matrix a = workload_matrix(mechanism), b = matrix_product(&a, noise);
+    double mean, max, last, *variance = malloc(n * sizeof *variance);
+    long double norm = 0, sum = 0, largest = 0;
+    assert_non_null(variance);
+    check_part(strategy, EPS_PART_ENCODER, encoder, tolerance);
+    check_part(strategy, EPS_PART_NOISE, noise, tolerance);
+    check_part(strategy, EPS_PART_DECODER, &b, tolerance);
+    assert_int_equal(eps_strategy_variance(NULL, strategy, variance, NULL), EPS_OK);
+    assert_int_equal(eps__strategy_error(NULL, strategy, mechanism, &mean, &max, &last), EPS_OK);
+    for (size_t t = 0; t < n; t++) {
+        norm = 0;
+        for (size_t j = 0; j < b.columns; j++)
+            norm += *entry(&b, t, j) * *entry(&b, t, j);
+        check_near(variance[t], norm, tolerance, "variance", t);
+        sum += norm;
+        largest = fmaxl(largest, norm);
+    }
+    check_near(mean, sum / (long double)n, tolerance, "mean", 0);
+    check_near(max, largest, tolerance, "max", 0);
+    check_near(last, norm, tolerance, "last", 0);
+    matrix_free(&a);
+    matrix_free(&b);
+    free(variance);
 }
 
 double scatter(unsigned long long *state)

@@ -39,6 +39,17 @@ struct eps_mechanism mechanism_new(enum eps_family family, size_t n);
 /* The strategy, which must be computed without an error. */
 struct eps_strategy *strategy_new(const struct eps_mechanism *mechanism);
 
+/* One of four workloads: prefix sum, momentum with decay, that with a cooldown, a list of coefficients. */
+void workload_choose(struct eps_mechanism *mechanism, int which);
+
+/* (a' a)^-1 a' */
+struct matrix matrix_left_inverse(const struct matrix *a);
+
+/* Every part that the strategy returns, and its error figures, against the encoder and the left inverse given; both
+ * of the whole strategy. Relative to 1 or the entry, whichever is larger. */
+void check_factorisation(const struct eps_strategy *strategy, const struct eps_mechanism *mechanism,
+                         const struct matrix *encoder, const struct matrix *noise, long double tolerance);
+
 /* Uniform in (-1, 1), from a state that the caller seeds. */
 double scatter(unsigned long long *state);
 

@@ -138,8 +138,8 @@ static void test_the_objective_can_stop_the_search(void **state)
     assert_int_equal(p.evaluations, 7);
     assert_true(value <= start);
     const struct eps__lbfgs short_one = {.max_iterations = 3};
-    assert_int_equal(
-        eps__lbfgs_minimise(&short_one, x, &value, &iterations, p.n, valley, &free_of_limits), EPS__LBFGS_LIMIT);
+    assert_int_equal(eps__lbfgs_minimise(&short_one, x, &value, &iterations, p.n, valley, &free_of_limits),
+                     EPS__LBFGS_LIMIT);
     assert_int_equal(iterations, 3);
 }
 

@@ -152,8 +152,6 @@ static void trees_of_any_size(void **unused)
         struct eps_mechanism m = mechanism_new(EPS_FAMILY_TREE, n);
         struct eps_strategy *strategy = strategy_new(&m);
         struct matrix c = part_matrix(strategy, EPS_PART_ENCODER);
-        double ignored;
-        size_t rows, columns;
         check_parts(&m);
         /* Causal: the rows up to the first that holds a step hold no later one. */
         for (size_t i = 0, seen = 0; i < c.rows; i++)
@@ -163,10 +161,6 @@ static void trees_of_any_size(void **unused)
                     seen = j + 1;
                 }
         assert_true(eps__strategy_lower_triangular(strategy));
-        assert_int_equal(eps_strategy_shape(strategy, NULL, EPS_PART_DECODER, &rows, &columns), EPS_UNSUPPORTED);
-        assert_int_equal(eps_strategy_row(strategy, &ignored, NULL, EPS_PART_NOISE, 0), EPS_UNSUPPORTED);
-        assert_int_equal(eps__strategy_error(NULL, strategy, &m, &ignored, &ignored, &ignored), EPS_OK);
-        assert_true(isnan(ignored));
         matrix_free(&c);
         eps_strategy_destroy(strategy);
     }
