@@ -13,6 +13,12 @@
 
 #define OVERHEAD 1024 /* names, times and links */
 
+/* What a result adds to a document: not its points, which would make every document five times its size. */
+static size_t result_text_bytes(const struct result_record *result)
+{
+    return strlen(result->core) + strlen(result->cache) + (result->curve ? strlen(result->curve) : 0);
+}
+
 void document_etag(char etag[ETAG_SIZE], const char *text, size_t len)
 {
     unsigned char hash[16];
@@ -129,7 +135,7 @@ struct document *document_create(const struct job_record *record, const struct r
 {
     struct text text = {0};
     struct document *document = calloc(1, sizeof *document);
-    text_expect(&text, OVERHEAD + job_record_bytes(record) + (result ? result_record_bytes(result) : 0));
+    text_expect(&text, OVERHEAD + job_record_bytes(record) + (result ? result_text_bytes(result) : 0));
     document_write(&text, record, result, progress, false, true);
     text_puts(&text, "\n");
     if (!document || text.failed) {
