@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/sampling/sampling.h"
+#include "lib/strategy/strategy.h"
 
 void eps_job_init(struct eps_job *job)
 {
@@ -106,12 +107,6 @@ static void default_participation(struct eps_mechanism *mechanism, size_t block)
     }
 }
 
-static bool is_optimised(const struct eps_matrix *matrix)
-{
-    return matrix->family == EPS_FAMILY_BANDED || matrix->family == EPS_FAMILY_BANDED_INVERSE ||
-           matrix->family == EPS_FAMILY_OPTIMAL || (matrix->family == EPS_FAMILY_BLT && matrix->blt_len == 0);
-}
-
 /* The participation an optimised family is optimised for: the job's, where one block sees all of it. */
 static void default_target(struct eps_mechanism *mechanism, size_t block)
 {
@@ -151,7 +146,7 @@ void eps_job_defaults(struct eps_job *job)
             matrix->decoder = EPS_DECODER_OPTIMAL;
     }
     default_participation(mechanism, block);
-    if (is_optimised(matrix))
+    if (eps__strategy_is_optimised(matrix))
         default_target(mechanism, block);
 }
 

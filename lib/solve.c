@@ -58,9 +58,11 @@ enum eps_status eps_job_serves(const struct eps_context *context, struct eps_err
 {
     struct eps__setting setting;
     const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
-    enum eps_status status = eps__setting_open(&setting, error, context, job);
+    enum eps_status status = eps__setting_probe(&setting, error, context, job);
     if (status != EPS_OK)
         return status;
+    if (!setting.strategy) /* what only the optimised matrix can tell shows while the job runs */
+        return check_cost(&setting, accountants, 0, operations, bytes, error);
     size_t len = eps__setting_accountants(&setting, accountants, error);
     status = len ? check_cost(&setting, accountants, len, operations, bytes, error) : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
@@ -266,8 +268,8 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     result->adjacency = mechanism->adjacency;
     /* Without amplification any C is equivalent to a lower-triangular one: the noise is rotation invariant. */
     result->adaptive =
-        mechanism->sampling.scheme == EPS_SCHEME_NONE ||
-        (eps__strategy_lower_triangular(setting->strategy) && mechanism->matrix.decoder != EPS_DECODER_FULL);
+        mechanism->sampling.scheme == EPS_SCHEME_NONE || (eps__strategy_lower_triangular(setting->strategy) &&
+                                                          eps__strategy_decoder(setting->strategy) != EPS_DECODER_FULL);
     result->p = setting->p;
     result->bins = eps__sampling_bins(mechanism);
     result->expected_batch_size = eps__sampling_expected_batch(mechanism);
@@ -333,6 +335,7 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
     if (status != EPS_OK)
         goto out;
     made->cache_pld = eps__tally_state(&tally);
+    made->cache_factorization = eps__strategy_cache_state(setting.strategy);
     if (!add_assumptions(made, &setting) || !add_hints(made, &setting, accountants, len)) {
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         goto out;

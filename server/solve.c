@@ -126,14 +126,14 @@ static void compute(struct solving *solving)
     struct computation *computation = &solving->computation;
     const struct config *config = &solving->config;
     struct store *store = computation->store;
-    struct eps_context limits = {.max_operations = config->max_operations, .max_bytes = (double)config->max_bytes};
+    struct eps_context checks = computation_checks(config, store);
     solving->from_cache = store && store_read_result(store, solving->record.hash, EPS_ACCOUNTING_VERSION,
                                                      &computation->result) == STORE_OK;
     if (solving->from_cache) {
         return;
     }
     bool terminal = isatty(STDERR_FILENO);
-    computation->status = eps_job_serves(&limits, &computation->error, &solving->job->job, NULL, NULL);
+    computation->status = eps_job_serves(&checks, &computation->error, &solving->job->job, NULL, NULL);
     if (computation->status != EPS_OK) {
         return;
     }

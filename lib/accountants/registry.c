@@ -42,8 +42,9 @@ static void keep_first(void *user, const char *pointer, const char *message)
     eps__error(first->error, EPS_INVALID, pointer, "%s", message);
 }
 
-enum eps_status eps__setting_open(struct eps__setting *setting, struct eps_error *error,
-                                  const struct eps_context *context, const struct eps_job *job)
+/* probe: where an optimiser would have to run, the setting stays without a strategy. */
+static enum eps_status open_setting(struct eps__setting *setting, struct eps_error *error,
+                                    const struct eps_context *context, const struct eps_job *job, bool probe)
 {
     const struct eps_sampling *sampling = &job->mechanism.sampling;
     struct first_violation first = {error, false};
@@ -62,8 +63,9 @@ enum eps_status eps__setting_open(struct eps__setting *setting, struct eps_error
                           "the accountant %s is not served in this version, which serves auto, gaussian and pld",
                           eps_accountant_name(job->query.accountant.method));
     struct eps_strategy *strategy;
-    enum eps_status status = eps_strategy_create(context, &strategy, error, &job->mechanism);
-    if (status != EPS_OK)
+    enum eps_status status = probe ? eps__strategy_probe(context, &strategy, error, &job->mechanism)
+                                   : eps_strategy_create(context, &strategy, error, &job->mechanism);
+    if (status != EPS_OK || !strategy)
         return status;
     setting->strategy = strategy;
     setting->p = eps__sampling_probability(&job->mechanism);
@@ -74,6 +76,18 @@ enum eps_status eps__setting_open(struct eps__setting *setting, struct eps_error
     if (status != EPS_OK)
         eps__setting_close(setting);
     return status;
+}
+
+enum eps_status eps__setting_open(struct eps__setting *setting, struct eps_error *error,
+                                  const struct eps_context *context, const struct eps_job *job)
+{
+    return open_setting(setting, error, context, job, false);
+}
+
+enum eps_status eps__setting_probe(struct eps__setting *setting, struct eps_error *error,
+                                   const struct eps_context *context, const struct eps_job *job)
+{
+    return open_setting(setting, error, context, job, true);
 }
 
 void eps__setting_close(struct eps__setting *setting)

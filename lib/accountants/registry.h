@@ -14,6 +14,9 @@ enum { EPS__ACCOUNTANTS_MAX = EPS_ACCOUNTANT_COUNT };
 /* Checks the job and computes its strategy and sensitivity. Release with eps__setting_close(). */
 EPS_MUST_USE enum eps_status eps__setting_open(struct eps__setting *setting, struct eps_error *error,
                                                const struct eps_context *context, const struct eps_job *job);
+/* The same, but never runs an optimiser: where one would have to run, setting->strategy is NULL. */
+EPS_MUST_USE enum eps_status eps__setting_probe(struct eps__setting *setting, struct eps_error *error,
+                                                const struct eps_context *context, const struct eps_job *job);
 void eps__setting_close(struct eps__setting *setting);
 
 /* The accountants to run, at most EPS__ACCOUNTANTS_MAX: the one asked for, or all that serve. 0: the error says why

@@ -15,6 +15,7 @@
 #include "lib/error.h"
 #include "lib/numerics/hash.h"
 #include "lib/numerics/sum.h"
+#include "lib/strategy/record.h"
 #include "lib/strategy/strategy.h"
 
 /* The matrix A. prefix_sum and momentum are A_tj = sum over s = j..t of decay^(t-s) eta_s momentum^(s-j) and are
@@ -68,6 +69,10 @@ struct eps__strategy_kind {
                                    const double *inverse, size_t row);
     enum eps_status (*noise_row)(const struct eps_strategy *s, double *out, struct eps_error *error,
                                  const double *inverse, size_t row);
+    /* For the cache: writes and reads what this kind has beside block_rows, scale, height and entries. NULL: nothing.
+     * A load that cannot go on sets from->bad. */
+    void (*save)(const struct eps_strategy *s, struct eps__record *out);
+    void (*load)(struct eps_strategy *s, struct eps__record *from);
 };
 
 extern const struct eps__strategy_kind eps__strategy_toeplitz;
@@ -83,6 +88,8 @@ enum eps_status eps__tree_decoder_row(const struct eps_strategy *s, double *out,
                                       const double *inverse, size_t row);
 enum eps_status eps__tree_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
                                     const double *inverse, size_t row);
+
+#define EPS__DIVISORS_MAX 32
 
 /* Immutable once eps_strategy_create() returned it, but for `inverse`, which the lock guards. */
 struct eps_strategy {
@@ -107,6 +114,13 @@ struct eps_strategy {
     double *inverse;       /* of a block: toeplitz: its first column, `block` numbers; dense: block x block */
     size_t iterations;     /* of the optimiser; 0 if the family has none */
     double optimality_gap; /* relative, certified; NAN if none is known */
+    enum eps_cache_state cache_state;
+    /* How to build it again, for stored.c: the recipe, repeated so often down the diagonal, and what it was divided
+     * by. */
+    struct eps__record origin;
+    size_t origin_stamps;
+    double divisors[EPS__DIVISORS_MAX];
+    size_t divisors_len;
     char id[EPS__HASH_HEX];
 };
 
@@ -115,6 +129,41 @@ struct eps_strategy {
 enum eps_status eps__strategy_no_memory(struct eps_error *error);
 /* EPS_OK, or what the context says. */
 enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error);
+
+/* ---- the steps of making one ---- */
+
+typedef enum eps_status eps__builder(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                     const struct eps_mechanism *mechanism);
+
+void eps__strategy_size(struct eps_strategy *s, size_t n, size_t stamps);
+/* Frees what a builder fills in. */
+void eps__strategy_reset(struct eps_strategy *s);
+/* The family's C before scaling, measured; not for family stored. key: of the optimiser's answer, NULL: derived from
+ * the mechanism. Where an optimiser would have to run and deferred is not NULL, *deferred is set and s has no C. */
+enum eps_status eps__strategy_base(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_mechanism *mechanism, const uint8_t *key, bool *deferred);
+/* Divides C and remembers the divisor. */
+enum eps_status eps__strategy_divide(struct eps_strategy *s, struct eps_error *error, double divisor);
+/* Fills in the content id. */
+void eps__strategy_identify(struct eps_strategy *s);
+enum eps_status eps__strategy_check_cost(const struct eps_context *context, struct eps_error *error,
+                                         const struct eps_mechanism *mechanism);
+
+/* The key of what an optimiser finds for the mechanism. False without memory. */
+bool eps__factorization_key(uint8_t key[EPS__HASH_BYTES], const struct eps_mechanism *mechanism);
+/* What the builder of an optimised family fills in, from the context's cache or by running it. */
+enum eps_status eps__factorization_obtain(const struct eps_context *context, struct eps_strategy *s,
+                                          struct eps_error *error, const struct eps_mechanism *mechanism,
+                                          const uint8_t key[EPS__HASH_BYTES], eps__builder *builder, bool *deferred);
+
+/* Starts the note by which the strategy can be found again. False without memory. */
+bool eps__stored_begin(struct eps_strategy *s, const struct eps_mechanism *mechanism,
+                       const uint8_t key[EPS__HASH_BYTES]);
+/* Offers the note to the cache. */
+void eps__stored_offer(const struct eps_context *context, const struct eps_strategy *s);
+/* Family stored. */
+enum eps_status eps__build_stored(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                  const struct eps_mechanism *mechanism, bool *deferred);
 
 /* ---- families: fill in kind, block_rows, entries; optimised ones iterations and optimality_gap too ---- */
 

@@ -13,7 +13,23 @@ static enum eps_status divide_by(struct eps_strategy *s, struct eps_error *error
                           "number, or normalization none");
     if (norm == 1)
         return EPS_OK;
-    s->kind->divide(s, norm);
+    return eps__strategy_divide(s, error, norm);
+}
+
+/* A stored C that has been scaled to a largest column of 1 is left so: a second division would change its last bits,
+ * and with them its id. */
+static bool scaled_before(const struct eps_mechanism *mechanism, double largest)
+{
+    return mechanism->matrix.family == EPS_FAMILY_STORED && fabs(largest - 1) < 1e-12;
+}
+
+enum eps_status eps__strategy_divide(struct eps_strategy *s, struct eps_error *error, double divisor)
+{
+    if (s->divisors_len == EPS__DIVISORS_MAX)
+        return eps__error(error, EPS_INVALID, "/matrix/normalization",
+                          "the stored factorisation has been scaled %d times: choose none", EPS__DIVISORS_MAX);
+    s->divisors[s->divisors_len++] = divisor;
+    s->kind->divide(s, divisor);
     return s->kind->measure(s) ? EPS_OK : eps__strategy_no_memory(error);
 }
 
@@ -40,5 +56,5 @@ enum eps_status eps__strategy_normalise(const struct eps_context *context, struc
     }
     for (size_t i = 0; i < s->squares_len; i++)
         largest = s->squares[i].upper > largest ? s->squares[i].upper : largest;
-    return divide_by(s, error, eps__sqrt_up(largest));
+    return scaled_before(mechanism, largest) ? EPS_OK : divide_by(s, error, eps__sqrt_up(largest));
 }

@@ -11,9 +11,8 @@
 
 #include "lib/strategy/internal.h"
 
-/* How a family is built; NULL: not by this build. */
-static enum eps_status (*const builders[EPS_FAMILY_COUNT])(const struct eps_context *, struct eps_strategy *,
-                                                           struct eps_error *, const struct eps_mechanism *) = {
+/* How a family is built; NULL: not by this build. Family stored is built by another's builder. */
+static eps__builder *const builders[EPS_FAMILY_COUNT] = {
     [EPS_FAMILY_IDENTITY] = eps__build_identity, [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
     [EPS_FAMILY_DENSE] = eps__build_dense,       [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
     [EPS_FAMILY_TREE] = eps__build_tree,
@@ -21,7 +20,7 @@ static enum eps_status (*const builders[EPS_FAMILY_COUNT])(const struct eps_cont
 
 bool eps_serves_family(enum eps_family family)
 {
-    return (size_t)family < EPS_FAMILY_COUNT && builders[family];
+    return family == EPS_FAMILY_STORED || ((size_t)family < EPS_FAMILY_COUNT && builders[family]);
 }
 
 enum eps_status eps__strategy_no_memory(struct eps_error *error)
@@ -42,7 +41,7 @@ static enum eps_status unserved(struct eps_error *error, enum eps_family family)
 {
     char served[200] = "";
     for (size_t i = 0, used = 0; i < EPS_FAMILY_COUNT; i++)
-        if (builders[i] && used < sizeof served)
+        if (eps_serves_family((enum eps_family)i) && used < sizeof served)
             used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", used ? ", " : "",
                                      eps_family_name((enum eps_family)i));
     const char *name = eps_family_name(family);
@@ -70,8 +69,8 @@ static enum eps_status check_range(const struct eps_strategy *s, struct eps_erro
     return EPS_OK;
 }
 
-/* What C is, not how it was asked for. */
-static void identify(struct eps_strategy *s)
+/* What C is, not how it was asked for; with its decoder, where there is a choice. */
+void eps__strategy_identify(struct eps_strategy *s)
 {
     struct eps__hash hash;
     uint8_t digest[EPS__HASH_BYTES];
@@ -84,8 +83,8 @@ static void identify(struct eps_strategy *s)
     eps__hash_hex(s->id, digest);
 }
 
-static enum eps_status check_cost(const struct eps_context *context, struct eps_error *error,
-                                  const struct eps_mechanism *mechanism)
+enum eps_status eps__strategy_check_cost(const struct eps_context *context, struct eps_error *error,
+                                         const struct eps_mechanism *mechanism)
 {
     double operations, bytes;
     eps__strategy_cost(mechanism, &operations, &bytes);
@@ -103,26 +102,68 @@ static enum eps_status check_cost(const struct eps_context *context, struct eps_
     return EPS_TOO_COSTLY;
 }
 
-static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                             const struct eps_mechanism *mechanism)
+void eps__strategy_size(struct eps_strategy *s, size_t n, size_t stamps)
+{
+    s->n = n;
+    s->stamps = stamps;
+    s->block = n / stamps;
+}
+
+void eps__strategy_reset(struct eps_strategy *s)
+{
+    free(s->entries);
+    s->kind = NULL;
+    s->entries = NULL;
+    s->entries_len = s->block_rows = s->height = s->iterations = 0;
+    s->scale = 0;
+    s->optimality_gap = NAN;
+}
+
+enum eps_status eps__strategy_base(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_mechanism *mechanism, const uint8_t *key, bool *deferred)
 {
     enum eps_family family = mechanism->matrix.family;
+    uint8_t derived[EPS__HASH_BYTES] = {0};
+    bool optimised = eps__strategy_is_optimised(&mechanism->matrix);
+    if (optimised && !key && !eps__factorization_key(derived, mechanism))
+        return eps__strategy_no_memory(error);
+    if (!eps__stored_begin(s, mechanism, key ? key : derived))
+        return eps__strategy_no_memory(error);
     enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
-    if (!status)
+    if (!status && optimised)
+        status =
+            eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builders[family], deferred);
+    else if (!status)
         status = builders[family](context, s, error, mechanism);
-    if (!status)
-        status = check_range(s, error, family);
+    if (status || (deferred && *deferred))
+        return status;
+    status = check_range(s, error, family);
     if (!status && !s->kind->measure(s))
         status = eps__strategy_no_memory(error);
-    if (!status)
-        status = eps__strategy_normalise(context, s, error, mechanism);
-    if (!status)
-        status = eps__strategy_poll(context, error);
     return status;
 }
 
-enum eps_status eps_strategy_create(const struct eps_context *context, struct eps_strategy **strategy,
-                                    struct eps_error *error, const struct eps_mechanism *mechanism)
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism, bool *deferred)
+{
+    enum eps_status status = mechanism->matrix.family == EPS_FAMILY_STORED
+                                 ? eps__build_stored(context, s, error, mechanism, deferred)
+                                 : eps__strategy_base(context, s, error, mechanism, NULL, deferred);
+    if (status || (deferred && *deferred))
+        return status;
+    status = eps__strategy_normalise(context, s, error, mechanism);
+    if (!status)
+        status = eps__strategy_poll(context, error);
+    if (!status) {
+        eps__strategy_identify(s);
+        eps__stored_offer(context, s);
+    }
+    return status;
+}
+
+/* deferred: as in eps__strategy_base(). */
+static enum eps_status create(const struct eps_context *context, struct eps_strategy **strategy,
+                              struct eps_error *error, const struct eps_mechanism *mechanism, bool *deferred)
 {
     size_t n = mechanism->n, stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
     if (!eps_serves_family(mechanism->matrix.family))
@@ -131,29 +172,40 @@ enum eps_status eps_strategy_create(const struct eps_context *context, struct ep
         return eps__error(error, EPS_INVALID, "/n", "must be at least 1");
     if (n % stamps)
         return eps__error(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
-    enum eps_status status = check_cost(context, error, mechanism);
+    enum eps_status status = eps__strategy_check_cost(context, error, mechanism);
     if (status)
         return status;
     struct eps_strategy *s = calloc(1, sizeof *s);
     if (!s)
         return eps__strategy_no_memory(error);
-    s->n = n;
-    s->stamps = stamps;
-    s->block = n / stamps;
+    eps__strategy_size(s, n, stamps);
     s->optimality_gap = NAN;
     if (pthread_mutex_init(&s->lock, NULL) != 0)
         status = eps__strategy_no_memory(error);
     else
         s->lock_made = true;
     if (!status)
-        status = build(context, s, error, mechanism);
-    if (status) {
+        status = build(context, s, error, mechanism, deferred);
+    if (status || (deferred && *deferred)) {
         eps_strategy_destroy(s);
         return status;
     }
-    identify(s);
     *strategy = s;
     return EPS_OK;
+}
+
+enum eps_status eps_strategy_create(const struct eps_context *context, struct eps_strategy **strategy,
+                                    struct eps_error *error, const struct eps_mechanism *mechanism)
+{
+    return create(context, strategy, error, mechanism, NULL);
+}
+
+enum eps_status eps__strategy_probe(const struct eps_context *context, struct eps_strategy **strategy,
+                                    struct eps_error *error, const struct eps_mechanism *mechanism)
+{
+    bool deferred = false;
+    *strategy = NULL;
+    return create(context, strategy, error, mechanism, &deferred);
 }
 
 void eps_strategy_destroy(struct eps_strategy *strategy)
@@ -166,6 +218,7 @@ void eps_strategy_destroy(struct eps_strategy *strategy)
     free(strategy->entries);
     free(strategy->squares);
     free(strategy->inverse);
+    eps__record_clear(&strategy->origin);
     free(strategy);
 }
 
@@ -202,6 +255,16 @@ size_t eps_strategy_iterations(const struct eps_strategy *strategy)
 double eps_strategy_optimality_gap(const struct eps_strategy *strategy)
 {
     return strategy->optimality_gap;
+}
+
+enum eps_cache_state eps__strategy_cache_state(const struct eps_strategy *strategy)
+{
+    return strategy->cache_state;
+}
+
+enum eps_decoder eps__strategy_decoder(const struct eps_strategy *strategy)
+{
+    return strategy->decoder;
 }
 
 double eps__strategy_column_norm(const struct eps_strategy *strategy, size_t j)

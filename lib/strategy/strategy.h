@@ -51,6 +51,18 @@ EPS_MUST_USE enum eps_status eps__strategy_error(const struct eps_context *conte
                                                  const struct eps_mechanism *mechanism, double *mean, double *max,
                                                  double *last);
 
+/* The family runs an optimiser, which may take minutes. */
+bool eps__strategy_is_optimised(const struct eps_matrix *matrix);
+
+/* As eps_strategy_create(), but never runs an optimiser: EPS_OK with *strategy NULL where one would have to. */
+EPS_MUST_USE enum eps_status eps__strategy_probe(const struct eps_context *context, struct eps_strategy **strategy,
+                                                 struct eps_error *error, const struct eps_mechanism *mechanism);
+
+/* Whether an optimised C came from the context's cache; EPS_CACHE_UNUSED where nothing was optimised. */
+enum eps_cache_state eps__strategy_cache_state(const struct eps_strategy *strategy);
+/* The decoder that the strategy was made for, also where a stored one was. */
+enum eps_decoder eps__strategy_decoder(const struct eps_strategy *strategy);
+
 /* What building the strategy, its sensitivity and its error figures cost: floating-point operations and bytes,
  * within a small factor, from the job alone. */
 void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operations, double *bytes);

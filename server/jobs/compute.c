@@ -96,6 +96,21 @@ struct eps_context computation_context(struct computation *computation)
     };
 }
 
+static bool on_lookup(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+{
+    return store_blob_get(user, kind, key, blob, blob_len);
+}
+
+struct eps_context computation_checks(const struct config *config, struct store *store)
+{
+    return (struct eps_context){
+        .user = store,
+        .cache_get = store ? on_lookup : NULL,
+        .max_operations = config->max_operations,
+        .max_bytes = (double)config->max_bytes,
+    };
+}
+
 /* ---------------------------------------------------------------- encoding */
 
 /* Takes a member out of an object, as text; NULL if it is not there. */

@@ -42,4 +42,8 @@ void computation_run(struct computation *computation);
 /* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. */
 struct eps_context computation_context(struct computation *computation);
 
+/* For eps_job_serves(): the limits, and what the store has of factorisations (store NULL: none). Nothing is written
+ * and no use is noted. */
+struct eps_context computation_checks(const struct config *config, struct store *store);
+
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/jobs/compute.h"
 #include "server/jobs/internal.h"
 #include "server/ops/metrics.h"
 
@@ -234,7 +235,7 @@ void submission_check(struct submission *submission)
 {
     const struct config *config = submission->jobs->server->config;
     struct eps_error error = {0};
-    struct eps_context context = {.max_operations = config->max_operations, .max_bytes = (double)config->max_bytes};
+    struct eps_context context = computation_checks(config, submission->jobs->server->store);
     if (eps_job_serves(&context, &error, &submission->decoded->job, NULL, NULL) != EPS_OK) {
         refuse(submission, api_problem_of_error(&error, submission->instance));
         return;

@@ -1,6 +1,6 @@
 /*
- * The cache of factorisations and PLDs: checksummed blobs under the accounting version, bounded in bytes, the least
- * recently used evicted first. A lookup reads on the caller's thread; everything that writes (put, touch, drop) is
+ * The cache of factorisations and PLDs: checksummed blobs under the accounting version, bounded in bytes. PLDs are
+ * evicted before factorisations, of each the least recently used; a factorisation that a kept job names stays. A lookup reads on the caller's thread; everything that writes (put, touch, drop) is
  * queued to the writer, and no computation waits for it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -22,6 +22,7 @@ struct blob_write {
     struct store_write write;
     struct store *store;
     enum eps_cache_kind kind;
+    int version;
     unsigned char key[32];
     unsigned char checksum[CHECKSUM_SIZE];
     size_t len;
@@ -65,6 +66,7 @@ static struct blob_write *blob_write_create(struct store *store, enum eps_cache_
         blob->write.done = blob_done;
         blob->store = store;
         blob->kind = kind;
+        blob->version = EPS_ACCOUNTING_VERSION;
         blob->len = len;
         memcpy(blob->key, key, 32);
         if (len) {
@@ -195,14 +197,15 @@ static enum store_status touch_apply(struct store *store, struct store_write *wr
 static enum store_status drop_apply(struct store *store, struct store_write *write)
 {
     struct blob_write *blob = (struct blob_write *)write;
-    return drop_row(store, blob->kind, blob->key, EPS_ACCOUNTING_VERSION);
+    return drop_row(store, blob->kind, blob->key, blob->version);
 }
 
-static void blob_note(struct store *store, enum eps_cache_kind kind, const uint8_t key[32],
+static void blob_note(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], int version,
                       enum store_status (*apply)(struct store *, struct store_write *))
 {
     struct blob_write *blob = blob_write_create(store, kind, key, NULL, 0);
     if (blob) {
+        blob->version = version;
         blob->write.apply = apply;
         store_submit(store, &blob->write);
     }
@@ -210,7 +213,7 @@ static void blob_note(struct store *store, enum eps_cache_kind kind, const uint8
 
 /* Reads and checks. STORE_CORRUPT: the checksum is wrong. */
 static enum store_status blob_read(struct store_connection *reader, enum eps_cache_kind kind, const uint8_t key[32],
-                                   void **data, size_t *len, int64_t *used_at)
+                                   void **data, size_t *len, int64_t *used_at, int *version)
 {
     sqlite3_stmt *statement = blob_statement(reader, SQL_BLOB_READ, kind, key, EPS_ACCOUNTING_VERSION);
     enum store_status status = STORE_NONE;
@@ -222,6 +225,7 @@ static enum store_status blob_read(struct store_connection *reader, enum eps_cac
         const void *bytes = sqlite3_column_blob(statement, 2);
         *len = (size_t)sqlite3_column_bytes(statement, 2);
         *used_at = sqlite3_column_int64(statement, 0);
+        *version = sqlite3_column_int(statement, 3);
         blob_checksum(checksum, key, *len ? bytes : "", *len);
         *data = NULL;
         if (sqlite3_column_bytes(statement, 1) != CHECKSUM_SIZE ||
@@ -241,18 +245,19 @@ static enum store_status blob_read(struct store_connection *reader, enum eps_cac
 bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], void **data, size_t *len)
 {
     int64_t used_at = 0;
+    int version = EPS_ACCOUNTING_VERSION;
     struct store_connection *reader = store__reader_take(store);
-    enum store_status status = reader ? blob_read(reader, kind, key, data, len, &used_at) : STORE_FAILED;
+    enum store_status status = reader ? blob_read(reader, kind, key, data, len, &used_at, &version) : STORE_FAILED;
     store__reader_give(store, reader);
     if (status == STORE_CORRUPT) {
         metric_add(METRIC_CHECKSUM_FAILURES, 1);
         log_event(LOG_LEVEL_ERROR, "checksum", "table=blobs kind=%d key=%02x%02x%02x%02x", (int)kind, key[0], key[1],
                   key[2], key[3]);
-        blob_note(store, kind, key, drop_apply);
+        blob_note(store, kind, key, version, drop_apply);
     }
     bool hit = status == STORE_OK;
     if (hit && clock_now_ms() - used_at > TOUCH_MS) {
-        blob_note(store, kind, key, touch_apply);
+        blob_note(store, kind, key, version, touch_apply);
     }
     if (kind == EPS_CACHE_FACTORIZATION) {
         metric_add(hit ? METRIC_FACTORIZATION_HITS : METRIC_FACTORIZATION_MISSES, 1);

@@ -56,17 +56,18 @@ static const char *const statements[SQL_COUNT] = {
 
     [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "
                      "VALUES (?1,?2,?3,?4,?5,?6,?7)",
-    [SQL_BLOB_READ] = "SELECT used_at, checksum, data FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3",
-    [SQL_BLOB_TOUCH] = "UPDATE blobs SET used_at = ?4 WHERE kind = ?1 AND key = ?2 AND version = ?3",
+    /* A factorisation outlives its accounting version while a kept job names it: its key says what it is. */
+    [SQL_BLOB_READ] = "SELECT used_at, checksum, data, version FROM blobs WHERE kind = ?1 AND key = ?2 "
+                      "AND (version = ?3 OR kind = 0) ORDER BY version DESC LIMIT 1",
+    [SQL_BLOB_TOUCH] = "UPDATE blobs SET used_at = ?4 WHERE kind = ?1 AND key = ?2 AND (version = ?3 OR kind = 0)",
     [SQL_BLOB_DROP] = "DELETE FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3 RETURNING size",
     [SQL_BLOB_TOTAL] = "SELECT coalesce(sum(size), 0) FROM blobs",
-    /* Least recently used first; a factorisation that a kept job names stays. */
+    /* Loss distributions first, then factorisations, of each the least recently used. A factorisation that a kept
+     * result names stays: a job may come to name that result at any time, and uses go with their results. */
     [SQL_BLOB_OLDEST] = "SELECT kind, key, version, size FROM blobs AS b WHERE kind <> 0 OR NOT EXISTS "
-                        "(SELECT 1 FROM uses AS u JOIN jobs AS j ON j.hash = u.hash AND j.version = u.version "
-                        "WHERE u.key = b.key AND u.version = b.version) ORDER BY used_at LIMIT 1",
+                        "(SELECT 1 FROM uses AS u WHERE u.key = b.key) ORDER BY kind DESC, used_at LIMIT 1",
     [SQL_BLOB_OUTDATED] = "DELETE FROM blobs WHERE version <> ?1 AND (kind <> 0 OR NOT EXISTS "
-                          "(SELECT 1 FROM uses AS u JOIN jobs AS j ON j.hash = u.hash AND j.version = u.version "
-                          "WHERE u.key = blobs.key AND u.version = blobs.version))",
+                          "(SELECT 1 FROM uses AS u WHERE u.key = blobs.key))",
 };
 
 const char *store__sql(enum store_sql sql)

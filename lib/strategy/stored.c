@@ -1,0 +1,196 @@
+/*
+ * stored: a factorisation by its id, the content hash of C as scaled. Beside each computed strategy the context's
+ * cache is offered a note under its id: the recipe of C before scaling, the key of what an optimiser found, and
+ * what it was divided by since. Built again from that, C must hash to the id that was asked for: a note proves
+ * itself, and no note can make a job use another matrix than the one it names.
+ *
+ * Why a note and not C itself: the recipe of a full square root of a million steps is a hundred bytes. Why the
+ * recipe of an optimised matrix too: it tells what C costs before it is read, and how to find it again where the
+ * optimiser's answer was lost. A stored factorisation that is scaled anew keeps the note of its source with one
+ * divisor more, so that it outlives the job that first computed it.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/strategy/internal.h"
+#include "lib/strategy/recipe.h"
+
+#define FORMAT 1 /* of a note */
+
+struct note {
+    struct eps__recipe recipe;
+    uint8_t key[EPS__HASH_BYTES]; /* of the optimiser's answer; zero where the family has no optimiser */
+    size_t stamps;                /* the recipe's C, so often down the diagonal */
+    double *divisors;
+    size_t divisors_len;
+};
+
+static void note_clear(struct note *note)
+{
+    eps__recipe_clear(&note->recipe);
+    free(note->divisors);
+}
+
+static void note_key(uint8_t key[EPS__HASH_BYTES], const char *id)
+{
+    struct eps__hash hash;
+    eps__hash_init(&hash, "factorisation by id");
+    eps__hash_bytes(&hash, id, strlen(id) + 1);
+    eps__hash_final(&hash, key);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+bool eps__stored_begin(struct eps_strategy *s, const struct eps_mechanism *mechanism,
+                       const uint8_t key[EPS__HASH_BYTES])
+{
+    struct eps__record *origin = &s->origin;
+    eps__record_put_u64(origin, FORMAT);
+    eps__recipe_write(origin, mechanism);
+    eps__record_put(origin, key, EPS__HASH_BYTES);
+    s->origin_stamps = 1;
+    return !origin->bad;
+}
+
+void eps__stored_offer(const struct eps_context *context, const struct eps_strategy *s)
+{
+    struct eps__record note = {0};
+    uint8_t key[EPS__HASH_BYTES];
+    if (!context || !context->cache_put)
+        return;
+    eps__record_put(&note, s->origin.bytes, s->origin.len);
+    eps__record_put_u64(&note, s->origin_stamps);
+    eps__record_put_doubles(&note, s->divisors, s->divisors_len);
+    note_key(key, s->id);
+    if (!note.bad)
+        context->cache_put(context->user, EPS_CACHE_FACTORIZATION, key, note.bytes, note.len);
+    eps__record_clear(&note);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static bool note_read(struct note *note, const void *blob, size_t blob_len)
+{
+    struct eps__record from = eps__record_over(blob, blob_len);
+    *note = (struct note){0};
+    if (eps__record_get_u64(&from) != FORMAT || !eps__recipe_read(&note->recipe, &from))
+        return false;
+    eps__record_get(&from, note->key, sizeof note->key);
+    note->stamps = eps__record_get_u64(&from);
+    eps__record_get_doubles(&from, &note->divisors, &note->divisors_len);
+    for (size_t i = 0; i < note->divisors_len; i++)
+        if (!(note->divisors[i] > 0))
+            return false;
+    return eps__record_done(&from) && note->stamps > 0 && note->divisors_len <= EPS__DIVISORS_MAX &&
+           eps_serves_family(note->recipe.mechanism.matrix.family);
+}
+
+/* The note of the id, read; EPS_INVALID where there is none. */
+static enum eps_status find(const struct eps_context *context, struct note *note, struct eps_error *error,
+                            const char *id)
+{
+    uint8_t key[EPS__HASH_BYTES];
+    void *blob = NULL;
+    size_t blob_len = 0;
+    note_key(key, id);
+    if (!context || !context->cache_get ||
+        !context->cache_get(context->user, EPS_CACHE_FACTORIZATION, key, &blob, &blob_len))
+        return eps__error(error, EPS_INVALID, "/matrix/id",
+                          "no factorisation of this id is kept: take factorization.id from a job that is, or name "
+                          "the family that it was computed by");
+    bool whole = note_read(note, blob, blob_len);
+    free(blob);
+    if (whole)
+        return EPS_OK;
+    note_clear(note);
+    return eps__error(error, EPS_INVALID, "/matrix/id",
+                      "what is kept of this factorisation cannot be read: name the family that it was computed by");
+}
+
+/* Whether the job's own members go with the matrix that the note tells of. */
+static enum eps_status check_fits(const struct note *note, struct eps_error *error,
+                                  const struct eps_mechanism *mechanism, size_t stamps)
+{
+    size_t steps = note->recipe.mechanism.n <= mechanism->n && note->stamps <= mechanism->n
+                       ? note->recipe.mechanism.n * note->stamps
+                       : 0; /* more than the job has */
+    if (!steps)
+        return eps__error(error, EPS_INVALID, "/n", "the stored factorisation has more steps than n");
+    if (steps != mechanism->n / stamps)
+        return eps__error(error, EPS_INVALID, "/n", "must be %zu: the stored factorisation has %zu steps%s",
+                          steps * stamps, steps, stamps > 1 ? ", times matrix.stamps" : "");
+    if (note->recipe.mechanism.matrix.family == EPS_FAMILY_FOURIER && mechanism->sampling.scheme != EPS_SCHEME_NONE)
+        return eps__error(error, EPS_INVALID, "/matrix/id",
+                          "is a factorisation of family fourier, which goes with sampling.scheme none only");
+    return EPS_OK;
+}
+
+/* Divides as it was divided; the bits must come out as they were. */
+static enum eps_status scale_again(struct eps_strategy *s, struct eps_error *error, const struct note *note)
+{
+    for (size_t i = 0; i < note->divisors_len; i++) {
+        enum eps_status status = eps__strategy_divide(s, error, note->divisors[i]);
+        if (status)
+            return status;
+    }
+    return EPS_OK;
+}
+
+/* Repeats C down the diagonal. */
+static enum eps_status stamp(struct eps_strategy *s, struct eps_error *error, size_t stamps)
+{
+    s->origin_stamps *= stamps;
+    s->n *= stamps;
+    s->stamps *= stamps;
+    return s->kind->measure(s) ? EPS_OK : eps__strategy_no_memory(error);
+}
+
+static enum eps_status build_note(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                  const struct note *note, const char *id, bool *deferred)
+{
+    const struct eps_mechanism *source = &note->recipe.mechanism;
+    eps__strategy_size(s, source->n, source->matrix.stamps);
+    enum eps_status status = eps__strategy_base(context, s, error, source, note->key, deferred);
+    if (status || (deferred && *deferred))
+        return status;
+    status = scale_again(s, error, note);
+    if (!status && note->stamps > 1)
+        status = stamp(s, error, note->stamps);
+    if (status)
+        return status;
+    eps__strategy_identify(s);
+    if (strcmp(s->id, id) != 0)
+        return eps__error(error, EPS_INVALID, "/matrix/id",
+                          "was computed by another version of this program and cannot be computed to the same bits: "
+                          "name the family that it was computed by");
+    return EPS_OK;
+}
+
+enum eps_status eps__build_stored(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                  const struct eps_mechanism *mechanism, bool *deferred)
+{
+    struct note note = {0};
+    size_t stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
+    enum eps_status status = find(context, &note, error, mechanism->matrix.stored_id);
+    if (status)
+        return status;
+    /* What it costs is what its family costs under the sampling of this job. */
+    struct eps_mechanism priced = note.recipe.mechanism;
+    priced.sampling = mechanism->sampling;
+    priced.n = mechanism->n;
+    priced.matrix.stamps *= stamps * note.stamps;
+    status = check_fits(&note, error, mechanism, stamps);
+    if (!status)
+        status = eps__strategy_check_cost(context, error, &priced);
+    if (!status)
+        status = build_note(context, s, error, &note, mechanism->matrix.stored_id, deferred);
+    if (!status && stamps > 1 && !(deferred && *deferred))
+        status = stamp(s, error, stamps);
+    note_clear(&note);
+    if (status)
+        return status;
+    eps__workload_clear(&s->workload);
+    return eps__workload_init(&s->workload, error, mechanism);
+}

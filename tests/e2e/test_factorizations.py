@@ -1,0 +1,195 @@
+"""
+Factorisations through the service: every family that it serves, each found again by its id, optimised ones computed
+once (also across a kill), and what is wrong with a matrix said with its member.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import io
+import json
+import subprocess
+
+import numpy
+import pytest
+
+from conftest import BINARY, PATIENCE, check_problem
+
+NONE = {"scheme": "none", "epochs": 2}
+FAMILIES = [
+    {"family": "identity"},
+    {"family": "toeplitz", "coefficients": [1, 0.5, 0.25]},
+    {"family": "dense", "rows": [[1 if i == j else 0.25 / (1 + i - j) for j in range(i + 1)] for i in range(24)]},
+    {"family": "square_root"},
+    {"family": "square_root", "bands": 4},
+    {"family": "square_root", "bands": 4, "stamps": 3},
+    {"family": "inverse_square_root", "bands": 4},
+    {"family": "banded", "bands": 4},
+    {"family": "banded", "bands": 4, "column_normalize": True},
+    {"family": "banded", "bands": 4, "toeplitz": False},
+    {"family": "banded", "bands": 4, "objective": "max_squared"},
+    {"family": "banded_inverse", "bands": 3},
+    {"family": "blt", "buffers": 2},
+    {"family": "blt", "decay": [0.9, 0.5], "scale": [0.3, 0.2]},
+    {"family": "optimal"},
+    {"family": "tree"},
+    {"family": "tree", "decoder": "full"},
+    {"family": "fourier"},
+]
+OPTIMISED = [matrix for matrix in FAMILIES if matrix["family"] in ("banded", "banded_inverse", "optimal")
+             or "buffers" in matrix]
+
+
+def name_of(matrix):
+    return "-".join([matrix["family"], *(f"{k}={v}" for k, v in matrix.items()
+                                         if k != "family" and not isinstance(v, list))])
+
+
+def job_of(matrix, n=24, **members):
+    return {"n": n, "matrix": matrix, "sampling": NONE, "noise_multiplier": 2.0, "delta": 1e-6, **members}
+
+
+def need(server, matrix):
+    if matrix["family"] not in server.get("/v1").json()["families"]:
+        pytest.skip(f"{matrix['family']} is not served by this build")
+
+
+def stored(document, **members):
+    return {"family": "stored", "id": document["result"]["factorization"]["id"], **members}
+
+
+def npy(server, document, part):
+    answer = server.get(document["links"]["matrix"], params={"part": part}, headers={"Accept": "application/x-npy"})
+    if answer.status_code == 422:
+        return None
+    assert answer.status_code == 200, answer.text
+
+    array = numpy.load(io.BytesIO(answer.content), allow_pickle=False)
+    if array.ndim == 1: # the first column of a Toeplitz matrix
+        n = len(array)
+        array = numpy.array([[array[i - j] if i >= j else 0 for j in range(n)] for i in range(n)])
+    return array
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("matrix", FAMILIES, ids=name_of)
+def test_every_family_is_found_by_its_id(server, matrix):
+    need(server, matrix)
+    first = server.solve(job_of(matrix))
+    assert len(first["result"]["factorization"]["id"]) == 64
+    again = server.solve(job_of(stored(first)))
+    assert again["result"]["factorization"]["id"] == first["result"]["factorization"]["id"]
+    assert again["result"]["cache"]["result"] == "miss"
+    for member in ("epsilon", "sensitivity", "error"):
+        assert again["result"][member] == first["result"][member]
+    for document in (first, again):
+        encoder, noise, decoder = (npy(server, document, part) for part in ("encoder", "noise", "decoder"))
+        assert encoder.shape[1] == 24
+        if decoder is None:
+            continue
+        # Prefix sums: decoder times encoder is the matrix of ones on and below the diagonal.
+        assert numpy.allclose(decoder @ encoder, numpy.tril(numpy.ones((24, 24))), atol=1e-8)
+        assert numpy.allclose(noise @ encoder, numpy.eye(24), atol=1e-8)
+        mean = (decoder ** 2).sum(axis=1).mean() * 4
+        assert mean == pytest.approx(document["result"]["error"]["mean_squared"], rel=1e-8)
+
+
+@pytest.mark.parametrize("matrix", OPTIMISED, ids=name_of)
+def test_an_optimum_is_computed_once_even_across_a_kill(launch, matrix):
+    server = launch()
+    need(server, matrix)
+    first = server.solve(job_of(matrix))["result"]
+    assert first["cache"]["factorization"] == "miss"
+    assert server.solve(job_of(matrix, delta=1e-7))["result"]["cache"]["factorization"] == "hit"
+    server.kill()
+    server.start()
+    second = server.solve(job_of(matrix, delta=1e-8))["result"]
+    assert second["cache"]["factorization"] == "hit"
+    assert second["factorization"] == first["factorization"]
+    assert second["error"] == first["error"]
+    plain = server.solve(job_of({**matrix, "normalization": "none"}))["result"]
+    assert plain["cache"]["factorization"] == "hit"
+    assert plain["factorization"]["iterations"] == first["factorization"]["iterations"]
+    solved = subprocess.run([BINARY, "solve", "--db", server.database, "-"], text=True, timeout=PATIENCE,
+                            input=json.dumps(job_of(matrix, delta=1e-9)), stdout=subprocess.PIPE, check=True)
+    assert json.loads(solved.stdout)["result"]["cache"]["factorization"] == "hit"
+
+
+def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):
+    server = launch()
+    source = server.solve(job_of({"family": "square_root", "bands": 4}))
+    server.stop()
+    server.start()
+    scaled = server.solve(job_of(stored(source, normalization="sensitivity", stamps=2), n=48))
+    assert scaled["result"]["sensitivity"]["value"] == pytest.approx(1, rel=1e-12)
+    assert server.request("DELETE", source["links"]["self"]).status_code == 204
+    server.kill()
+    server.start()
+    again = server.solve(job_of(stored(scaled, normalization="none"), n=48))
+    assert again["result"]["factorization"] == scaled["result"]["factorization"]
+    assert again["job"]["matrix"] == {"family": "stored", "id": again["result"]["factorization"]["id"],
+                                      "normalization": "none", "stamps": 1}
+    # The same without the service.
+    solved = subprocess.run([BINARY, "solve", "--db", server.database, "-"], text=True, timeout=PATIENCE,
+                            input=json.dumps(job_of(stored(scaled, normalization="none"), n=48)), stdout=subprocess.PIPE, check=True)
+    assert json.loads(solved.stdout)["result"]["factorization"] == scaled["result"]["factorization"]
+
+
+def test_a_factorisation_of_a_kept_job_is_not_evicted(launch):
+    server = launch("--cache-bytes", "65536")
+    first = server.solve(job_of({"family": "square_root", "bands": 5}))
+    for n in range(100, 130):
+        server.solve({"n": n, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 0.5 + n / 100,
+                      "delta": 1e-6})
+    assert server.metric("epsilond_cache_evictions_total") > 0
+    again = server.solve(job_of(stored(first)))
+    assert again["result"]["factorization"]["id"] == first["result"]["factorization"]["id"]
+
+
+def test_an_unknown_id(server):
+    problem = check_problem(server.post(job_of({"family": "stored", "id": "0123456789abcdef" * 4})), 422, "invalid-job",
+                            "/matrix/id")
+    assert "factorization.id" in problem["detail"]
+    for wrong in ("", "0" * 63, "0" * 65, "G" * 64, "A" * 64, 7, None):
+        check_problem(server.post(job_of({"family": "stored", "id": wrong})), 422, "invalid-job", "/matrix/id")
+    first = server.solve(job_of({"family": "square_root", "bands": 3}))
+    check_problem(server.post(job_of(stored(first), n=25)), 422, "invalid-job", "/n")
+    check_problem(server.post(job_of(stored(first, bands=3))), 422, "invalid-job", "/matrix/bands")
+
+
+POISSON = {"scheme": "poisson", "p": 0.1}
+WRONG = [
+    ({"family": "square_root", "bands": 25}, {}, "/matrix/bands"),
+    ({"family": "inverse_square_root", "bands": 25}, {}, "/matrix/bands"),
+    ({"family": "banded", "bands": 25}, {}, "/matrix/bands"),
+    ({"family": "banded_inverse", "bands": 25}, {}, "/matrix/bands"),
+    ({"family": "blt", "buffers": 25}, {}, "/matrix/buffers"),
+    ({"family": "square_root", "stamps": 5}, {}, "/matrix/stamps"),
+    ({"family": "optimal", "stamps": 7}, {}, "/matrix/stamps"),
+    ({"family": "square_root", "stamps": 0}, {}, "/matrix/stamps"),
+    ({"family": "dense", "rows": [[0] * (i + 1) for i in range(24)]}, {}, "/matrix"),
+    ({"family": "dense", "rows": [[-1] * (i + 1) for i in range(24)]}, {"sampling": POISSON}, None),
+    ({"family": "toeplitz", "coefficients": [1, -0.5]}, {"sampling": POISSON}, None),
+    ({"family": "blt", "decay": [0.9, 1.0], "scale": [0.1, 0.1]}, {}, "/matrix/decay/1"),
+    ({"family": "blt", "decay": [0.0], "scale": [0.1]}, {}, "/matrix/decay/0"),
+    ({"family": "blt", "decay": [0.5], "scale": [0.1, 0.2]}, {}, None),
+    ({"family": "blt", "decay": [0.5]}, {}, "/matrix/scale"),
+    ({"family": "blt"}, {}, "/matrix/buffers"),
+    ({"family": "banded", "bands": 4, "gap": 0}, {}, "/matrix/gap"),
+    ({"family": "banded", "bands": 4, "objective": "least"}, {}, "/matrix/objective"),
+    ({"family": "banded", "bands": 4, "epochs": 5, "separation": 6}, {}, "/matrix/separation"),
+    ({"family": "banded"}, {}, "/matrix/bands"),
+    ({"family": "tree", "decoder": "none"}, {}, "/matrix/decoder"),
+    ({"family": "fourier"}, {"sampling": POISSON}, "/matrix/family"),
+    ({"family": "square_root", "normalization": "sensitivity"}, {"sampling": POISSON}, "/matrix/normalization"),
+]
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("matrix,members,pointer", WRONG, ids=lambda value: json.dumps(value)[:40])
+def test_a_wrong_matrix_is_refused_with_its_member(server, matrix, members, pointer):
+    answer = server.post(job_of(matrix, **members))
+    assert answer.status_code == 422, answer.text
+    problem = answer.json()
+    assert problem["type"] in ("/problems/invalid-job", "/problems/unsupported")
+    assert problem["errors"][0]["detail"] or problem["detail"]
+    if pointer is not None:
+        assert pointer in [error["pointer"] for error in problem["errors"]], problem

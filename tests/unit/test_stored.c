@@ -1,0 +1,336 @@
+/*
+ * Factorisations by id: what a computed strategy leaves in the caller's cache is enough to compute it again to the
+ * same bits, whatever its family, and nothing that lies under an id can pass for another matrix. Optimised ones are
+ * computed once and come from the cache afterwards.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/strategy/strategy.h"
+
+enum { N = 48, BLOBS = 64 };
+
+/* A cache in memory. */
+struct blob {
+    uint8_t key[32];
+    uint8_t *bytes;
+    size_t len;
+};
+
+struct cache {
+    struct blob blobs[BLOBS];
+    size_t len;
+};
+
+static struct blob *find(struct cache *cache, const uint8_t key[32])
+{
+    for (size_t i = 0; i < cache->len; i++)
+        if (memcmp(cache->blobs[i].key, key, 32) == 0)
+            return &cache->blobs[i];
+    return NULL;
+}
+
+static bool cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+{
+    const struct blob *found = kind == EPS_CACHE_FACTORIZATION ? find(user, key) : NULL;
+    if (!found)
+        return false;
+    *blob = malloc(found->len + 1);
+    assert_non_null(*blob);
+    memcpy(*blob, found->bytes, found->len);
+    *blob_len = found->len;
+    return true;
+}
+
+static void cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
+{
+    struct cache *cache = user;
+    if (kind != EPS_CACHE_FACTORIZATION || find(cache, key))
+        return;
+    assert_true(cache->len < BLOBS);
+    struct blob *made = &cache->blobs[cache->len++];
+    memcpy(made->key, key, 32);
+    made->bytes = malloc(blob_len + 1);
+    assert_non_null(made->bytes);
+    memcpy(made->bytes, blob, blob_len);
+    made->len = blob_len;
+}
+
+static struct eps_context context_over(struct cache *cache)
+{
+    return (struct eps_context){.user = cache, .cache_get = cache_get, .cache_put = cache_put};
+}
+
+static void cache_clear(struct cache *cache)
+{
+    for (size_t i = 0; i < cache->len; i++)
+        free(cache->blobs[i].bytes);
+    *cache = (struct cache){0};
+}
+
+/* ---------------------------------------------------------------- the families */
+
+static const double coefficients[] = {1, 0.5, 0.25, 0.125};
+static const double decay[] = {0.9, 0.5}, scale[] = {0.4, 0.3};
+static double rows[N * N];
+
+static const struct eps_matrix matrices[] = {
+    {.family = EPS_FAMILY_IDENTITY},
+    {.family = EPS_FAMILY_TOEPLITZ, .coefficients = coefficients, .coefficients_len = 4},
+    {.family = EPS_FAMILY_DENSE, .rows = rows, .rows_n = N},
+    {.family = EPS_FAMILY_SQUARE_ROOT, .bands = N},
+    {.family = EPS_FAMILY_SQUARE_ROOT, .bands = 7},
+    {.family = EPS_FAMILY_SQUARE_ROOT, .bands = 7, .stamps = 4},
+    {.family = EPS_FAMILY_INVERSE_SQUARE_ROOT, .bands = 5},
+    {.family = EPS_FAMILY_BANDED, .bands = 5, .toeplitz = true},
+    {.family = EPS_FAMILY_BANDED, .bands = 5, .toeplitz = true, .column_normalize = true},
+    {.family = EPS_FAMILY_BANDED, .bands = 5, .toeplitz = true, .stamps = 3},
+    {.family = EPS_FAMILY_BANDED, .bands = 5},
+    {.family = EPS_FAMILY_BANDED_INVERSE, .bands = 4},
+    {.family = EPS_FAMILY_BLT, .buffers = 2},
+    {.family = EPS_FAMILY_BLT, .decay = decay, .scale = scale, .blt_len = 2},
+    {.family = EPS_FAMILY_OPTIMAL, .nonnegative = true},
+    {.family = EPS_FAMILY_TREE, .decoder = EPS_DECODER_ONLINE},
+    {.family = EPS_FAMILY_TREE, .decoder = EPS_DECODER_FULL},
+    {.family = EPS_FAMILY_FOURIER, .decoder = EPS_DECODER_OPTIMAL},
+};
+enum { MATRICES = sizeof matrices / sizeof *matrices };
+
+static struct eps_mechanism mechanism_of(const struct eps_matrix *matrix)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j <= i; j++)
+            rows[i * N + j] = i == j ? 1.5 : 1.0 / (double)(2 + i + 3 * j);
+    job.mechanism.n = N;
+    job.mechanism.matrix = *matrix;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_MAX_COLUMN;
+    job.mechanism.matrix.stamps = matrix->stamps ? matrix->stamps : 1;
+    job.mechanism.matrix.gap = 1e-3;
+    job.mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    job.mechanism.sampling.epochs = 2;
+    job.mechanism.sampling.separation = 12;
+    eps_job_defaults(&job);
+    return job.mechanism;
+}
+
+static struct eps_mechanism stored(const char *id)
+{
+    struct eps_mechanism mechanism = mechanism_of(&(struct eps_matrix){.family = EPS_FAMILY_STORED});
+    memcpy(mechanism.matrix.stored_id, id, 65);
+    return mechanism;
+}
+
+static struct eps_strategy *create(const struct eps_context *context, const struct eps_mechanism *mechanism)
+{
+    struct eps_strategy *strategy = NULL;
+    struct eps_error error = {0};
+    if (eps_strategy_create(context, &strategy, &error, mechanism) != EPS_OK)
+        fail_msg("family %s: %s: %s", eps_family_name(mechanism->matrix.family), error.pointer, error.message);
+    return strategy;
+}
+
+static void assert_same_rows(const struct eps_strategy *a, const struct eps_strategy *b, enum eps_part part)
+{
+    size_t count = 0, columns = 0, count_b = 0, columns_b = 0;
+    struct eps_error error;
+    enum eps_status status = eps_strategy_shape(a, &error, part, &count, &columns);
+    assert_int_equal(eps_strategy_shape(b, &error, part, &count_b, &columns_b), status);
+    if (status != EPS_OK)
+        return;
+    assert_int_equal(count, count_b);
+    assert_int_equal(columns, columns_b);
+    double *row = calloc(2 * columns, sizeof *row);
+    assert_non_null(row);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(eps_strategy_row(a, row, &error, part, i), EPS_OK);
+        assert_int_equal(eps_strategy_row(b, row + columns, &error, part, i), EPS_OK);
+        assert_memory_equal(row, row + columns, columns * sizeof *row);
+    }
+    free(row);
+}
+
+/* ---------------------------------------------------------------- tests */
+
+static void test_every_family_is_found_by_its_id(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MATRICES; i++) {
+        if (!eps_serves_family(matrices[i].family))
+            continue;
+        struct cache cache = {0};
+        struct eps_context context = context_over(&cache);
+        struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
+        struct eps_strategy *first = create(&context, &mechanism);
+        mechanism = stored(eps_strategy_id(first));
+        struct eps_strategy *again = create(&context, &mechanism);
+        assert_string_equal(eps_strategy_id(again), eps_strategy_id(first));
+        assert_int_equal(eps_strategy_bands(again), eps_strategy_bands(first));
+        assert_int_equal(eps__strategy_decoder(again), matrices[i].decoder);
+        for (enum eps_part part = 0; part < EPS_PART_COUNT; part++)
+            assert_same_rows(first, again, part);
+        eps_strategy_destroy(first);
+        eps_strategy_destroy(again);
+        cache_clear(&cache);
+    }
+}
+
+static void test_optimised_families_come_from_the_cache(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MATRICES; i++) {
+        if (!eps_serves_family(matrices[i].family) || !eps__strategy_is_optimised(&matrices[i]))
+            continue;
+        struct cache cache = {0};
+        struct eps_context context = context_over(&cache);
+        struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
+        struct eps_strategy *probed = NULL;
+        struct eps_error error;
+        assert_int_equal(eps__strategy_probe(&context, &probed, &error, &mechanism), EPS_OK);
+        assert_null(probed);
+        struct eps_strategy *first = create(&context, &mechanism);
+        assert_int_equal(eps__strategy_cache_state(first), EPS_CACHE_MISS);
+        mechanism.matrix.normalization = EPS_NORMALIZATION_NONE; /* asked otherwise: the same optimum */
+        mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+        struct eps_strategy *again = create(&context, &mechanism);
+        assert_int_equal(eps__strategy_cache_state(again), EPS_CACHE_HIT);
+        assert_int_equal(eps_strategy_iterations(again), eps_strategy_iterations(first));
+        eps_strategy_destroy(again);
+        mechanism = mechanism_of(&matrices[i]);
+        assert_int_equal(eps__strategy_probe(&context, &probed, &error, &mechanism), EPS_OK);
+        assert_non_null(probed);
+        assert_string_equal(eps_strategy_id(probed), eps_strategy_id(first));
+        eps_strategy_destroy(probed);
+        mechanism.matrix.gap = 1e-2;
+        assert_int_equal(eps__strategy_probe(&context, &probed, &error, &mechanism), EPS_OK);
+        assert_null(probed); /* another question */
+        eps_strategy_destroy(first);
+        cache_clear(&cache);
+    }
+}
+
+static void test_scaled_and_stamped_again(void **state)
+{
+    (void)state;
+    struct cache cache = {0};
+    struct eps_context context = context_over(&cache);
+    struct eps_mechanism mechanism = mechanism_of(&matrices[4]);
+    struct eps_strategy *first = create(&context, &mechanism);
+    mechanism = stored(eps_strategy_id(first));
+    mechanism.n = 3 * N;
+    mechanism.matrix.stamps = 3;
+    mechanism.matrix.normalization = EPS_NORMALIZATION_SENSITIVITY;
+    mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = 0.9, .decay = 1};
+    struct eps_strategy *second = create(&context, &mechanism);
+    assert_int_equal(eps_strategy_columns(second), 3 * N);
+    struct eps_sensitivity sensitivity;
+    struct eps_error error;
+    assert_int_equal(eps__strategy_sensitivity(&context, &sensitivity, &error, second, &mechanism), EPS_OK);
+    assert_true(fabs(sensitivity.value - 1) < 1e-12);
+    /* The second is found by its own id, from the source of the first, and has the workload of the asker. */
+    mechanism = stored(eps_strategy_id(second));
+    mechanism.n = 3 * N;
+    mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    struct eps_strategy *third = create(&context, &mechanism);
+    assert_string_equal(eps_strategy_id(third), eps_strategy_id(second));
+    assert_same_rows(second, third, EPS_PART_NOISE);
+    struct eps_mechanism plain = mechanism_of(&matrices[4]);
+    plain.n = 3 * N;
+    plain.matrix.stamps = 3;
+    struct eps_strategy *wanted = create(&context, &plain);
+    double a, b, most;
+    assert_int_equal(eps__strategy_error(&context, third, &mechanism, &a, &most, &most), EPS_OK);
+    assert_int_equal(eps__strategy_error(&context, wanted, &plain, &b, &most, &most), EPS_OK);
+    double factor = eps__strategy_column_norm(third, 0) / eps__strategy_column_norm(wanted, 0);
+    assert_true(fabs(a * factor * factor / b - 1) < 1e-9);
+    eps_strategy_destroy(first);
+    eps_strategy_destroy(second);
+    eps_strategy_destroy(third);
+    eps_strategy_destroy(wanted);
+    cache_clear(&cache);
+}
+
+static void assert_refused(const struct eps_context *context, const struct eps_mechanism *mechanism,
+                           const char *pointer)
+{
+    struct eps_strategy *strategy = NULL;
+    struct eps_error error = {0};
+    assert_int_equal(eps_strategy_create(context, &strategy, &error, mechanism), EPS_INVALID);
+    assert_string_equal(error.pointer, pointer);
+    assert_null(strategy);
+}
+
+static void test_what_is_not_kept_is_refused(void **state)
+{
+    (void)state;
+    struct cache cache = {0};
+    struct eps_context context = context_over(&cache);
+    struct eps_mechanism mechanism = mechanism_of(&matrices[1]);
+    struct eps_strategy *first = create(&context, &mechanism);
+    struct eps_mechanism asked = stored(eps_strategy_id(first));
+    assert_refused(NULL, &asked, "/matrix/id");
+    asked.n = N - 1;
+    assert_refused(&context, &asked, "/n");
+    asked = stored(eps_strategy_id(first));
+    asked.matrix.stored_id[0] = asked.matrix.stored_id[0] == '0' ? '1' : '0';
+    assert_refused(&context, &asked, "/matrix/id");
+    eps_strategy_destroy(first);
+    cache_clear(&cache);
+}
+
+/* Any byte of a note may be wrong: the answer is then the matrix of the id or none. */
+static void test_a_note_cannot_lie(void **state)
+{
+    (void)state;
+    struct cache cache = {0};
+    struct eps_context context = context_over(&cache);
+    struct eps_mechanism mechanism = mechanism_of(&matrices[1]);
+    struct eps_strategy *first = create(&context, &mechanism);
+    struct eps_mechanism asked = stored(eps_strategy_id(first));
+    context.max_bytes = 1e8; /* a note that claims a huge matrix is refused for its cost */
+    assert_int_equal(cache.len, 1);
+    struct blob *note = &cache.blobs[0];
+    size_t refused = 0;
+    for (size_t i = 0; i < note->len; i++) {
+        struct eps_strategy *again = NULL;
+        struct eps_error error = {0};
+        note->bytes[i] ^= 0x41;
+        if (eps_strategy_create(&context, &again, &error, &asked) == EPS_OK)
+            assert_string_equal(eps_strategy_id(again), eps_strategy_id(first));
+        else
+            refused++;
+        eps_strategy_destroy(again);
+        note->bytes[i] ^= 0x41;
+    }
+    assert_true(refused > note->len / 4);
+    for (size_t len = 0; len < note->len; len++) {
+        size_t whole = note->len;
+        note->len = len;
+        assert_refused(&context, &asked, "/matrix/id");
+        note->len = whole;
+    }
+    eps_strategy_destroy(first);
+    cache_clear(&cache);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_family_is_found_by_its_id),
+        cmocka_unit_test(test_optimised_families_come_from_the_cache),
+        cmocka_unit_test(test_scaled_and_stamped_again),
+        cmocka_unit_test(test_what_is_not_kept_is_refused),
+        cmocka_unit_test(test_a_note_cannot_lie),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
