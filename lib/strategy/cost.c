@@ -9,7 +9,7 @@
 #include "lib/strategy/internal.h"
 
 struct shape {
-    enum { BANDS, MATRIX, NODES } storage; /* toeplitz, dense, tree */
+    enum { BANDS, MATRIX, NODES, RING } storage; /* toeplitz, dense, tree, fourier */
     double n, block, stamps;
     double bands; /* at most; 1: diagonal */
     bool nonnegative;
@@ -47,6 +47,11 @@ static struct shape shape_of(const struct eps_mechanism *mechanism)
         shape.storage = NODES;
         shape.bands = shape.block;
         break;
+    case EPS_FAMILY_FOURIER:
+        shape.storage = RING;
+        shape.bands = shape.block;
+        shape.nonnegative = false;
+        break;
     default:
         break;
     }
@@ -69,7 +74,9 @@ static double gram_rules(double k)
 static void add_fixed_order(const struct shape *c, double k, double b, double starts, double *operations, double *bytes)
 {
     if (c->nonnegative || k > 4096) {
-        if (c->storage == BANDS)
+        if (c->storage == RING)
+            *operations += 60 * c->n + 8 * starts * c->stamps;
+        else if (c->storage == BANDS)
             *operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, k) : 0);
         else if (c->storage == MATRIX)
             *operations += starts * k * c->block;
@@ -78,8 +85,8 @@ static void add_fixed_order(const struct shape *c, double k, double b, double st
         *bytes += 8 * (c->storage == MATRIX ? c->block * c->block : 3 * c->n);
         return;
     }
-    double patterns = c->storage == BANDS && c->stamps <= 1 ? 1 : starts;
-    double gram = c->storage == MATRIX ? k * k * c->block : 4 * k * c->bands;
+    double patterns = c->storage != MATRIX && c->stamps <= 1 ? 1 : starts;
+    double gram = c->storage == MATRIX ? k * k * c->block : 8 * k * c->bands;
     *operations += patterns * (gram + gram_rules(k));
     *bytes += 8 * (4 * k * k + k * c->block);
 }
@@ -119,16 +126,24 @@ static void add_error(const struct shape *c, const struct eps_workload *w, doubl
                        (cooldown ? 2 * c->n * m * (1 - w->cooldown_from * w->cooldown_from) : 0);
         if (c->bands > 1 || cooldown || given)
             *bytes += 8 * (4 * c->n + (c->bands > 64 ? 12 * m : 0));
-    } else {
+    } else if (c->storage == NODES) {
         *operations += 30 * c->n * (log2(m) + 2);
         *bytes += 8 * (given ? 7 : 1) * c->n;
+    } else {
+        bool cooldown = w->type == EPS_WORKLOAD_MOMENTUM && w->cooldown;
+        *operations += 4 * product(2 * m, 2 * m) + 20 * c->n + (given && c->stamps > 1 ? 8 * c->n * m : 0) +
+                       (cooldown ? 6 * c->n * m : 0);
+        *bytes += 8 * (4 * c->n + 24 * m);
     }
 }
 
 void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operations, double *bytes)
 {
     struct shape c = shape_of(mechanism);
-    double entries = c.storage == BANDS ? c.bands : c.storage == MATRIX ? c.block * c.block : 1;
+    double entries = c.storage == BANDS    ? c.bands
+                     : c.storage == MATRIX ? c.block * c.block
+                     : c.storage == RING   ? 8 * c.block
+                                           : 1;
     *operations = 20 * entries;
     *bytes = 24 * entries;
     if (mechanism->matrix.family == EPS_FAMILY_SQUARE_ROOT && mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ)

@@ -245,7 +245,7 @@ static bool own_norms(double *out, const struct eps_strategy *s, const double *i
     double sum = 0, *a = malloc(m * (s->kind == &eps__strategy_dense ? 2 * m : 1) * sizeof *a);
     if (!a)
         return false;
-    if (s->kind == &eps__strategy_toeplitz) {
+    if (s->kind != &eps__strategy_dense) {
         ok = eps__convolve(a, m, w->coefficients, w->coefficients_len, inverse, m);
         for (size_t t = 0; ok && t < m; t++)
             out[t] = sum += a[t] * a[t];
@@ -283,7 +283,7 @@ static enum eps_status past_norms(const struct eps_context *context, double *pas
     }
     double *window = y + m;
     eps__workload_coefficients(w, a, s->n);
-    bool toeplitz = s->kind == &eps__strategy_toeplitz;
+    bool toeplitz = s->kind != &eps__strategy_dense;
     /* Windows that lie wholly beyond the last coefficient contribute nothing. */
     for (size_t d = toeplitz ? 0 : 1; d <= s->n - m; d++) {
         double sum = 0;

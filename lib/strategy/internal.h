@@ -1,9 +1,9 @@
 /*
  * What the files of this room share: the one representation of a strategy, and the workload beside it.
  *
- * A strategy is `stamps` equal blocks down the diagonal. A block is of one of three kinds: lower-triangular
- * Toeplitz (its first column up to the last nonzero), dense (square, row-major) or a binary tree (nothing but its
- * scale is stored). A family is a way to fill in a kind; a kind is a table of operations on one block.
+ * A strategy is `stamps` equal blocks down the diagonal. A block is of one of a few kinds: lower-triangular
+ * Toeplitz (its first column up to the last nonzero), dense (square, row-major), a binary tree (nothing but its
+ * scale is stored) or half a circulant (the Fourier mechanism; its first column). A family is a way to fill in a kind; a kind is a table of operations on one block.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -78,6 +78,7 @@ struct eps__strategy_kind {
 extern const struct eps__strategy_kind eps__strategy_toeplitz;
 extern const struct eps__strategy_kind eps__strategy_dense;
 extern const struct eps__strategy_kind eps__strategy_tree;
+extern const struct eps__strategy_kind eps__strategy_fourier;
 
 /* The decoders of a tree: operations of its kind. */
 enum eps_status eps__tree_invert(const struct eps_strategy *s, double **inverse, bool *defined,
@@ -89,6 +90,18 @@ enum eps_status eps__tree_decoder_row(const struct eps_strategy *s, double *out,
 enum eps_status eps__tree_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
                                     const double *inverse, size_t row);
 
+/* The decoders of the Fourier mechanism, likewise. */
+enum eps_status eps__fourier_invert(const struct eps_strategy *s, double **inverse, bool *defined,
+                                    struct eps_error *error);
+enum eps_status eps__fourier_variance(const struct eps_context *context, double *out, struct eps_error *error,
+                                      const struct eps_strategy *s, const double *inverse);
+enum eps_status eps__fourier_decoder_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                         const double *inverse, size_t row);
+enum eps_status eps__fourier_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
+                                       const double *inverse, size_t row);
+/* The Gram matrix of a block: out[e], e < block, is X_ij at |i - j| = e, within *error. False without memory. */
+bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s);
+
 #define EPS__DIVISORS_MAX 32
 
 /* Immutable once eps_strategy_create() returned it, but for `inverse`, which the lock guards. */
@@ -97,7 +110,8 @@ struct eps_strategy {
     size_t n, stamps;
     size_t block;      /* columns of a block: n / stamps */
     size_t block_rows; /* rows of a block */
-    double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL */
+    double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL;
+                     * fourier: 2 block */
     size_t entries_len;
     double scale;             /* tree: the value of its nonzero entries */
     size_t height;            /* tree: 2^height leaves a block */
@@ -177,6 +191,8 @@ enum eps_status eps__build_square_root(const struct eps_context *context, struct
                                        struct eps_error *error, const struct eps_mechanism *mechanism);
 enum eps_status eps__build_tree(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                 const struct eps_mechanism *mechanism);
+enum eps_status eps__build_fourier(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_mechanism *mechanism);
 
 /* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);

@@ -231,6 +231,36 @@ static enum eps_status row_bound(const struct eps_context *context, struct eps__
     return status;
 }
 
+/* The same for the Fourier mechanism, whose rows of X are alike: one row that reaches the whole block to both sides
+ * is above them all. */
+static enum eps_status circulant_row_bound(struct eps__square *out, struct eps_error *error,
+                                           const struct eps_strategy *s, const struct eps__participation *p)
+{
+    size_t m = s->block, width = 2 * m - 1, most = (m - 1) / p->separation + 1;
+    most = most < p->epochs ? most : p->epochs;
+    double lag_error, *lags = malloc(m * sizeof *lags), *row = malloc(width * sizeof *row);
+    double *best = malloc((width + 1) * sizeof *best);
+    uint32_t *taken = malloc((width + 1) * sizeof *taken);
+    bool ok = lags && row && best && taken && eps__fourier_lags(lags, &lag_error, s);
+    if (ok) {
+        for (size_t i = 0; i < width; i++) {
+            size_t apart = i < m ? m - 1 - i : i - (m - 1);
+            row[i] = apart >= p->separation ? fabs(lags[apart]) + lag_error : 0;
+        }
+        double others = separated_bound(row, width, most - 1, p->separation, best, taken);
+        double slack = (double)most * lag_error / s->squares[0].lower + separated_error(most);
+        out->value.upper = (double)p->epochs * (s->squares[0].upper + others) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        out->value.lower = out->value.upper * (1 - 4 * slack);
+        out->rule = "row_bound";
+        out->exact = false;
+    }
+    free(lags);
+    free(row);
+    free(best);
+    free(taken);
+    return ok ? EPS_OK : eps__strategy_no_memory(error);
+}
+
 enum eps_status eps__min_separation_square(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
                                            const struct eps__participation *p)
@@ -241,6 +271,8 @@ enum eps_status eps__min_separation_square(const struct eps_context *context, st
         *out = (struct eps__square){eps__tree_min_separation(s, p), "level_bound", false};
         return EPS_OK;
     }
+    if (s->kind == &eps__strategy_fourier)
+        return circulant_row_bound(out, error, s, p);
     if (s->kind == &eps__strategy_dense)
         return row_bound(context, out, error, s, p);
     enum eps_status status = toeplitz_majorant(out, error, s, p);

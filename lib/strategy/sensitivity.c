@@ -115,13 +115,20 @@ static size_t pattern_gram(const struct eps_strategy *s, double *x, double *norm
     return k;
 }
 
+/* The first pattern is the worst: the Gram matrix of any other is that of some of its columns, or less. */
+static bool first_is_worst(const struct eps_strategy *s)
+{
+    return s->stamps == 1 && (s->kind == &eps__strategy_toeplitz || s->kind == &eps__strategy_fourier);
+}
+
 static enum eps_status gram_patterns(const struct eps_context *context, struct eps__square *out,
                                      struct eps_error *error, const struct eps_strategy *s,
                                      const struct eps__participation *p)
 {
     enum eps_status status = EPS_OK;
-    double *x = malloc(p->epochs * p->epochs * sizeof *x);
-    size_t starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(p, s->n);
+    size_t cells = p->epochs * p->epochs, before = 0,
+           starts = first_is_worst(s) ? 1 : eps__participation_starts(p, s->n);
+    double *x = malloc(2 * cells * sizeof *x), *last = x ? x + cells : NULL;
     struct eps__square best = {.rule = "nonnegative_gram", .exact = true};
     for (size_t start = 0; start < starts; start++) {
         double norms;
@@ -129,6 +136,12 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
         if ((status = eps__strategy_poll(context, error)))
             goto out;
         size_t k = x ? pattern_gram(s, x, &norms, p, start) : 0;
+        /* Neighbouring patterns often have the very same Gram matrix. */
+        if (k && k == before && memcmp(x, last, k * k * sizeof *x) == 0)
+            continue;
+        if (k)
+            memcpy(last, x, k * k * sizeof *x);
+        before = k;
         if (!k || !eps__gram_square(&square, x, k, best.value.upper * (1 - 1e-9))) {
             status = eps__strategy_no_memory(error);
             goto out;

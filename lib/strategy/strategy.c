@@ -15,7 +15,7 @@
 static eps__builder *const builders[EPS_FAMILY_COUNT] = {
     [EPS_FAMILY_IDENTITY] = eps__build_identity, [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
     [EPS_FAMILY_DENSE] = eps__build_dense,       [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
-    [EPS_FAMILY_TREE] = eps__build_tree,
+    [EPS_FAMILY_TREE] = eps__build_tree,         [EPS_FAMILY_FOURIER] = eps__build_fourier,
 };
 
 bool eps_serves_family(enum eps_family family)
