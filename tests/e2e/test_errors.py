@@ -165,9 +165,9 @@ def test_bad_wait(server):
 
 
 @pytest.mark.parametrize("job", [
-    {"n": 100, "matrix": {"family": "fourier"}, "sampling": {"scheme": "none"}},
+    {"n": 100, "matrix": {"family": "blt", "buffers": 2}, "sampling": {"scheme": "none"}},
     {"n": 100, "matrix": {"family": "stored", "id": "0" * 64}, "sampling": {"scheme": "none"}},
-], ids=["fourier", "stored"])
+], ids=["blt", "stored"])
 def test_what_is_not_served_says_so(server, job):
     served = server.get("/v1").json()["families"]
     if job["matrix"]["family"] in served:

@@ -496,7 +496,8 @@ static void examples_decode_and_are_those_of_the_contract(void **state)
     static const char *const names[] = {"dp_sgd_epsilon", "dp_sgd_delta", "dp_ftrl_noise_multiplier",
                                         "privacy_curve",  "replace_one",  "batch_size",
                                         "group_privacy",  "last_iterate", "toeplitz_coefficients",
-                                        "dense_rows",     "tree",         "momentum_workload"};
+                                        "dense_rows",     "tree",         "momentum_workload",
+                                        "fourier"};
     char *contract = read_file("api/openapi.yaml"), path[128];
 
     (void)state;
