@@ -20,6 +20,7 @@
 #include "server/store/store.h"
 
 #define DRAIN_SECONDS 10.0
+#define SIDE_THREADS 2
 
 /* Everything below HTTP. False with a message. */
 static bool server_build(struct server *server, char *message, size_t message_size)
@@ -27,9 +28,10 @@ static bool server_build(struct server *server, char *message, size_t message_si
     const struct config *config = server->config;
     server->pool = pool_create((size_t)config->workers, METRIC_WORKERS_BUSY);
     server->gate = pool_create(1, METRIC_COUNT);
+    server->side = pool_create(SIDE_THREADS, METRIC_COUNT);
     server->waits = waits_create();
     server->jobs = server->waits ? jobs_create(server) : NULL;
-    if (!server->pool || !server->gate || !server->jobs) {
+    if (!server->pool || !server->gate || !server->side || !server->jobs) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -66,6 +68,7 @@ static void server_stop(struct server *server, struct http *http)
         jobs_stop(server->jobs);
     }
     pool_destroy(server->gate);
+    pool_destroy(server->side); /* before the workers that it may borrow */
     pool_destroy(server->pool);
     store_close(server->store);
     jobs_destroy(server->jobs);

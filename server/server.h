@@ -17,6 +17,7 @@ struct server {
     const struct config *config;
     struct store *store;
     struct pool *pool; /* computes */
+    struct pool *side; /* two threads: questions about finished jobs, which do not wait for those that run */
     struct pool *gate; /* one thread: decides whether a job is accepted, where that takes time */
     struct waits *waits;
     struct jobs *jobs;

@@ -16,6 +16,7 @@ request_handler handle_job_cancel;
 request_handler handle_job_delete;
 request_handler handle_job_curve;
 request_handler handle_job_matrix;
+request_handler handle_job_error;
 request_handler handle_index_get;
 request_handler handle_health_get;
 request_handler handle_ready_get;

@@ -20,6 +20,7 @@ const struct route route_table[] = {
     {"POST", "/v1/jobs/{id}/cancel", handle_job_cancel, json, false},
     {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, false},
     {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, false},
+    {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, false},
     {"GET", "/v1", handle_index_get, json, false},
     {"GET", "/healthz", handle_health_get, json, false},
     {"GET", "/readyz", handle_ready_get, json, false},

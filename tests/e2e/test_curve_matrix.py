@@ -1,5 +1,5 @@
 """
-The curve and the matrix of a succeeded job, in each of their representations.
+The curve, the matrix and the per-step error of a succeeded job, in each of their representations.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -121,3 +121,56 @@ def test_large_rows_are_npy_only(server):
 def test_unknown_part(server):
     path = server.solve(GAUSSIAN)["links"]["matrix"]
     check_problem(server.get(path + "?part=both"), 422, "invalid-job")
+
+
+def test_error_per_step(server):
+    document = server.solve(SQUARE_ROOT)
+    path = document["links"]["error"]
+    answer = server.get(path).json()
+    assert answer["noise_multiplier"] == 2
+    variance = numpy.array(answer["variance"])
+    assert variance.shape == (64,)
+    error = document["result"]["error"]
+    assert variance.mean() == pytest.approx(error["mean_squared"], rel=1e-12)
+    assert variance.max() == pytest.approx(error["max_squared"], rel=1e-12)
+    assert variance[-1] == pytest.approx(error["last_squared"], rel=1e-12)
+    # Against the decoder itself.
+    decoder = npy(server, document["links"]["matrix"] + "?part=decoder")
+    decoder = numpy.array([[decoder[i - j] if i >= j else 0 for j in range(64)] for i in range(64)])
+    assert numpy.allclose(variance, 4 * (decoder ** 2).sum(axis=1), rtol=1e-12)
+    answer = server.get(path, headers={"Accept": "text/csv"})
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert list(rows[0]) == ["step", "variance"]
+    assert [int(row["step"]) for row in rows] == list(range(64))
+    assert [float(row["variance"]) for row in rows] == list(variance)
+    check_problem(server.get(path, headers={"Accept": "image/png"}), 406, "not-acceptable")
+
+
+def test_a_long_error_is_streamed(server):
+    n = 1 << 17
+    document = server.solve({"n": n, "matrix": {"family": "square_root", "bands": 16}, "sampling": {"scheme": "none"},
+                             "noise_multiplier": 2.0, "delta": 1e-6})
+    variance = numpy.array(server.get(document["links"]["error"]).json()["variance"])
+    assert variance.shape == (n,)
+    assert variance[-1] == pytest.approx(document["result"]["error"]["last_squared"], rel=1e-9)
+
+
+def test_no_error_where_there_is_no_inverse(server):
+    job = {"n": 4, "matrix": {"family": "toeplitz", "coefficients": [0, 1]}, "sampling": {"scheme": "none"},
+           "noise_multiplier": 2.0, "delta": 1e-6}
+    document = server.solve(job)
+    assert document["result"]["error"] is None
+    check_problem(server.get(document["links"]["error"]), 422, "unsupported")
+    check_problem(server.get("/v1/jobs/x/error"), 404, "not-found")
+
+
+def test_finished_jobs_answer_while_all_workers_compute(launch):
+    server = launch("--workers", "1")
+    document = server.solve(SQUARE_ROOT)
+    busy = server.post(ENDLESS).json()["id"]
+    server.until(busy, "running")
+    for link in ("matrix", "error"):
+        assert server.get(document["links"][link]).status_code == 200
+    assert server.get(f"/v1/jobs/{busy}").json()["status"] == "running"
+    server.request("POST", f"/v1/jobs/{busy}/cancel")

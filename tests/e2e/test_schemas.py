@@ -18,7 +18,7 @@ from conftest import DP_SGD, GAUSSIAN, ROOT
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "Index",
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Index",
            "Problem"]
 JSON = {"Content-Type": "application/json"}
 # Runs for a minute or more, where the limit on operations lets it.
@@ -137,6 +137,10 @@ def calls(server):
     yield "GET", job + "/matrix", singular + "/matrix?part=noise", {}
     for accept in ("application/x-npy", "image/png"):
         yield "GET", job + "/matrix", dense + "/matrix", {"headers": {"Accept": accept}}
+    for path in (ordinary, dense, singular, NOBODY):
+        yield "GET", job + "/error", path + "/error", {}
+    for accept in ("text/csv", "image/png"):
+        yield "GET", job + "/error", dense + "/error", {"headers": {"Accept": accept}}
     for path in (ordinary, NOBODY):
         yield "POST", job + "/cancel", path + "/cancel", {}
     yield "DELETE", job, fresh, {}
@@ -152,7 +156,7 @@ def calls(server):
     running = server.post(LONG).json()["links"]["self"]
     for tail in ("", "?wait=1"):
         yield "GET", job, running + tail, {}
-    for tail in ("/curve", "/matrix"):
+    for tail in ("/curve", "/matrix", "/error"):
         yield "GET", job + tail, running + tail, {}
     yield "DELETE", job, running, {}
     yield "POST", job + "/cancel", running + "/cancel", {}

@@ -1,0 +1,229 @@
+/*
+ * The strategy is that of the result's factorization.id where the store still has it, so that what is shown is the
+ * matrix that was really used; and that of the job where the id is no longer known.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/routes/drawing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/http/wait.h"
+#include "server/jobs/compute.h"
+#include "server/jobs/jobs.h"
+
+static void drawing_free(void *state)
+{
+    struct drawing *drawing = state;
+    if (drawing->file) {
+        fclose(drawing->file);
+    }
+    json_decref(drawing->problem);
+    free(drawing->job_text);
+    free(drawing->core);
+    free(drawing);
+}
+
+void drawing_fail(struct drawing *drawing, enum api_problem problem, const char *detail)
+{
+    if (!drawing->problem) {
+        drawing->problem = api_problem_encode(problem, detail, drawing->request->path, NULL);
+    }
+}
+
+bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct eps_error *error)
+{
+    if (status == EPS_OK) {
+        return true;
+    }
+    if (!drawing->problem) {
+        drawing->problem = api_problem_of_error(error, drawing->request->path);
+    }
+    return false;
+}
+
+bool drawing_stopping(const struct drawing *drawing)
+{
+    return jobs_stopping(drawing->request->server->jobs);
+}
+
+void drawing_numbers(FILE *file, const double *values, size_t len)
+{
+    struct text text = {0};
+    fputc('[', file);
+    for (size_t i = 0; i < len; i++) {
+        text.len = 0;
+        text_puts(&text, i ? "," : "");
+        text_number(&text, values[i]);
+        fwrite(text.data, 1, text.len, file);
+    }
+    fputc(']', file);
+    text_clear(&text);
+}
+
+static FILE *spool_open(const char *database)
+{
+    struct text name = {0};
+    text_printf(&name, "%s.XXXXXX", database);
+    int fd = name.failed ? -1 : mkostemp(name.data, 0);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w+");
+    if (fd >= 0) {
+        unlink(name.data);
+    }
+    if (fd >= 0 && !file) {
+        close(fd);
+    }
+    text_clear(&name);
+    return file;
+}
+
+/* ---------------------------------------------------------------- on the side pool */
+
+static bool canceled(void *user)
+{
+    return drawing_stopping(user);
+}
+
+/* Reads the result: its noise multiplier, and the mechanism whose matrix is the one of its factorization.id. */
+static bool read_core(struct drawing *drawing, struct eps_mechanism *mechanism)
+{
+    struct text text = {0};
+    char message[256];
+    text_puts(&text, drawing->core);
+    text_puts(&text, "}");
+    json_t *core = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
+    const char *id = json_string_value(json_object_get(json_object_get(core, "factorization"), "id"));
+    drawing->noise_multiplier = json_number_value(json_object_get(core, "noise_multiplier"));
+    bool known = id && strlen(id) + 1 == sizeof mechanism->matrix.stored_id;
+    if (known) {
+        mechanism->matrix = (struct eps_matrix){
+            .family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
+        memcpy(mechanism->matrix.stored_id, id, sizeof mechanism->matrix.stored_id);
+    }
+    json_decref(core);
+    text_clear(&text);
+    return known;
+}
+
+static bool create_strategy(struct drawing *drawing, const struct eps_context *context,
+                            const struct eps_mechanism *mechanism, struct eps_strategy **strategy)
+{
+    struct eps_error error = {0};
+    struct eps_mechanism used = *mechanism;
+    if (read_core(drawing, &used)) {
+        enum eps_status status = eps_strategy_create(context, strategy, &error, &used);
+        if (status != EPS_INVALID) {
+            return drawing_ok(drawing, status, &error);
+        }
+    }
+    return drawing_ok(drawing, eps_strategy_create(context, strategy, &error, mechanism), &error);
+}
+
+static void draw(struct drawing *drawing, const struct api_job *job)
+{
+    struct server *server = drawing->request->server;
+    const struct config *config = server->config;
+    struct eps_strategy *strategy = NULL;
+    struct computation computation = {
+        .config = config,
+        .pool = server->pool,
+        .store = server->store,
+        .deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY,
+        .canceled = canceled,
+        .user = drawing,
+        .mutex = PTHREAD_MUTEX_INITIALIZER,
+    };
+    struct eps_context context = computation_context(&computation);
+    if (create_strategy(drawing, &context, &job->job.mechanism, &strategy)) {
+        drawing->write(drawing, &context, strategy);
+    }
+    eps_strategy_destroy(strategy);
+    free(computation.uses);
+}
+
+static void draw_task(struct pool_task *task)
+{
+    struct drawing *drawing = (struct drawing *)(void *)((char *)task - offsetof(struct drawing, task));
+    struct server *server = drawing->request->server;
+    struct api_errors errors = {0};
+    char message[256];
+    jobs_unreserve(server->jobs, 0);
+    drawing->file = spool_open(server->config->db);
+    json_t *json = api_json_parse(drawing->job_text, strlen(drawing->job_text), message, sizeof message);
+    struct api_job *job = json ? api_job_decode(&errors, json, (size_t)server->config->max_n) : NULL;
+    if (!drawing->file) {
+        drawing_fail(drawing, API_PROBLEM_INTERNAL, "no temporary file could be made beside the database");
+    } else if (!job) {
+        drawing_fail(drawing, API_PROBLEM_INTERNAL, "the stored job cannot be read");
+    } else {
+        draw(drawing, job);
+        if (fflush(drawing->file) != 0 || ferror(drawing->file)) {
+            drawing_fail(drawing, API_PROBLEM_INTERNAL, "the temporary file could not be written");
+        }
+        drawing->len = (uint64_t)ftello(drawing->file);
+    }
+    api_errors_clear(&errors);
+    api_job_destroy(job);
+    json_decref(json);
+    request_resume(drawing->request);
+}
+
+/* ---------------------------------------------------------------- the request */
+
+static enum handled drawing_resume(struct request *request)
+{
+    struct drawing *drawing = request->state;
+    if (drawing->problem) {
+        json_t *problem = drawing->problem;
+        drawing->problem = NULL;
+        return reply_problem_json(request, problem);
+    }
+    int fd = dup(fileno(drawing->file));
+    if (fd < 0) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of file descriptors");
+    }
+    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
+    return reply_file(request, request->route->produces[request->offer], fd, drawing->len);
+}
+
+enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part)
+{
+    struct job_record record;
+    struct result_record *result;
+    enum handled handled;
+    if (!read_succeeded(request, &record, &result, &handled)) {
+        return handled;
+    }
+    memcpy(request->job, record.id, UUID_SIZE);
+    struct drawing *drawing = calloc(1, sizeof *drawing);
+    char *core = strdup(result->core);
+    result_record_release(result);
+    if (!drawing || !core) {
+        free(drawing);
+        free(core);
+        job_record_clear(&record);
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request->state = drawing;
+    request->state_free = drawing_free;
+    drawing->request = request;
+    drawing->task.run = draw_task;
+    drawing->write = write;
+    drawing->part = part;
+    drawing->core = core;
+    drawing->job_text = record.job;
+    record.job = NULL;
+    job_record_clear(&record);
+    if (!jobs_reserve(request->server->jobs, 0)) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
+    }
+    if (!request_suspend(request, drawing_resume)) {
+        jobs_unreserve(request->server->jobs, 0);
+        return reply_stopping(request);
+    }
+    pool_submit(request->server->side, &drawing->task);
+    return HANDLED_SUSPENDED;
+}

@@ -1,0 +1,51 @@
+/*
+ * Representations of a finished job's strategy that take computing: its matrix, its per-step variance. A thread of
+ * the side pool builds the strategy and writes to an unlinked file beside the database; the connection, suspended
+ * meanwhile, then gets the file. So memory stays bounded whatever n is, the length is known, and an error in the
+ * middle is still a problem document. The side pool is apart from the workers: a question about a finished job does
+ * not wait for jobs that run.
+ *
+ * Thread-compatible.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_ROUTES_DRAWING_H
+#define SERVER_ROUTES_DRAWING_H
+
+#include <stdio.h>
+
+#include "server/jobs/pool.h"
+#include "server/routes/routes.h"
+
+struct drawing;
+
+/* Writes to drawing->file, on the side pool; failures through drawing_fail() or drawing_ok(). */
+typedef void drawing_write(struct drawing *drawing, const struct eps_context *context,
+                           const struct eps_strategy *strategy);
+
+struct drawing {
+    struct pool_task task;
+    struct request *request;
+    drawing_write *write;
+    enum eps_part part;      /* of a matrix */
+    char *job_text;          /* canonical JSON */
+    char *core;              /* result_record.core */
+    double noise_multiplier; /* of the result; 0: none */
+    FILE *file;
+    uint64_t len;
+    json_t *problem;
+};
+
+/* The handler: reads the succeeded job and has it drawn. */
+enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part);
+
+/* The first failure is the reply. */
+void drawing_fail(struct drawing *drawing, enum api_problem problem, const char *detail);
+/* Turns an error of the library into the reply; true if there was none. */
+bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct eps_error *error);
+/* The service is stopping: give up. */
+bool drawing_stopping(const struct drawing *drawing);
+/* A JSON array. */
+void drawing_numbers(FILE *file, const double *values, size_t len);
+
+#endif
