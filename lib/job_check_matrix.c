@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MAX_DENSE 4096 /* rows of a dense matrix that is computed, not given */
+#define MAX_BUFFERS 16 /* of an optimised BLT: beyond, doubles have nothing to add at any length */
 #define MAX_LISTED 16  /* offenders named per array */
 
 static void check_finite(struct eps__check *check, const char *pointer, const double *values, size_t len,
@@ -69,7 +70,9 @@ static void check_blt(struct eps__check *check, const struct eps_matrix *matrix)
     if (given == (matrix->buffers > 0))
         eps__check_fail(check, "/matrix/buffers", "give either buffers (optimised) or decay with scale (given), %s",
                         given ? "not both" : "one of them");
-    if (check->block > 0 && matrix->buffers > check->block)
+    if (matrix->buffers > MAX_BUFFERS)
+        eps__check_fail(check, "/matrix/buffers", "must lie in [1, %d]: more bring nothing", MAX_BUFFERS);
+    else if (check->block > 0 && matrix->buffers > check->block)
         eps__check_fail(check, "/matrix/buffers", "must lie in [1, %zu], the number of rows of C (n/stamps)",
                         check->block);
     if (!given)
@@ -111,6 +114,17 @@ static void check_target(struct eps__check *check, const struct eps_matrix *matr
                         epochs, block, (block - 1) / (epochs - 1));
 }
 
+static void check_toeplitz_workload(struct eps__check *check, const char *what)
+{
+    const struct eps_workload *workload = &check->job->mechanism.workload;
+
+    if (workload->type == EPS_WORKLOAD_MOMENTUM && workload->cooldown)
+        eps__check_fail(check, "/workload/cooldown",
+                        "makes the workload not Toeplitz, and %s needs a Toeplitz one: leave the cooldown out or name "
+                        "another family",
+                        what);
+}
+
 static void check_dense_size(struct eps__check *check, const char *what)
 {
     if (check->block > MAX_DENSE)
@@ -141,6 +155,8 @@ static void check_family(struct eps__check *check, const struct eps_matrix *matr
         check_target(check, matrix);
         if (!matrix->toeplitz)
             check_dense_size(check, "banded with toeplitz: false");
+        else
+            check_toeplitz_workload(check, "banded with toeplitz: true");
         if (!matrix->toeplitz && matrix->column_normalize)
             eps__check_fail(check, "/matrix/column_normalize",
                             "goes with toeplitz: true; without it the columns are equal as is");
@@ -148,20 +164,19 @@ static void check_family(struct eps__check *check, const struct eps_matrix *matr
     case EPS_FAMILY_BANDED_INVERSE:
         check_bands(check, matrix);
         check_target(check, matrix);
+        check_toeplitz_workload(check, "banded_inverse");
         break;
     case EPS_FAMILY_SQUARE_ROOT:
     case EPS_FAMILY_INVERSE_SQUARE_ROOT:
         check_bands(check, matrix);
-        if (check->job->mechanism.workload.type == EPS_WORKLOAD_MOMENTUM && check->job->mechanism.workload.cooldown)
-            eps__check_fail(check, "/workload/cooldown",
-                            "makes the workload not Toeplitz, and %s needs a Toeplitz one: leave the "
-                            "cooldown out or name another family",
-                            eps_family_name(matrix->family));
+        check_toeplitz_workload(check, eps_family_name(matrix->family));
         break;
     case EPS_FAMILY_BLT:
         check_blt(check, matrix);
-        if (matrix->blt_len == 0)
+        if (matrix->blt_len == 0) {
             check_target(check, matrix);
+            check_toeplitz_workload(check, "blt with buffers");
+        }
         break;
     case EPS_FAMILY_OPTIMAL:
         check_target(check, matrix);

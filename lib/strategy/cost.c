@@ -13,6 +13,7 @@ struct shape {
     double n, block, stamps;
     double bands; /* at most; 1: diagonal */
     bool nonnegative;
+    bool inverse_known; /* its first column costs nothing more */
 };
 
 static bool any_negative(const double *x, size_t len)
@@ -27,7 +28,7 @@ static struct shape shape_of(const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
     double n = (double)mechanism->n, stamps = matrix->stamps ? (double)matrix->stamps : 1;
-    struct shape shape = {BANDS, n, n / stamps, stamps, 1, true};
+    struct shape shape = {BANDS, n, n / stamps, stamps, 1, true, false};
     switch (matrix->family) {
     case EPS_FAMILY_TOEPLITZ:
         shape.bands = (double)matrix->coefficients_len;
@@ -35,8 +36,18 @@ static struct shape shape_of(const struct eps_mechanism *mechanism)
         break;
     case EPS_FAMILY_SQUARE_ROOT:
         shape.bands = matrix->bands ? fmin((double)matrix->bands, shape.block) : shape.block;
+        shape.inverse_known = shape.bands == shape.block && mechanism->workload.type != EPS_WORKLOAD_TOEPLITZ;
         /* A momentum's root is positive; that of given coefficients need not be. */
         shape.nonnegative = mechanism->workload.type != EPS_WORKLOAD_TOEPLITZ;
+        break;
+    case EPS_FAMILY_BANDED:
+        shape.bands = fmin((double)matrix->bands, shape.block);
+        break;
+    case EPS_FAMILY_INVERSE_SQUARE_ROOT:
+    case EPS_FAMILY_BANDED_INVERSE:
+    case EPS_FAMILY_BLT:
+        shape.bands = shape.block;
+        shape.inverse_known = true;
         break;
     case EPS_FAMILY_DENSE:
         shape.storage = MATRIX;
@@ -121,7 +132,7 @@ static void add_error(const struct shape *c, const struct eps_workload *w, doubl
         *bytes += 8 * ((given ? 3 : 1) * m * m + 2 * c->n);
     } else if (c->storage == BANDS) {
         bool cooldown = w->type == EPS_WORKLOAD_MOMENTUM && w->cooldown;
-        *operations += product(m, c->bands) + (given ? product(m, m) : 10 * c->n) +
+        *operations += (c->inverse_known ? m : product(m, c->bands)) + (given ? product(m, m) : 10 * c->n) +
                        (given && c->stamps > 1 ? 4 * c->n * m : 0) +
                        (cooldown ? 2 * c->n * m * (1 - w->cooldown_from * w->cooldown_from) : 0);
         if (c->bands > 1 || cooldown || given)
@@ -137,6 +148,37 @@ static void add_error(const struct shape *c, const struct eps_workload *w, doubl
     }
 }
 
+/* One evaluation of a Toeplitz loss with its gradient, times what the searches take: a dozen iterations where bands do
+ * not overlap, a hundred or so for an inverse, a few hundred over all starts of a BLT, thousands where there are kinks or
+ * C must be kept positive. */
+static void add_search(const struct shape *c, const struct eps_mechanism *mechanism, double *operations, double *bytes)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double m = c->block, bands = (double)matrix->bands;
+    bool overlap = matrix->epochs > 1 && matrix->bands > matrix->separation;
+    switch (matrix->family) {
+    case EPS_FAMILY_INVERSE_SQUARE_ROOT:
+        *operations += m * bands;
+        *bytes += 16 * m;
+        break;
+    case EPS_FAMILY_BANDED:
+        *operations += (overlap ? 2000 : 40) * m * (6 * bands + 20);
+        *bytes += 8 * (5 * m + 80 * bands);
+        break;
+    case EPS_FAMILY_BANDED_INVERSE:
+        *operations += (matrix->epochs > 1 ? 1000 : 150) * m * (8 * bands + 30);
+        *bytes += 8 * (8 * m + 80 * bands);
+        break;
+    case EPS_FAMILY_BLT:
+        *operations +=
+            m * (matrix->buffers ? 500.0 * (30 * (double)matrix->buffers + 30) : 10 * (double)matrix->blt_len);
+        *bytes += 8 * 8 * m;
+        break;
+    default:
+        break;
+    }
+}
+
 void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operations, double *bytes)
 {
     struct shape c = shape_of(mechanism);
@@ -148,6 +190,7 @@ void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operation
     *bytes = 24 * entries;
     if (mechanism->matrix.family == EPS_FAMILY_SQUARE_ROOT && mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ)
         *operations += 10 * product(c.bands, c.bands);
+    add_search(&c, mechanism, operations, bytes);
     add_sensitivity(&c, mechanism, operations, bytes);
     add_error(&c, &mechanism->workload, operations, bytes);
 }

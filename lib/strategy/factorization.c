@@ -2,7 +2,7 @@
  * The cache of optimised factorisations: what the optimiser found, before it is scaled, under the hash of what
  * determines it and of the accounting version. An optimiser may run for minutes; what it found is a few numbers to
  * a few megabytes. It is therefore asked once for each matrix, workload and participation, whatever sigma, delta,
- * sampling and normalisation the jobs have, and also across restarts of whoever keeps the blobs.
+ * probabilities and normalisation the jobs have, and also across restarts of whoever keeps the blobs.
  *
  * A blob is the kind's name, its sizes and scalars, and its entries; a kind that has more brings its own save and
  * load. What does not read back whole is computed anew.
@@ -16,7 +16,7 @@
 #include "lib/strategy/recipe.h"
 
 #define NAME_MAX_BYTES 32
-#define FORMAT 1 /* of a blob */
+#define FORMAT 2 /* of a blob */
 
 static const struct eps__strategy_kind *const kinds[] = {&eps__strategy_toeplitz, &eps__strategy_dense,
                                                          &eps__strategy_tree};

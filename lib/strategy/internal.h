@@ -113,6 +113,9 @@ struct eps_strategy {
     double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL;
                      * fourier: 2 block */
     size_t entries_len;
+    /* toeplitz, where the family defines C by it: the first numbers of C0^-1's first column, the rest 0; else NULL */
+    double *known_inverse;
+    size_t known_inverse_len;
     double scale;             /* tree: the value of its nonzero entries */
     size_t height;            /* tree: 2^height leaves a block */
     enum eps_decoder decoder; /* where C^+ is not the only left inverse that a family offers; else the default */
@@ -189,6 +192,14 @@ enum eps_status eps__build_dense(const struct eps_context *context, struct eps_s
                                  const struct eps_mechanism *mechanism);
 enum eps_status eps__build_square_root(const struct eps_context *context, struct eps_strategy *s,
                                        struct eps_error *error, const struct eps_mechanism *mechanism);
+enum eps_status eps__build_inverse_square_root(const struct eps_context *context, struct eps_strategy *s,
+                                               struct eps_error *error, const struct eps_mechanism *mechanism);
+enum eps_status eps__build_banded_inverse(const struct eps_context *context, struct eps_strategy *s,
+                                          struct eps_error *error, const struct eps_mechanism *mechanism);
+enum eps_status eps__build_blt(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                               const struct eps_mechanism *mechanism);
+enum eps_status eps__build_banded(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                  const struct eps_mechanism *mechanism);
 enum eps_status eps__build_tree(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                 const struct eps_mechanism *mechanism);
 enum eps_status eps__build_fourier(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
@@ -196,6 +207,21 @@ enum eps_status eps__build_fourier(const struct eps_context *context, struct eps
 
 /* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);
+
+/* Makes s Toeplitz with C0 = 1/inverse as series; takes the malloc'ed inverse (len <= block numbers, the first not 0),
+ * also on an error. The inverse is then known: nothing is inverted again. */
+enum eps_status eps__toeplitz_from_inverse(const struct eps_context *context, struct eps_strategy *s,
+                                           struct eps_error *error, double *inverse, size_t len);
+/* out = a/c as series, n numbers, a NULL for 1, c zero from len on: O(n len), term by term. */
+enum eps_status eps__toeplitz_quotient(const struct eps_context *context, double *out, struct eps_error *error,
+                                       const double *a, size_t n, const double *c, size_t len);
+
+/* Beyond this many buffers doubles have nothing to add at any length. */
+enum { EPS__BLT_BUFFERS_MAX = 16 };
+/* The decays and scales of the best BLT with the job's number of buffers. */
+enum eps_status eps__blt_optimise(const struct eps_context *context, double *decay, double *scale,
+                                  struct eps_strategy *s, struct eps_error *error,
+                                  const struct eps_mechanism *mechanism);
 
 /* Scales C as the job says. */
 enum eps_status eps__strategy_normalise(const struct eps_context *context, struct eps_strategy *s,
@@ -216,6 +242,11 @@ bool eps__workload_is_toeplitz(const struct eps__workload *w);
 double eps__workload_rate(const struct eps__workload *w, size_t step);
 /* The first len <= n coefficients of a Toeplitz workload. */
 void eps__workload_coefficients(const struct eps__workload *w, double *out, size_t len);
+/* The first len coefficients of a recursive workload's series to the power -power: -1/2 is its root, 1/2 the root's
+ * inverse. */
+void eps__workload_power(const struct eps__workload *w, double *out, size_t len, double power);
+/* The first len numbers of a Toeplitz workload's inverse square root, malloc'ed; a positive first coefficient. */
+enum eps_status eps__inverse_root(double **out, struct eps_error *error, const struct eps__workload *w, size_t len);
 /* Row t: entries 0..t into out. */
 void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
 
@@ -223,6 +254,12 @@ void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
 
 /* The participation of a scheme: that of `none`, or the worst pattern of a sampled one. */
 struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism);
+/* What an optimiser is told of the sampling, beside the job's matrix.epochs and separation; false for other families. */
+struct eps__target {
+    bool sampled;   /* amplification needs C >= 0 */
+    bool separated; /* several steps at least, not exactly, so far apart */
+};
+struct eps__target eps__target_of(const struct eps_mechanism *mechanism);
 /* The number of starting points of fixed_order patterns. */
 size_t eps__participation_starts(const struct eps__participation *participation, size_t n);
 

@@ -23,6 +23,10 @@
 /* Largest Toeplitz block whose Gram matrix is formed for the row bound. */
 static const size_t row_bound_max = 2048;
 
+/* A first column that rises by no more than this, relative, was rounded: a computed one that settles at a constant. The
+ * bound still comes from the majorant, and the lower end from the column as it is. */
+static const double rounded_rise = 0x1p-40;
+
 /* ---- sums of separated numbers ---- */
 
 /* The largest sum of at most k of x[0..n-1] >= 0 at least b apart, in *out: at most k additions. */
@@ -156,19 +160,22 @@ static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_err
 {
     size_t len = s->entries_len, blocks = s->stamps < p->epochs ? s->stamps : p->epochs;
     bool decreasing = s->nonnegative && s->stamps == 1;
-    struct eps__interval fullest = {0};
+    struct eps__interval fullest = {0}, given = {0};
     double *majorant = malloc(len * sizeof *majorant), largest = 0;
     bool ok = majorant;
     for (size_t i = len; ok && i-- > 0;) {
         double x = fabs(s->entries[i]);
-        decreasing = decreasing && x >= largest;
+        decreasing = decreasing && x >= largest * (1 - rounded_rise);
         majorant[i] = largest = fmax(largest, x);
     }
     ok = ok && earliest_steps(&out->value, majorant, len, s->n, p->epochs, p->separation) &&
-         earliest_steps(&fullest, majorant, len, s->block, p->epochs, p->separation);
+         earliest_steps(&fullest, majorant, len, s->block, p->epochs, p->separation) &&
+         (!decreasing || earliest_steps(&given, s->entries, len, s->n, p->epochs, p->separation));
     free(majorant);
     if (!ok)
         return eps__strategy_no_memory(error);
+    if (decreasing)
+        out->value.lower = given.lower;
     if (eps__multiply_up(fullest.upper, (double)blocks) < out->value.upper) {
         out->value.upper = eps__multiply_up(fullest.upper, (double)blocks);
         out->value.lower = eps__multiply_down(fullest.lower, (double)blocks);

@@ -2,7 +2,8 @@
  * square_root: the Toeplitz square root of a Toeplitz workload, whole or cut to some bands (banded square root).
  * For 1/((1 - decay x)(1 - momentum x)), which prefix sums and momentum are, the coefficients of the root satisfy a
  * three-term recursion (the generating function's logarithmic derivative is rational): O(n), and no transform's
- * rounding in small coefficients. Other workloads take the root of their power series.
+ * rounding in small coefficients; so do those of the whole root's inverse. Other workloads take the root of their
+ * power series.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,19 +11,6 @@
 
 #include "lib/numerics/convolve.h"
 #include "lib/strategy/internal.h"
-
-/*
- * f = ((1 - a x)(1 - m x))^(-1/2), so (1 - a x)(1 - m x) f' = ((a + m)/2 - a m x) f, that is
- * (t + 1) f_{t+1} = (a + m)(t + 1/2) f_t - a m t f_{t-1}; without momentum f_t = f_{t-1} a (1 - 1/(2t)).
- */
-static void recursive_root(double *out, size_t len, double a, double m)
-{
-    out[0] = 1;
-    for (size_t i = 1; i < len; i++) {
-        double t = (double)(i - 1), before = i > 1 ? out[i - 2] : 0;
-        out[i] = ((a + m) * (t + 0.5) * out[i - 1] - a * m * t * before) / (t + 1);
-    }
-}
 
 enum eps_status eps__build_square_root(const struct eps_context *context, struct eps_strategy *s,
                                        struct eps_error *error, const struct eps_mechanism *mechanism)
@@ -41,11 +29,18 @@ enum eps_status eps__build_square_root(const struct eps_context *context, struct
     if (!root)
         return eps__strategy_no_memory(error);
     if (w->recursive) {
-        recursive_root(root, len, w->decay, w->momentum);
+        eps__workload_power(w, root, len, -0.5);
     } else if (!eps__series_sqrt(root, len, w->coefficients, w->coefficients_len)) {
         free(root);
         return eps__strategy_no_memory(error);
     }
     eps__toeplitz_steal(s, root, len);
+    if (!w->recursive || len < s->block)
+        return EPS_OK;
+    s->known_inverse = malloc(len * sizeof *s->known_inverse);
+    if (!s->known_inverse)
+        return eps__strategy_no_memory(error);
+    s->known_inverse_len = len;
+    eps__workload_power(w, s->known_inverse, len, 0.5);
     return EPS_OK;
 }

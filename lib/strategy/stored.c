@@ -17,7 +17,7 @@
 #include "lib/strategy/internal.h"
 #include "lib/strategy/recipe.h"
 
-#define FORMAT 1 /* of a note */
+#define FORMAT 2 /* of a note */
 
 struct note {
     struct eps__recipe recipe;

@@ -13,9 +13,16 @@
 
 /* How a family is built; NULL: not by this build. Family stored is built by another's builder. */
 static eps__builder *const builders[EPS_FAMILY_COUNT] = {
-    [EPS_FAMILY_IDENTITY] = eps__build_identity, [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
-    [EPS_FAMILY_DENSE] = eps__build_dense,       [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
-    [EPS_FAMILY_TREE] = eps__build_tree,         [EPS_FAMILY_FOURIER] = eps__build_fourier,
+    [EPS_FAMILY_IDENTITY] = eps__build_identity,
+    [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
+    [EPS_FAMILY_DENSE] = eps__build_dense,
+    [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
+    [EPS_FAMILY_TREE] = eps__build_tree,
+    [EPS_FAMILY_BANDED] = eps__build_banded,
+    [EPS_FAMILY_INVERSE_SQUARE_ROOT] = eps__build_inverse_square_root,
+    [EPS_FAMILY_BANDED_INVERSE] = eps__build_banded_inverse,
+    [EPS_FAMILY_BLT] = eps__build_blt,
+    [EPS_FAMILY_FOURIER] = eps__build_fourier,
 };
 
 bool eps_serves_family(enum eps_family family)
@@ -112,9 +119,10 @@ void eps__strategy_size(struct eps_strategy *s, size_t n, size_t stamps)
 void eps__strategy_reset(struct eps_strategy *s)
 {
     free(s->entries);
+    free(s->known_inverse);
     s->kind = NULL;
-    s->entries = NULL;
-    s->entries_len = s->block_rows = s->height = s->iterations = 0;
+    s->entries = s->known_inverse = NULL;
+    s->entries_len = s->known_inverse_len = s->block_rows = s->height = s->iterations = 0;
     s->scale = 0;
     s->optimality_gap = NAN;
 }
@@ -218,6 +226,7 @@ void eps_strategy_destroy(struct eps_strategy *strategy)
     free(strategy->entries);
     free(strategy->squares);
     free(strategy->inverse);
+    free(strategy->known_inverse);
     eps__record_clear(&strategy->origin);
     free(strategy);
 }

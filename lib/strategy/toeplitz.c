@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,60 @@ void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t le
     s->block_rows = s->block;
     s->entries = coefficients;
     s->entries_len = len;
+}
+
+/* Multiplications between two polls, and those over which a quotient is left to transforms (some 20 seconds). */
+static const size_t poll_operations = (size_t)1 << 22;
+static const double quotient_operations_max = 0x1p36;
+
+enum eps_status eps__toeplitz_quotient(const struct eps_context *context, double *out, struct eps_error *error,
+                                       const double *a, size_t n, const double *c, size_t len)
+{
+    size_t order = len - 1, every = poll_operations / len + 1;
+    enum eps_status status = EPS_OK;
+    double *reversed = malloc(len * sizeof *reversed), scale = 1 / c[0];
+    if (!reversed)
+        return eps__strategy_no_memory(error);
+    for (size_t j = 0; j < order; j++)
+        reversed[j] = c[order - j] * scale;
+    for (size_t t = 0; t < n; t++) {
+        size_t terms = t < order ? t : order;
+        double start = a ? a[t] * scale : t ? 0 : scale, sum = 0;
+        const double *tail = reversed + (order - terms), *before = out + (t - terms);
+        if (terms < 16)
+            for (size_t j = 0; j < terms; j++)
+                sum += tail[j] * before[j];
+        else
+            sum = cblas_ddot((blasint)terms, tail, 1, before, 1);
+        out[t] = start - sum;
+        if (t % every == 0 && (status = eps__strategy_poll(context, error)))
+            break;
+    }
+    free(reversed);
+    return status;
+}
+
+enum eps_status eps__toeplitz_from_inverse(const struct eps_context *context, struct eps_strategy *s,
+                                           struct eps_error *error, double *inverse, size_t len)
+{
+    size_t n = s->block;
+    enum eps_status status = EPS_OK;
+    double *c = malloc(n * sizeof *c);
+    if (!c)
+        status = eps__strategy_no_memory(error);
+    else if ((double)n * (double)len <= quotient_operations_max)
+        status = eps__toeplitz_quotient(context, c, error, NULL, n, inverse, len);
+    else if (!eps__series_inverse(c, n, inverse, len))
+        status = eps__strategy_no_memory(error);
+    if (status) {
+        free(c);
+        free(inverse);
+        return status;
+    }
+    eps__toeplitz_steal(s, c, n);
+    s->known_inverse = inverse;
+    s->known_inverse_len = len;
+    return EPS_OK;
 }
 
 enum eps_status eps__build_toeplitz(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
@@ -46,6 +101,8 @@ static void toeplitz_divide(struct eps_strategy *s, double divisor)
 {
     for (size_t i = 0; i < s->entries_len; i++)
         s->entries[i] /= divisor;
+    for (size_t i = 0; i < s->known_inverse_len; i++)
+        s->known_inverse[i] *= divisor;
 }
 
 static bool toeplitz_measure(struct eps_strategy *s)
@@ -236,8 +293,12 @@ static enum eps_status toeplitz_invert(const struct eps_strategy *s, double **in
     size_t m = s->block;
     if (s->entries[0] == 0)
         return EPS_OK;
-    *inverse = malloc(m * sizeof **inverse);
-    if (!*inverse || !eps__series_inverse(*inverse, m, s->entries, s->entries_len))
+    *inverse = calloc(m, sizeof **inverse);
+    if (!*inverse)
+        return eps__strategy_no_memory(error);
+    if (s->known_inverse)
+        memcpy(*inverse, s->known_inverse, s->known_inverse_len * sizeof **inverse);
+    else if (!eps__series_inverse(*inverse, m, s->entries, s->entries_len))
         return eps__strategy_no_memory(error);
     *defined = eps__all_finite(*inverse, m);
     return EPS_OK;
@@ -275,6 +336,18 @@ static enum eps_status toeplitz_noise_row(const struct eps_strategy *s, double *
     return EPS_OK;
 }
 
+static void toeplitz_save(const struct eps_strategy *s, struct eps__record *out)
+{
+    eps__record_put_doubles(out, s->known_inverse, s->known_inverse_len);
+}
+
+static void toeplitz_load(struct eps_strategy *s, struct eps__record *from)
+{
+    eps__record_get_doubles(from, &s->known_inverse, &s->known_inverse_len);
+    if (!s->entries_len || s->entries_len > s->block || s->known_inverse_len > s->block)
+        from->bad = true;
+}
+
 const struct eps__strategy_kind eps__strategy_toeplitz = {
     .name = "toeplitz",
     .row = toeplitz_row,
@@ -288,4 +361,6 @@ const struct eps__strategy_kind eps__strategy_toeplitz = {
     .variance = eps__toeplitz_variance,
     .decoder_row = toeplitz_decoder_row,
     .noise_row = toeplitz_noise_row,
+    .save = toeplitz_save,
+    .load = toeplitz_load,
 };

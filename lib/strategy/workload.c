@@ -69,6 +69,20 @@ void eps__workload_coefficients(const struct eps__workload *w, double *out, size
     }
 }
 
+/*
+ * f = ((1 - a x)(1 - m x))^p, so (1 - a x)(1 - m x) f' = p (2 a m x - a - m) f, that is
+ * (t + 1) f_{t+1} = (a + m)(t - p) f_t - a m (t - 1 - 2 p) f_{t-1}; for p = -1/2 and m = 0, f_t = f_{t-1} a (1 - 1/(2t)).
+ */
+void eps__workload_power(const struct eps__workload *w, double *out, size_t len, double power)
+{
+    double a = w->decay, m = w->momentum;
+    out[0] = 1;
+    for (size_t i = 1; i < len; i++) {
+        double t = (double)(i - 1), before = i > 1 ? out[i - 2] : 0;
+        out[i] = ((a + m) * (t - power) * out[i - 1] - a * m * (t - 1 - 2 * power) * before) / (t + 1);
+    }
+}
+
 void eps__workload_row(const struct eps__workload *w, double *out, size_t t)
 {
     if (!w->recursive) {

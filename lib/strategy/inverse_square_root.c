@@ -1,0 +1,49 @@
+/*
+ * inverse_square_root: C^-1 is the inverse square root of the workload, cut to some bands (BISR), so that noise is
+ * correlated by a short filter whatever the stream's length. C itself is full: the series inverse of the filter, by
+ * its recursion in O(n bands). For prefix sums C is positive and decreasing.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+
+#include "lib/numerics/convolve.h"
+#include "lib/strategy/internal.h"
+
+enum eps_status eps__inverse_root(double **out, struct eps_error *error, const struct eps__workload *w, size_t len)
+{
+    double *inverse = malloc(len * sizeof *inverse), *root = w->recursive ? NULL : malloc(len * sizeof *root);
+    bool ok = inverse && (w->recursive || root);
+    if (ok && w->recursive)
+        eps__workload_power(w, inverse, len, 0.5);
+    else if (ok)
+        ok = eps__series_sqrt(root, len, w->coefficients, w->coefficients_len) &&
+             eps__series_inverse(inverse, len, root, len);
+    free(root);
+    if (!ok) {
+        free(inverse);
+        return eps__strategy_no_memory(error);
+    }
+    *out = inverse;
+    return EPS_OK;
+}
+
+enum eps_status eps__build_inverse_square_root(const struct eps_context *context, struct eps_strategy *s,
+                                               struct eps_error *error, const struct eps_mechanism *mechanism)
+{
+    const struct eps__workload *w = &s->workload;
+    size_t bands = mechanism->matrix.bands;
+    double *inverse;
+    if (!bands || bands > s->block)
+        return eps__error(error, EPS_INVALID, "/matrix/bands",
+                          "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
+    if (!eps__workload_is_toeplitz(w))
+        return eps__error(error, EPS_INVALID, "/workload/cooldown",
+                          "inverse_square_root needs a Toeplitz workload: leave the cooldown out, or choose "
+                          "another family");
+    if (!w->recursive && !(w->coefficients[0] > 0))
+        return eps__error(error, EPS_INVALID, "/workload/coefficients/0",
+                          "must be positive: inverse_square_root takes the root of the workload");
+    enum eps_status status = eps__inverse_root(&inverse, error, w, bands);
+    return status ? status : eps__toeplitz_from_inverse(context, s, error, inverse, bands);
+}

@@ -1,0 +1,290 @@
+/*
+ * Recursions over contiguous arrays, one dot product of the bandwidth's length a step; correlations in pieces that
+ * stay in the first-level cache. At n = 10^6 and 64 bands one evaluation with its gradient is about 2 10^8
+ * multiplications.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/strategy/toeplitz_loss.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 1024, POLL_OPERATIONS = 1 << 22 };
+
+static double dot(const double *a, const double *b, size_t n)
+{
+    if (n >= 16)
+        return cblas_ddot((blasint)n, a, 1, b, 1);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* ---- making ---- */
+
+static enum eps_status copy_workload(struct eps__toeplitz_loss *loss, struct eps_error *error,
+                                     const struct eps_strategy *s)
+{
+    double largest = 0;
+    eps__workload_coefficients(&s->workload, loss->workload, loss->n);
+    for (size_t t = 0; t < loss->n; t++)
+        largest = fmax(largest, fabs(loss->workload[t]));
+    if (!(largest > 0))
+        return eps__error(error, EPS_INVALID, "/workload/coefficients",
+                          "are all zero within one block of C: there is no error to optimise for");
+    for (size_t t = 0; t < loss->n; t++)
+        loss->workload[t] /= largest;
+    return EPS_OK;
+}
+
+enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const struct eps_context *context,
+                                        struct eps_error *error, const struct eps_strategy *s,
+                                        const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    size_t n = s->block, fit;
+    *loss = (struct eps__toeplitz_loss){.context = context, .error = error, .n = n};
+    if (!eps__workload_is_toeplitz(&s->workload))
+        return eps__error(error, EPS_INVALID, "/workload/cooldown",
+                          "%s is optimised for a Toeplitz workload: leave the cooldown out, or choose another family",
+                          eps_family_name(matrix->family));
+    loss->last_step = matrix->objective == EPS_OBJECTIVE_MAX_SQUARED;
+    loss->epochs = matrix->epochs ? matrix->epochs : 1;
+    loss->separation = matrix->separation ? matrix->separation : n / loss->epochs;
+    if (!loss->separation)
+        loss->separation = 1;
+    fit = (n - 1) / loss->separation + 1;
+    loss->epochs = loss->epochs < fit ? loss->epochs : fit;
+    loss->majorant = eps__target_of(mechanism).separated;
+    loss->positive = eps__target_of(mechanism).sampled;
+    loss->workload = malloc(n * sizeof *loss->workload);
+    loss->window = malloc(2 * n * sizeof *loss->window);
+    if (!loss->workload || !loss->window)
+        return eps__strategy_no_memory(error);
+    return copy_workload(loss, error, s);
+}
+
+void eps__toeplitz_loss_clear(struct eps__toeplitz_loss *loss)
+{
+    free(loss->workload);
+    free(loss->window);
+    loss->workload = loss->window = NULL;
+}
+
+/* ---- error ---- */
+
+double eps__toeplitz_log_error(const struct eps__toeplitz_loss *loss, double *gradient, const double *b)
+{
+    size_t n = loss->n;
+    double weight = loss->last_step ? 0 : 1 / (double)n;
+    for (size_t t = 0; t < n; t++)
+        gradient[t] = (1 - weight * (double)t) * b[t];
+    double error = dot(gradient, b, n);
+    cblas_dscal((blasint)n, 2 / error, gradient, 1);
+    return log(error);
+}
+
+/* ---- sensitivity ---- */
+
+/* Columns of one pattern share no row: each is counted as often as it is not cut, entry by entry. */
+static double separate_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
+{
+    double square = 0;
+    for (size_t j = 0; j < len; j++) {
+        size_t fit = (loss->n - 1 - j) / loss->separation + 1;
+        double count = (double)(fit < loss->epochs ? fit : loss->epochs);
+        square += count * c[j] * c[j];
+        gradient[j] = 2 * count * c[j];
+    }
+    return square;
+}
+
+/* v_t = x_t + x_{t-s} + ..., `epochs` terms, from running sums with that stride; in place. */
+static void sum_window(double *v, double *sums, size_t n, size_t s, size_t epochs)
+{
+    memcpy(sums, v, n * sizeof *v);
+    for (size_t t = s; t < n; t++)
+        sums[t] += sums[t - s];
+    memcpy(v, sums, n * sizeof *v);
+    for (size_t t = epochs * s; t < n; t++)
+        v[t] -= sums[t - epochs * s];
+}
+
+/* The transpose: v_t = x_t + x_{t+s} + ... */
+static void sum_window_back(double *v, double *sums, size_t n, size_t s, size_t epochs)
+{
+    memcpy(sums, v, n * sizeof *v);
+    for (size_t t = n - s; t-- > 0;)
+        sums[t] += sums[t + s];
+    memcpy(v, sums, n * sizeof *v);
+    for (size_t t = 0; t + epochs * s < n; t++)
+        v[t] -= sums[t + epochs * s];
+}
+
+/* Columns overlap. The majorant's maximum hands its part of the gradient to where it is attained. */
+static double overlapping_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
+{
+    size_t n = loss->n, s = loss->separation;
+    double *v = loss->window, *sums = v + n, largest = 0;
+    for (size_t t = len; t-- > 0;) {
+        largest = loss->majorant ? fmax(largest, fabs(c[t])) : fabs(c[t]);
+        v[t] = largest;
+    }
+    memset(v + len, 0, (n - len) * sizeof *v);
+    sum_window(v, sums, n, s, loss->epochs);
+    double square = dot(v, v, n), carried = 0;
+    sum_window_back(v, sums, n, s, loss->epochs);
+    for (size_t t = len; t-- > 0;)
+        gradient[t] = 2 * copysign(v[t], c[t]);
+    if (!loss->majorant)
+        return square;
+    for (size_t t = len, at = len; t-- > 0;) {
+        if (at == len || fabs(c[t]) >= fabs(c[at])) {
+            if (at < len)
+                gradient[at] = copysign(carried, c[at]);
+            at = t;
+            carried = 0;
+        }
+        carried += fabs(gradient[t]);
+        gradient[t] = 0;
+        if (t == 0)
+            gradient[at] = copysign(carried, c[at]);
+    }
+    return square;
+}
+
+double eps__toeplitz_log_square(struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
+{
+    double square = loss->epochs == 1 || len <= loss->separation ? separate_columns(loss, gradient, c, len)
+                                                                 : overlapping_columns(loss, gradient, c, len);
+    double barrier = loss->barrier / (double)len, value = log(square);
+    loss->negative = false;
+    for (size_t j = 0; j < len; j++) {
+        gradient[j] /= square;
+        loss->negative = loss->negative || c[j] < 0;
+    }
+    for (size_t j = 0; barrier > 0 && j < len; j++) {
+        if (!(c[j] > 0))
+            return INFINITY;
+        value -= barrier * log(c[j]);
+        gradient[j] -= barrier / c[j];
+    }
+    return value;
+}
+
+/* ---- quotients ---- */
+
+static bool keep_going(struct eps__toeplitz_loss *loss)
+{
+    if (!loss->status)
+        loss->status = eps__strategy_poll(loss->context, loss->error);
+    return !loss->status;
+}
+
+bool eps__toeplitz_loss_quotient(struct eps__toeplitz_loss *loss, double *out, const double *a, const double *c,
+                                 size_t len)
+{
+    loss->status = eps__toeplitz_quotient(loss->context, out, loss->error, a, loss->n, c, len);
+    return !loss->status;
+}
+
+/* C' lambda = adjoint is the same recursion from the end; then the derivative by c_j is -sum of lambda_t q_{t-j}. */
+bool eps__toeplitz_quotient_gradient(struct eps__toeplitz_loss *loss, double *out, double *adjoint, const double *q,
+                                     const double *c, size_t len)
+{
+    size_t n = loss->n, order = len - 1, every = POLL_OPERATIONS / len + 1;
+    for (size_t t = n; t-- > 0;) {
+        size_t terms = n - 1 - t < order ? n - 1 - t : order;
+        adjoint[t] = (adjoint[t] - dot(c + 1, adjoint + t + 1, terms)) / c[0];
+        if (t % every == 0 && !keep_going(loss))
+            return false;
+    }
+    for (size_t t = 0; t < n; t++)
+        adjoint[t] = -adjoint[t];
+    eps__toeplitz_correlate(out, len, adjoint, q, n);
+    return true;
+}
+
+void eps__toeplitz_correlate(double *out, size_t len, const double *x, const double *y, size_t n)
+{
+    for (size_t from = 0; from < n; from += PIECE) {
+        size_t end = n - from < PIECE ? n : from + PIECE;
+        for (size_t j = 0; j < len && j < end; j++) {
+            size_t first = from > j ? from : j;
+            out[j] += dot(x + first, y + first - j, end - first);
+        }
+    }
+}
+
+/* ---- searching ---- */
+
+/* A search that ended at a kink, or at its limit, is begun again with an empty memory while that gains anything. */
+static enum eps_status descend(struct eps__toeplitz_loss *loss, double *x, size_t *iterations, size_t len, double gap,
+                               eps__objective_fn *objective, void *user)
+{
+    enum { RESTARTS = 8 };
+    const struct eps__lbfgs options = {.memory = len < 30 ? len : 30, .tolerance = fmax(1e-3 * gap, 1e-13)};
+    double before = INFINITY, value = 0;
+    for (int i = 0; i < RESTARTS; i++) {
+        size_t taken;
+        enum eps__lbfgs_end end = eps__lbfgs_minimise(&options, x, &value, &taken, len, objective, user);
+        *iterations += taken;
+        if (end == EPS__LBFGS_NO_MEMORY)
+            return eps__strategy_no_memory(loss->error);
+        if (loss->status || (end != EPS__LBFGS_STALLED && end != EPS__LBFGS_LIMIT) ||
+            !(before - value > options.tolerance))
+            break;
+        before = value;
+    }
+    return loss->status;
+}
+
+/* From x behind a barrier that falls; x stays where that is no better. */
+static enum eps_status descend_inside(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
+                                      size_t len, double gap, eps__objective_fn *objective, void *user)
+{
+    double *found = malloc(2 * len * sizeof *found), after;
+    enum eps_status status = found ? EPS_OK : eps__strategy_no_memory(loss->error);
+    if (status)
+        return status;
+    memcpy(found, x, len * sizeof *x);
+    for (loss->barrier = 0.01; !status && loss->barrier > 1e-2 * fmax(gap, 1e-7); loss->barrier /= 4)
+        status = descend(loss, found, iterations, len, gap, objective, user);
+    loss->barrier = 0;
+    if (!status && (!objective(user, value, found + len, x) || !objective(user, &after, found + len, found)))
+        status = loss->status;
+    if (!status && after < *value) {
+        *value = after;
+        memcpy(x, found, len * sizeof *x);
+    }
+    free(found);
+    return status;
+}
+
+enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
+                                       size_t len, double gap, eps__objective_fn *objective, void *user)
+{
+    double *start = malloc(2 * len * sizeof *start);
+    if (!start)
+        return eps__strategy_no_memory(loss->error);
+    double *gradient = start + len;
+    memcpy(start, x, len * sizeof *x);
+    enum eps_status status = descend(loss, x, iterations, len, gap, objective, user);
+    if (!status && !objective(user, value, gradient, x))
+        status = loss->status;
+    if (status || !loss->positive || !loss->negative)
+        goto out;
+    double at_start;
+    if (!objective(user, &at_start, gradient, start))
+        status = loss->status;
+    if (status || loss->negative || !isfinite(at_start))
+        goto out;
+    memcpy(x, start, len * sizeof *x);
+    status = descend_inside(loss, x, value, iterations, len, gap, objective, user);
+out:
+    free(start);
+    return status;
+}
