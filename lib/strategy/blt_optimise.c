@@ -4,8 +4,9 @@
  *     C(x) = product of (1 - q_i x)/(1 - p_i x),      p_1 > q_1 > p_2 > q_2 > ... in (0, 1),
  *
  * the p being the decays of C and the q those of C^-1. While they interlace every scale of C is positive and every
- * scale of C^-1 negative, so C is positive and decreasing and its sensitivity exact. The variables make that the whole
- * space: -ln of p_1, q_1, p_2... is a running sum of exponentials. A loss takes one cascade of first-order filters for
+ * scale of C^-1 negative, so C is positive and decreasing and its sensitivity exact. (With heavy momentum the best last
+ * q would be negative, which is given up: a loss of some 1e-5, and the bound of the space.) The variables make that the
+ * whole space: -ln of p_1, q_1, p_2... is a running sum of exponentials. A loss takes one cascade of first-order filters for
  * C, one for B = A C^-1, and each derivative one more such filter: O(n buffers), for every workload.
  *
  * In these variables the loss has local minima (all but a few buffers cancelled), so several spacings of the decays

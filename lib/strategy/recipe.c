@@ -1,7 +1,7 @@
 /*
  * The members that a builder may read, in a fixed order; those that a job of its family does not use are at their
  * defaults and so are the same everywhere. Normalisation is left out: it comes after building. Of the sampling an
- * optimiser sees two bits (struct eps__target), and a recipe is read back as some scheme that has them.
+ * optimiser sees one bit, and a recipe is read back as scheme none with a schema that has it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,9 +45,7 @@ void eps__recipe_write(struct eps__record *out, const struct eps_mechanism *mech
     eps__record_put_doubles(out, matrix->decay, matrix->decay ? matrix->blt_len : 0);
     eps__record_put_doubles(out, matrix->scale, matrix->scale ? matrix->blt_len : 0);
     write_workload(out, &mechanism->workload);
-    struct eps__target target = eps__target_of(mechanism);
-    eps__record_put_u64(out, target.sampled);
-    eps__record_put_u64(out, target.separated);
+    eps__record_put_u64(out, eps__target_is_separated(mechanism));
 }
 
 /* An enumeration, or 0 and a bad record. */
@@ -97,11 +95,8 @@ bool eps__recipe_read(struct eps__recipe *out, struct eps__record *from)
     eps__record_get_doubles(from, &out->arrays[2], &matrix->blt_len);
     eps__record_get_doubles(from, &out->arrays[3], &scale_len);
     read_workload(out, from);
-    bool sampled = eps__record_get_u64(from) != 0, separated = eps__record_get_u64(from) != 0;
-    out->mechanism.sampling.scheme = !sampled    ? EPS_SCHEME_NONE
-                                     : separated ? EPS_SCHEME_B_MIN_SEP
-                                                 : EPS_SCHEME_BALLS_IN_BINS;
-    out->mechanism.sampling.schema = separated ? EPS_SCHEMA_MIN_SEPARATION : EPS_SCHEMA_FIXED_ORDER;
+    if (eps__record_get_u64(from))
+        out->mechanism.sampling.schema = EPS_SCHEMA_MIN_SEPARATION;
     matrix->coefficients = out->arrays[0];
     matrix->rows = out->arrays[1];
     matrix->decay = out->arrays[2];

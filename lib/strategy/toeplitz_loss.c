@@ -58,8 +58,7 @@ enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const s
         loss->separation = 1;
     fit = (n - 1) / loss->separation + 1;
     loss->epochs = loss->epochs < fit ? loss->epochs : fit;
-    loss->majorant = eps__target_of(mechanism).separated;
-    loss->positive = eps__target_of(mechanism).sampled;
+    loss->majorant = eps__target_is_separated(mechanism);
     loss->workload = malloc(n * sizeof *loss->workload);
     loss->window = malloc(2 * n * sizeof *loss->window);
     if (!loss->workload || !loss->window)
@@ -275,7 +274,7 @@ enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *
     enum eps_status status = descend(loss, x, iterations, len, gap, objective, user);
     if (!status && !objective(user, value, gradient, x))
         status = loss->status;
-    if (status || !loss->positive || !loss->negative)
+    if (status || !loss->negative)
         goto out;
     double at_start;
     if (!objective(user, &at_start, gradient, start))

@@ -29,7 +29,6 @@ struct eps__toeplitz_loss {
     double *window;   /* scratch: 2 n numbers */
     bool last_step;   /* max_squared */
     bool majorant;    /* the schema is min_separation, or b_min_sep samples */
-    bool positive;    /* the job samples, and amplification needs C >= 0 */
     bool negative;    /* C had a negative entry when it was last looked at */
     double barrier;   /* > 0: that times the mean of -ln c_t is added, and other C are outside the domain */
     size_t epochs, separation;
@@ -62,9 +61,9 @@ void eps__toeplitz_correlate(double *out, size_t len, const double *x, const dou
 
 /*
  * Minimises the logarithm of a loss from x, to where no more than a thousandth of `gap` is expected to be gained; adds
- * to *iterations. A search that gets stuck keeps the best point it found. Where C must be positive and did not come out
- * so, it is searched again from x behind a logarithmic barrier that falls to a hundredth of the gap, if x itself has
- * no negative entry. Out: *value at x. Returns loss->status, or EPS_NO_MEMORY.
+ * to *iterations. A search that gets stuck keeps the best point it found. Amplification needs C >= 0, which most optima
+ * are by themselves; where one is not, it is searched again from x behind a logarithmic barrier that falls to a
+ * hundredth of the gap, and what little that costs is paid by all; unless x itself has a negative entry. Out: *value at x. Returns loss->status, or EPS_NO_MEMORY.
  */
 enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
                                        size_t len, double gap, eps__objective_fn *objective, void *user);

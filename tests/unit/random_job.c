@@ -133,7 +133,7 @@ static json_t *random_matrix(uint64_t *state, const char *family, size_t n, bool
         return matrix;
     }
     if (strcmp(family, "blt") == 0)
-        put(matrix, "buffers", count(state, 1 + random_below(state, block)));
+        put(matrix, "buffers", count(state, 1 + random_below(state, block < 16 ? block : 16)));
     if (strcmp(family, "optimal") == 0)
         maybe_bool(state, matrix, "nonnegative");
     if (strcmp(family, "tree") == 0)

@@ -285,6 +285,10 @@ static void normalizations_scale(void **unused)
         m.matrix.rows_n = N / 2;
         m.matrix.coefficients = mixed;
         m.matrix.coefficients_len = 4;
+        m.matrix.bands = 4;
+        m.matrix.toeplitz = true;
+        m.matrix.buffers = 2;
+        m.matrix.gap = 1e-3;
         m.matrix.normalization = EPS_NORMALIZATION_MAX_COLUMN;
         m.sampling.epochs = 6;
         m.sampling.separation = 3;
@@ -325,7 +329,7 @@ static void what_cannot_be_computed_is_refused(void **unused)
 {
     (void)unused;
     static const double zeros[] = {0, 0}, huge[9] = {1e200}, negative[] = {-1, 1};
-    struct eps_mechanism m = mechanism_new(EPS_FAMILY_BLT, 8);
+    struct eps_mechanism m = mechanism_new(EPS_FAMILY_COUNT, 8);
     assert_refused(NULL, &m, EPS_UNSUPPORTED, "/matrix/family", "square_root");
     m.matrix.family = EPS_FAMILY_TOEPLITZ;
     m.matrix.coefficients = zeros;

@@ -377,12 +377,14 @@ static void no_neighbour_is_better(void **unused)
         near.matrix.decay = decay;
         near.matrix.scale = scale;
         near.matrix.blt_len = 2;
+        /* With momentum the best decays of C^-1 would not all be positive: the optimum lies on that bound. */
+        double tolerance = variant & 2 ? 1e-4 : 1e-6;
         assert_near(loss_of_mechanism(&near), best, 1e-12L);
         for (size_t i = 0; i < 8; i++) {
             double *parameter = i < 4 ? &decay[i / 2] : &scale[i / 2 - 2], kept = *parameter;
             double step = 1e-3 * (i < 4 ? fmin(kept, 1 - kept) : kept);
             *parameter += i % 2 ? step : -step;
-            assert_true(loss_of_mechanism(&near) > best * (1 - 1e-6));
+            assert_true(loss_of_mechanism(&near) > best * (1 - tolerance));
             *parameter = kept;
         }
     }
@@ -472,25 +474,23 @@ static void a_wider_gap_costs_no_more_than_it_says(void **unused)
     }
 }
 
-/* Amplification needs C >= 0: where the optimum has negative entries, the best without. */
-static void sampled_jobs_get_a_nonnegative_matrix(void **unused)
+/* Amplification needs C >= 0. Without that the best of 32 bands, 16 steps 16 apart, has negative entries, and a loss of
+ * 14.981708^2 (BandInvMF). */
+static void optima_are_kept_nonnegative(void **unused)
 {
     (void)unused;
-    static const enum which families[] = {BANDED, BANDED_INVERSE};
-    for (size_t i = 0; i < 2; i++) {
-        struct eps_mechanism m = mechanism_of(families[i], 256);
-        m.matrix.bands = 32;
-        set_participation(&m, 16, 16);
-        struct eps_strategy *open = strategy_new(&m);
-        double best = loss_of(open, &m);
-        bool negative = !eps__strategy_nonnegative(open);
-        m.sampling = (struct eps_sampling){.scheme = EPS_SCHEME_BALLS_IN_BINS, .bins = 16, .examples_per_user = 1};
-        struct eps_strategy *sampled = strategy_new(&m);
-        assert_true(eps__strategy_nonnegative(sampled));
-        assert_true(negative || families[i] == BANDED);
-        assert_true(loss_of(sampled, &m) < best * 1.02);
-        eps_strategy_destroy(open);
-        eps_strategy_destroy(sampled);
+    static const size_t ks[] = {1, 16, 16, 4}, bs[] = {256, 16, 8, 64};
+    for (int which = BANDED; which <= BLT; which++) {
+        for (size_t i = 0; i < 4; i++) {
+            struct eps_mechanism m = mechanism_of((enum which)which, 256);
+            m.matrix.bands = which == BLT ? 0 : 32;
+            set_participation(&m, ks[i], bs[i]);
+            struct eps_strategy *s = strategy_new(&m);
+            assert_true(eps__strategy_nonnegative(s));
+            if (which == BANDED_INVERSE && i == 1)
+                assert_true(loss_of(s, &m) < 14.981708 * 14.981708 * 1.02);
+            eps_strategy_destroy(s);
+        }
     }
 }
 
@@ -669,7 +669,7 @@ int main(void)
         cmocka_unit_test(no_neighbour_is_better),
         cmocka_unit_test(more_freedom_is_never_worse),
         cmocka_unit_test(a_wider_gap_costs_no_more_than_it_says),
-        cmocka_unit_test(sampled_jobs_get_a_nonnegative_matrix),
+        cmocka_unit_test(optima_are_kept_nonnegative),
         cmocka_unit_test(streams_of_a_hundred_thousand_steps_are_quick_and_accurate),
         cmocka_unit_test(the_whole_root_knows_its_inverse),
         cmocka_unit_test(the_same_job_gives_the_same_bits),
