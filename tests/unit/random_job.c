@@ -206,6 +206,11 @@ static json_t *random_sampling(uint64_t *state, const char *scheme, const char *
     return sampling;
 }
 
+static bool needs_toeplitz_workload(const char *family)
+{
+    return strstr(family, "square_root") || strstr(family, "banded") || strcmp(family, "blt") == 0;
+}
+
 static json_t *random_workload(uint64_t *state, bool toeplitz, size_t n)
 {
     json_t *workload = json_object();
@@ -309,7 +314,7 @@ json_t *random_job(uint64_t *state)
     if (coin(state))
         put(job, "accountant", random_accountant(state, curve));
     if (coin(state))
-        put(job, "workload", random_workload(state, strstr(family, "square_root") != NULL, n));
+        put(job, "workload", random_workload(state, needs_toeplitz_workload(family), n));
     if (coin(state))
         put(job, "label", json_string("r\u00e9sum\u00e9"));
     return job;
