@@ -1,6 +1,7 @@
 /*
  * Running a job. The answer comes first; the privacy curve at its noise multiplier second, as GET .../curve promises
- * it for every succeeded job. A curve that cannot be had does not fail the job: the reason is kept in its place.
+ * it for every succeeded job, but no one who waits for the answer waits for it. A curve that cannot be had does not
+ * fail the job: the reason is kept in its place.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,15 +17,12 @@
 #include "server/ops/clock.h"
 #include "server/ops/text.h"
 
-#define SOLVE_SHARE 0.9 /* of the progress bar; the curve has the rest */
-
 /* ---------------------------------------------------------------- what the library is lent */
 
 static void on_progress(void *user, double fraction, const char *stage, double remaining_seconds)
 {
     struct computation *computation = user;
-    double overall = computation->progress_base + computation->progress_span * fraction;
-    computation->progress(computation->user, overall, stage, remaining_seconds);
+    computation->progress(computation->user, fraction, stage, remaining_seconds);
 }
 
 static bool on_canceled(void *user)
@@ -159,34 +157,56 @@ static bool copy_points(struct result_record *record, const struct eps_curve_poi
 
 /* ---------------------------------------------------------------- running */
 
-/* False only where the run itself is over: canceled, or no memory. */
-static bool add_curve(struct computation *computation, struct result_record *record, const struct eps_result *result)
+/* What needs no computing: the points of a job that asked for them, and why some jobs have none. False: no memory. */
+static bool add_curve(struct result_record *record, const struct eps_result *result)
 {
+    const char *reason = NULL;
     if (result->solved_for == EPS_SOLVE_CURVE && result->curve) {
         return copy_points(record, result->curve, result->curve_len);
     }
     if (!(result->noise_multiplier > 0)) {
-        record->note = strdup("the job needs no noise (noise multiplier 0), so there is no curve");
-        return record->note != NULL;
+        reason = "the job needs no noise (noise multiplier 0), so there is no curve";
+    } else if (result->guarantee != EPS_GUARANTEE_DETERMINISTIC) {
+        reason = "a Monte Carlo job has one value and no curve";
     }
-    if (result->guarantee != EPS_GUARANTEE_DETERMINISTIC) {
-        record->note = strdup("a Monte Carlo job has one value and no curve");
-        return record->note != NULL;
-    }
-    struct eps_context context = computation_context(computation);
+    record->note = reason ? strdup(reason) : NULL;
+    return !reason || record->note;
+}
+
+/* The noise multiplier that the result states. */
+static double stated_noise(const struct result_record *result)
+{
+    struct text text = {0};
+    char message[256];
+    text_puts(&text, result->core);
+    text_puts(&text, "}");
+    json_t *core = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
+    double noise = json_number_value(json_object_get(core, "noise_multiplier"));
+    json_decref(core);
+    text_clear(&text);
+    return noise;
+}
+
+struct result_record *computation_curve(struct computation *computation, const struct result_record *result)
+{
+    struct result_record *record = result_record_copy(result);
     struct eps_error error = {0};
-    computation->progress_base = SOLVE_SHARE;
-    computation->progress_span = 1 - SOLVE_SHARE;
+    if (!record) {
+        return NULL;
+    }
+    pthread_mutex_init(&computation->mutex, NULL);
+    struct eps_context context = computation_context(computation);
     enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, computation->job,
-                                               result->noise_multiplier);
-    if (status == EPS_OK) {
-        return true;
+                                               stated_noise(result));
+    pthread_mutex_destroy(&computation->mutex);
+    if (status != EPS_OK && status != EPS_CANCELED && status != EPS_NO_MEMORY) {
+        record->note = strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : error.message);
     }
-    if (status == EPS_CANCELED) {
-        return false;
+    if (status != EPS_OK && !record->note) {
+        result_record_release(record);
+        return NULL;
     }
-    record->note = strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : error.message);
-    return record->note != NULL;
+    return record;
 }
 
 static void fail(struct computation *computation, enum eps_status status, const char *message)
@@ -204,8 +224,6 @@ void computation_run(struct computation *computation)
     double started = clock_monotonic();
 
     pthread_mutex_init(&computation->mutex, NULL);
-    computation->progress_base = 0;
-    computation->progress_span = SOLVE_SHARE;
     computation->error = (struct eps_error){0};
     computation->status = eps_solve(&context, &result, &computation->error, computation->job);
     if (computation->status != EPS_OK) {
@@ -217,10 +235,8 @@ void computation_run(struct computation *computation)
         fail(computation, EPS_NO_MEMORY, "out of memory while encoding the result");
         goto out;
     }
-    if (!add_curve(computation, record, result)) {
-        bool canceled = computation->canceled && computation->canceled(computation->user);
-        fail(computation, canceled ? EPS_CANCELED : EPS_NO_MEMORY,
-             canceled ? "the job was canceled" : "out of memory while keeping the curve");
+    if (!add_curve(record, result)) {
+        fail(computation, EPS_NO_MEMORY, "out of memory while keeping the curve");
         goto out;
     }
     record->finished_at = clock_now_ms();

@@ -1,6 +1,6 @@
 /*
  * One computation: a job in, a result record out. Lends the library what it may use (threads, caches, progress,
- * cancellation), runs eps_solve() and the curve, and encodes the answer. Used by the daemon's workers and by
+ * cancellation), runs eps_solve() and encodes the answer; the privacy curve at its noise multiplier is a second call. Used by the daemon's workers and by
  * `epsilond solve`. Thread-compatible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -33,11 +33,13 @@ struct computation {
     size_t uses_len;
     /* Private. */
     pthread_mutex_t mutex;
-    double progress_base;
-    double progress_span;
 };
 
+/* The answer. What the job itself has of a curve, or why it has none, is in the record; else computation_curve(). */
 void computation_run(struct computation *computation);
+/* A copy of the result with its curve, or with the reason why there is none; NULL: canceled, or no memory. Needs
+ * nothing of an earlier computation_run() but the job. */
+struct result_record *computation_curve(struct computation *computation, const struct result_record *result);
 
 /* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. */
 struct eps_context computation_context(struct computation *computation);

@@ -54,14 +54,33 @@ struct jobs {
     pthread_mutex_t mutex;
     struct map live;
     struct map runs;
-    size_t queued; /* jobs that wait for a worker, reserved places included */
-    size_t bytes;  /* of theirs */
+    struct map curves; /* under way, by hash */
+    size_t queued;     /* jobs that wait for a worker, reserved places included */
+    size_t bytes;      /* of theirs */
     size_t running;
     atomic_bool stopping;
     struct memory *documents; /* by id */
     struct memory *results;   /* by hash, of this accounting version */
     struct memory *requests;  /* by hash of a request's bytes: what they decode to; see submit.c */
 };
+
+/* A curve that is being computed. */
+struct curve {
+    struct map_node node; /* in registry.curves */
+    char hash[HASH_SIZE];
+    struct jobs *jobs;
+    struct wait_topic topic; /* who asked for it */
+};
+
+struct computation;
+
+/* Lists the curve of a result that is about to be written; NULL: it is listed, or there is no memory. */
+struct curve *jobs__curve_begin(struct jobs *jobs, const char hash[HASH_SIZE]);
+/* Computes it, stores it, wakes who waits, and frees it. */
+void jobs__curve_run(struct jobs *jobs, struct curve *curve, struct computation *computation,
+                     const struct result_record *result);
+/* A job from its stored text; NULL with the error. */
+struct api_job *jobs__decode_text(struct jobs *jobs, const char *text, struct eps_error *error);
 
 /* The last write of some jobs of a run, and what happens after its commit. */
 struct ending {

@@ -81,6 +81,7 @@ void jobs_destroy(struct jobs *jobs)
     }
     map_clear(&jobs->live);
     map_clear(&jobs->runs);
+    map_clear(&jobs->curves);
     memory_destroy(jobs->documents);
     memory_destroy(jobs->results);
     memory_destroy(jobs->requests);

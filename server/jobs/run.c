@@ -14,6 +14,7 @@
 
 #include "api/problem.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/curve.h"
 #include "server/jobs/internal.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
@@ -170,15 +171,10 @@ static void run_progress(void *user, double fraction, const char *stage, double 
     atomic_store(&run->remaining_seconds, remaining_seconds);
 }
 
-/* A job that waited across a restart has only its text. */
-static struct api_job *decode_text(struct run *run, struct eps_error *error)
+struct api_job *jobs__decode_text(struct jobs *jobs, const char *text, struct eps_error *error)
 {
-    struct jobs *jobs = run->jobs;
     struct api_errors errors = {0};
-    pthread_mutex_lock(&jobs->mutex);
-    char *text = run->lives ? strdup(run->lives->record.job) : NULL;
-    pthread_mutex_unlock(&jobs->mutex);
-    json_t *json = text ? api_json_parse(text, strlen(text), error->message, sizeof error->message) : NULL;
+    json_t *json = api_json_parse(text, strlen(text), error->message, sizeof error->message);
     struct api_job *job = json ? api_job_decode(&errors, json, (size_t)jobs->server->config->max_n) : NULL;
     if (!job) {
         error->status = json ? EPS_INVALID : EPS_INTERNAL;
@@ -189,6 +185,17 @@ static struct api_job *decode_text(struct run *run, struct eps_error *error)
     }
     api_errors_clear(&errors);
     json_decref(json);
+    return job;
+}
+
+/* A job that waited across a restart has only its text. */
+static struct api_job *decode_run(struct run *run, struct eps_error *error)
+{
+    pthread_mutex_lock(&run->jobs->mutex);
+    char *text = run->lives ? strdup(run->lives->record.job) : NULL;
+    pthread_mutex_unlock(&run->jobs->mutex);
+    struct api_job *job = text ? jobs__decode_text(run->jobs, text, error) : NULL;
+    error->status = text ? error->status : EPS_INTERNAL;
     free(text);
     return job;
 }
@@ -198,7 +205,7 @@ static void run_compute(struct run *run, struct computation *computation)
     const struct config *config = run->jobs->server->config;
     double started = clock_monotonic();
     if (!run->decoded) {
-        run->decoded = decode_text(run, &computation->error);
+        run->decoded = decode_run(run, &computation->error);
     }
     if (!run->decoded) {
         computation->status = computation->error.status;
@@ -215,6 +222,23 @@ static void run_compute(struct run *run, struct computation *computation)
     computation->user = run;
     computation_run(computation);
     metric_run(clock_monotonic() - started);
+}
+
+/* Ends the jobs, and then computes the curve that their result still lacks. */
+static void run_answer(struct run *run, struct computation *computation, bool from_cache)
+{
+    bool lacking = computation->result && !from_cache && curve_missing(computation->result);
+    struct result_record *result = lacking ? result_record_retain(computation->result) : NULL;
+    struct curve *curve = lacking ? jobs__curve_begin(run->jobs, run->hash) : NULL;
+    run_end(run, computation, from_cache);
+    computation->uses = NULL; /* those of the curve are the same */
+    computation->uses_len = 0;
+    if (curve) {
+        computation->progress = NULL;
+        jobs__curve_run(run->jobs, curve, computation, result);
+        free(computation->uses);
+    }
+    result_record_release(result);
 }
 
 static void run_started(struct run *run)
@@ -235,7 +259,7 @@ static void run_started(struct run *run)
         log_event(LOG_LEVEL_INFO, "job-failed", "hash=%.16s status=%d detail=%s", run->hash, (int)computation.status,
                   log_quote(quoted, sizeof quoted, computation.error.message));
     }
-    run_end(run, &computation, from_cache);
+    run_answer(run, &computation, from_cache);
 }
 
 void jobs__run_task(struct pool_task *task)

@@ -1,5 +1,6 @@
 /*
- * GET /v1/jobs/{id}/curve: the points that the worker stored with the result, as JSON or CSV.
+ * GET /v1/jobs/{id}/curve: the points that the worker stored with the result, as JSON or CSV; where they are still
+ * being computed, the request waits for them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,6 +8,9 @@
 #include <string.h>
 
 #include "api/codec.h"
+#include "server/http/wait.h"
+#include "server/jobs/curve.h"
+#include "server/ops/clock.h"
 #include "server/routes/routes.h"
 
 static char *curve_text(const struct result_record *result, bool csv)
@@ -20,29 +24,68 @@ static char *curve_text(const struct result_record *result, bool csv)
     return text;
 }
 
+static enum handled reply_curve(struct request *request, const struct result_record *result)
+{
+    struct text text = {0};
+    bool csv = strcmp(request->route->produces[request->offer], "text/csv") == 0;
+    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
+    if (!result->points_len) {
+        return reply_problem(request, API_PROBLEM_CONFLICT, "%s", result->note);
+    }
+    char *body = curve_text(result, csv);
+    text_puts(&text, body ? body : "");
+    text.failed = text.failed || !body;
+    free(body);
+    return reply_text(request, 200, csv ? "text/csv; charset=utf-8" : "application/json", &text, true);
+}
+
+static enum handled curve_resume(struct request *request)
+{
+    struct job_record record;
+    struct result_record *result;
+    enum handled handled;
+    if (!read_succeeded(request, &record, &result, &handled)) {
+        return handled;
+    }
+    if (!curve_missing(result)) {
+        handled = reply_curve(request, result);
+    } else if (jobs_stopping(request->server->jobs)) {
+        handled = reply_stopping(request);
+    } else {
+        handled = reply_problem(request, API_PROBLEM_QUEUE_FULL, "the curve is not there yet; ask again later");
+    }
+    result_record_release(result);
+    job_record_clear(&record);
+    return handled;
+}
+
+/* The curve is missing: waits for it. */
+static enum handled await_curve(struct request *request, const struct job_record *record, struct result_record *result)
+{
+    if (result->version != EPS_ACCOUNTING_VERSION) {
+        return reply_problem(request, API_PROBLEM_CONFLICT,
+                             "the curve was not computed before the accounting changed; post the job again");
+    }
+    if (!request_suspend(request, curve_resume)) {
+        return reply_stopping(request);
+    }
+    if (jobs_curve_wait(request->server->jobs, record, result, request, clock_monotonic() + WAIT_MAX_SECONDS) !=
+        CURVE_WAITING) {
+        request_resume(request);
+    }
+    return HANDLED_SUSPENDED;
+}
+
 enum handled handle_job_curve(struct request *request)
 {
     struct job_record record;
     struct result_record *result;
     enum handled handled;
-    struct text text = {0};
-    bool csv = strcmp(request->route->produces[request->offer], "text/csv") == 0;
-
     if (!read_succeeded(request, &record, &result, &handled)) {
         return handled;
     }
     memcpy(request->job, record.id, UUID_SIZE);
-    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
-    if (result->points_len) {
-        char *body = curve_text(result, csv);
-        text_puts(&text, body ? body : "");
-        text.failed = text.failed || !body;
-        free(body);
-        handled = reply_text(request, 200, csv ? "text/csv; charset=utf-8" : "application/json", &text, true);
-    } else {
-        handled =
-            reply_problem(request, API_PROBLEM_CONFLICT, "%s", result->note ? result->note : "this job has no curve");
-    }
+    handled = curve_missing(result) ? await_curve(request, &record, result) : reply_curve(request, result);
     result_record_release(result);
     job_record_clear(&record);
     return handled;

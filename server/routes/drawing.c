@@ -99,8 +99,8 @@ static bool read_core(struct drawing *drawing, struct eps_mechanism *mechanism)
     drawing->noise_multiplier = json_number_value(json_object_get(core, "noise_multiplier"));
     bool known = id && strlen(id) + 1 == sizeof mechanism->matrix.stored_id;
     if (known) {
-        mechanism->matrix = (struct eps_matrix){
-            .family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
+        mechanism->matrix =
+            (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
         memcpy(mechanism->matrix.stored_id, id, sizeof mechanism->matrix.stored_id);
     }
     json_decref(core);

@@ -39,8 +39,7 @@ static void write_csv(struct drawing *drawing, const double *variance, size_t n)
 }
 
 /* Called on the side pool. */
-static void write_error(struct drawing *drawing, const struct eps_context *context,
-                        const struct eps_strategy *strategy)
+static void write_error(struct drawing *drawing, const struct eps_context *context, const struct eps_strategy *strategy)
 {
     struct eps_error error = {0};
     size_t n = eps_strategy_columns(strategy);

@@ -58,6 +58,25 @@ struct result_record *result_record_create(const char hash[HASH_SIZE])
     return result;
 }
 
+struct result_record *result_record_copy(const struct result_record *result)
+{
+    struct result_record *copy = result_record_create(result->hash);
+    if (!copy) {
+        return NULL;
+    }
+    copy->version = result->version;
+    copy->finished_at = result->finished_at;
+    copy->elapsed_seconds = result->elapsed_seconds;
+    copy->core = strdup(result->core);
+    copy->cache = strdup(result->cache);
+    copy->curve = result->curve ? strdup(result->curve) : NULL;
+    if (!copy->core || !copy->cache || !copy->curve != !result->curve) {
+        result_record_release(copy);
+        return NULL;
+    }
+    return copy;
+}
+
 struct result_record *result_record_retain(struct result_record *result)
 {
     atomic_fetch_add_explicit(&result->references, 1, memory_order_relaxed);

@@ -70,6 +70,8 @@ struct result_record {
 };
 
 struct result_record *result_record_create(const char hash[HASH_SIZE]);
+/* All but the points and the note; NULL: out of memory. */
+struct result_record *result_record_copy(const struct result_record *result);
 struct result_record *result_record_retain(struct result_record *result);
 void result_record_release(struct result_record *result);
 size_t result_record_bytes(const struct result_record *result);

@@ -5,11 +5,14 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 import csv
 import io
+import json
+import subprocess
+import threading
 
 import numpy
 import pytest
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, check_problem
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, check_problem
 
 pytestmark = pytest.mark.sanitized
 SQUARE_ROOT = {"n": 64, "matrix": {"family": "square_root"}, "sampling": {"scheme": "none", "epochs": 2},
@@ -174,3 +177,39 @@ def test_finished_jobs_answer_while_all_workers_compute(launch):
         assert server.get(document["links"][link]).status_code == 200
     assert server.get(f"/v1/jobs/{busy}").json()["status"] == "running"
     server.request("POST", f"/v1/jobs/{busy}/cancel")
+
+
+def test_a_curve_that_was_lost_is_computed_when_asked_for(launch):
+    server = launch()
+    wanted = server.get(server.solve(DP_SGD)["links"]["curve"]).json()
+    server.stop()
+    # The command computes no curve: its result is like one whose process ended right after the answer.
+    other = dict(DP_SGD, delta=1e-5)
+    subprocess.run([BINARY, "solve", "--db", server.database, "-"], text=True, timeout=PATIENCE,
+                   input=json.dumps(other), stdout=subprocess.DEVNULL, check=True)
+    server.start()
+    document = server.solve(other)
+    assert document["result"]["cache"]["result"] == "hit"
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(server.get(document["links"]["curve"])))
+               for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert all(answer.json() == wanted for answer in answers)
+    server.kill()
+    server.start()
+    assert server.get(document["links"]["curve"]).json() == wanted
+
+
+def test_a_kill_right_after_the_answer_loses_no_curve(launch):
+    server = launch()
+    links = []
+    for n in range(300, 306):
+        links.append(server.solve(dict(DP_SGD, n=n))["links"]["curve"])
+    server.kill()
+    server.start()
+    for link in links:
+        assert len(server.get(link).json()["points"]) == 201

@@ -1,0 +1,179 @@
+/*
+ * Curves under way, by the hash of their result. One is listed before the end of its job is written, so that whoever
+ * asks after the answer finds it and waits; what asks twice waits for the same one.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/jobs/curve.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/jobs/compute.h"
+#include "server/jobs/internal.h"
+#include "server/ops/log.h"
+
+/* A curve that a request asked for: the worker has only the job's text. */
+struct curve_task {
+    struct pool_task task;
+    struct curve *curve;
+    char *job_text;
+    struct result_record *result;
+};
+
+static struct curve *curve_list_locked(struct jobs *jobs, const char hash[HASH_SIZE])
+{
+    struct curve *curve = calloc(1, sizeof *curve);
+    if (curve) {
+        curve->jobs = jobs;
+        memcpy(curve->hash, hash, HASH_SIZE);
+        if (!map_insert(&jobs->curves, &curve->node, curve->hash)) {
+            free(curve);
+            curve = NULL;
+        }
+    }
+    return curve;
+}
+
+static struct curve *curve_find_locked(struct jobs *jobs, const char hash[HASH_SIZE])
+{
+    struct map_node *node = map_find(&jobs->curves, hash);
+    return node ? MAP_ENTRY(node, struct curve, node) : NULL;
+}
+
+struct curve *jobs__curve_begin(struct jobs *jobs, const char hash[HASH_SIZE])
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct curve *curve = curve_find_locked(jobs, hash) ? NULL : curve_list_locked(jobs, hash);
+    pthread_mutex_unlock(&jobs->mutex);
+    return curve;
+}
+
+static void curve_end(struct jobs *jobs, struct curve *curve)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    map_remove(&jobs->curves, &curve->node);
+    waits_wake(jobs->server->waits, &curve->topic);
+    pthread_mutex_unlock(&jobs->mutex);
+    free(curve);
+}
+
+/* The result with its curve takes the place of the one without. */
+static void curve_keep(struct jobs *jobs, struct result_record *result)
+{
+    struct store_update update = {.result = result};
+    if (store_update_jobs_wait(jobs->server->store, &update) != STORE_OK) {
+        log_event(LOG_LEVEL_ERROR, "curve-lost", "hash=%.16s detail=\"it is computed again when asked for\"",
+                  result->hash);
+    }
+    memory_drop(jobs->results, result->hash);
+    memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
+}
+
+void jobs__curve_run(struct jobs *jobs, struct curve *curve, struct computation *computation,
+                     const struct result_record *result)
+{
+    struct result_record *with = computation_curve(computation, result);
+    if (with) {
+        curve_keep(jobs, with);
+    }
+    result_record_release(with);
+    curve_end(jobs, curve);
+}
+
+/* ---------------------------------------------------------------- asked for */
+
+static bool stopping(void *user)
+{
+    return jobs_stopping(user);
+}
+
+/* It may have been stored between the request's look at the result and its place in the list. */
+static bool still_missing(struct jobs *jobs, const struct result_record *result)
+{
+    struct result_record *now = NULL;
+    bool missing = jobs_result(jobs, result->hash, result->version, &now) != STORE_OK || curve_missing(now);
+    result_record_release(now);
+    return missing;
+}
+
+static void curve_task_run(struct pool_task *task)
+{
+    struct curve_task *asked = (struct curve_task *)(void *)((char *)task - offsetof(struct curve_task, task));
+    struct curve *curve = asked->curve;
+    struct jobs *jobs = curve->jobs;
+    const struct config *config = jobs->server->config;
+    struct eps_error error = {0};
+    jobs_unreserve(jobs, 0);
+    struct api_job *job = still_missing(jobs, asked->result) ? jobs__decode_text(jobs, asked->job_text, &error) : NULL;
+    if (job) {
+        struct computation computation = {
+            .job = &job->job,
+            .config = config,
+            .pool = jobs->server->pool,
+            .store = jobs->server->store,
+            .deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY,
+            .canceled = stopping,
+            .user = jobs,
+        };
+        jobs__curve_run(jobs, curve, &computation, asked->result);
+        free(computation.uses);
+    } else {
+        curve_end(jobs, curve);
+    }
+    api_job_destroy(job);
+    result_record_release(asked->result);
+    free(asked->job_text);
+    free(asked);
+}
+
+static struct curve_task *curve_task_create(const struct job_record *record, struct result_record *result)
+{
+    struct curve_task *asked = calloc(1, sizeof *asked);
+    char *text = strdup(record->job);
+    if (!asked || !text) {
+        free(asked);
+        free(text);
+        return NULL;
+    }
+    asked->task.run = curve_task_run;
+    asked->job_text = text;
+    asked->result = result_record_retain(result);
+    return asked;
+}
+
+static void curve_task_destroy(struct curve_task *asked)
+{
+    if (asked) {
+        result_record_release(asked->result);
+        free(asked->job_text);
+        free(asked);
+    }
+}
+
+enum curve_outcome jobs_curve_wait(struct jobs *jobs, const struct job_record *record, struct result_record *result,
+                                   struct request *request, double deadline)
+{
+    bool reserved = jobs_reserve(jobs, 0);
+    struct curve_task *asked = reserved ? curve_task_create(record, result) : NULL;
+    pthread_mutex_lock(&jobs->mutex);
+    struct curve *curve = curve_find_locked(jobs, result->hash);
+    bool fresh = !curve && asked && (curve = curve_list_locked(jobs, result->hash));
+    if (fresh) {
+        asked->curve = curve;
+    }
+    if (curve) {
+        request_wait_on(request, &curve->topic, deadline);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    if (fresh) {
+        pool_submit(jobs->server->pool, &asked->task);
+        return CURVE_WAITING;
+    }
+    curve_task_destroy(asked);
+    if (reserved) {
+        jobs_unreserve(jobs, 0);
+    }
+    return curve ? CURVE_WAITING : CURVE_REFUSED;
+}

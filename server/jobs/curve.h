@@ -1,0 +1,26 @@
+/*
+ * The privacy curve of a result. The answer of a job does not wait for it: the worker computes it right after, and
+ * stores it with the result. A result without points and without a note of why is one whose curve was not stored
+ * yet; if no one is at it (the process ended in between), asking for it starts it. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_JOBS_CURVE_H
+#define SERVER_JOBS_CURVE_H
+
+#include "server/jobs/jobs.h"
+
+static inline bool curve_missing(const struct result_record *result)
+{
+    return !result->points_len && !result->note;
+}
+
+enum curve_outcome {
+    CURVE_WAITING, /* the request, which must be suspended, is resumed when the curve is there or at the deadline */
+    CURVE_REFUSED  /* the queue is full, there is no memory, or the service stops: the request is still the caller's */
+};
+/* Waits for the curve of the job's result, and sees to it that someone computes it. */
+enum curve_outcome jobs_curve_wait(struct jobs *jobs, const struct job_record *record, struct result_record *result,
+                                   struct request *request, double deadline);
+
+#endif
