@@ -1,0 +1,402 @@
+/*
+ * The store by itself: rows come back as they were written, a write that fails takes none of its neighbours with it,
+ * keys replay, time removes what is due, and the cache of blobs keeps its bound, its pins and its checksums.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/ops/log.h"
+#include "server/store/store.h"
+
+struct place {
+    char folder[64], path[96];
+};
+
+static int set_up(void **state)
+{
+    struct place *place = calloc(1, sizeof *place);
+    assert_non_null(place);
+    snprintf(place->folder, sizeof place->folder, "/tmp/epsilond-store.XXXXXX");
+    assert_non_null(mkdtemp(place->folder));
+    snprintf(place->path, sizeof place->path, "%s/test.db", place->folder);
+    log_start(LOG_LEVEL_ERROR + 1);
+    *state = place;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct place *place = *state;
+    static const char *const tails[] = {"", "-wal", "-shm"};
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", place->path, tails[i]);
+        unlink(path);
+    }
+    rmdir(place->folder);
+    free(place);
+    return 0;
+}
+
+static struct store *open_store(const struct place *place, uint64_t cache_bytes, double keep)
+{
+    char message[256] = "";
+    struct store_options options = {.path = place->path, .cache_bytes = cache_bytes, .keep_seconds = keep};
+    struct store *store = store_open(&options, message, sizeof message);
+    if (!store)
+        fail_msg("%s", message);
+    return store;
+}
+
+/* Runs SQL beside the store. */
+static int edit(const struct place *place, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(place->path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 5000);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    int changes = sqlite3_changes(db);
+    sqlite3_close(db);
+    return changes;
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static struct job_record record_new(unsigned number, enum job_status status)
+{
+    struct job_record record = {.status = status, .attempts = 1, .version = 1};
+    char text[64];
+    uuid_next(record.id);
+    memset(record.hash, '0', HASH_SIZE - 1);
+    snprintf(record.hash, HASH_SIZE, "%064u", number);
+    snprintf(text, sizeof text, "{\"n\":%u}", number);
+    record.job = strdup(text);
+    record.label = number % 2 ? strdup("odd \xc3\xa9") : NULL;
+    record.created_at = record.started_at = clock_now_ms();
+    record.finished_at = status >= JOB_SUCCEEDED ? record.created_at : 0;
+    return record;
+}
+
+struct landing {
+    struct store_insert insert; /* first */
+    pthread_mutex_t mutex;
+    pthread_cond_t landed;
+    enum store_status status;
+    bool done;
+};
+
+static void landing_done(struct store_write *write, enum store_status status)
+{
+    struct landing *landing = (struct landing *)write;
+    pthread_mutex_lock(&landing->mutex);
+    landing->status = status;
+    landing->done = true;
+    pthread_cond_signal(&landing->landed);
+    pthread_mutex_unlock(&landing->mutex);
+}
+
+static void insert_begin(struct store *store, struct landing *landing, const struct job_record *record,
+                         const char *key, const char *request)
+{
+    *landing = (struct landing){.insert = {.record = record, .client = "", .key = key, .request = request},
+                                .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                .landed = PTHREAD_COND_INITIALIZER};
+    landing->insert.write.done = landing_done;
+    store_insert_job(store, &landing->insert);
+}
+
+static enum store_status insert_wait(struct landing *landing)
+{
+    pthread_mutex_lock(&landing->mutex);
+    while (!landing->done)
+        pthread_cond_wait(&landing->landed, &landing->mutex);
+    pthread_mutex_unlock(&landing->mutex);
+    return landing->status;
+}
+
+static void insert_now(struct store *store, const struct job_record *record)
+{
+    struct landing landing;
+    insert_begin(store, &landing, record, NULL, "");
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+}
+
+static void rows_survive_a_reopening(void **state)
+{
+    struct job_record record = record_new(7, JOB_FAILED), read;
+    record.error = strdup("{\"status\":500}");
+    struct store *store = open_store(*state, 1 << 20, 0);
+    insert_now(store, &record);
+    store_close(store);
+    store = open_store(*state, 1 << 20, 0);
+    assert_int_equal(store_read_job(store, record.id, &read), STORE_OK);
+    assert_string_equal(read.hash, record.hash);
+    assert_string_equal(read.job, record.job);
+    assert_string_equal(read.label, record.label);
+    assert_string_equal(read.error, record.error);
+    assert_null(read.brief);
+    assert_int_equal(read.status, JOB_FAILED);
+    assert_int_equal(read.created_at, record.created_at);
+    job_record_clear(&read);
+    assert_int_equal(store_read_job(store, "01234567-0000-7000-8000-000000000000", &read), STORE_NONE);
+    job_record_clear(&record);
+    store_close(store);
+}
+
+/* A hundred writes that arrive together, one of which cannot be applied: the others land. */
+static void a_bad_write_fails_alone(void **state)
+{
+    enum { WRITES = 100, BAD = 37 };
+    static struct landing landings[WRITES];
+    static struct job_record records[WRITES];
+    struct store *store = open_store(*state, 1 << 20, 0);
+    for (unsigned i = 0; i < WRITES; i++)
+        records[i] = record_new(i, JOB_SUCCEEDED);
+    memcpy(records[BAD].id, records[BAD - 1].id, UUID_SIZE); /* the same id twice */
+    for (unsigned i = 0; i < WRITES; i++)
+        insert_begin(store, &landings[i], &records[i], NULL, "");
+    for (unsigned i = 0; i < WRITES; i++)
+        assert_int_equal(insert_wait(&landings[i]), i == BAD ? STORE_FAILED : STORE_OK);
+    struct job_filter filter = {.status = JOB_STATUS_COUNT, .limit = 500};
+    struct job_record *found;
+    size_t len;
+    assert_int_equal(store_list_jobs(store, &filter, &found, &len), STORE_OK);
+    assert_int_equal(len, WRITES - 1);
+    for (size_t i = 1; i < len; i++)
+        assert_true(strcmp(found[i - 1].id, found[i].id) > 0);
+    for (size_t i = 0; i < len; i++)
+        job_record_clear(&found[i]);
+    free(found);
+    for (unsigned i = 0; i < WRITES; i++)
+        job_record_clear(&records[i]);
+    store_close(store);
+}
+
+static void keys_replay(void **state)
+{
+    struct job_record first = record_new(1, JOB_QUEUED), second = record_new(2, JOB_QUEUED);
+    struct landing landing;
+    struct store *store = open_store(*state, 1 << 20, 0);
+    insert_begin(store, &landing, &first, "key", "request one");
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+    assert_false(landing.insert.replayed || landing.insert.conflict);
+    insert_begin(store, &landing, &second, "key", "request one");
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+    assert_true(landing.insert.replayed);
+    assert_string_equal(landing.insert.replayed_id, first.id);
+    insert_begin(store, &landing, &second, "key", "request two");
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+    assert_true(landing.insert.conflict);
+    struct job_record read;
+    assert_int_equal(store_read_job(store, second.id, &read), STORE_NONE);
+    job_record_clear(&first);
+    job_record_clear(&second);
+    store_close(store);
+}
+
+/* A final row stays as it is; an open one is listed as open. */
+static void final_rows_do_not_change(void **state)
+{
+    struct job_record open = record_new(1, JOB_QUEUED), final = record_new(2, JOB_SUCCEEDED), read;
+    struct store *store = open_store(*state, 1 << 20, 0);
+    insert_now(store, &open);
+    insert_now(store, &final);
+    struct job_change changes[2];
+    job_change_of(&changes[0], &open, NULL);
+    job_change_of(&changes[1], &final, NULL);
+    changes[0].status = changes[1].status = JOB_RUNNING;
+    struct store_update update = {.changes = changes, .changes_len = 2};
+    assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
+    assert_int_equal(store_read_job(store, final.id, &read), STORE_OK);
+    assert_int_equal(read.status, JOB_SUCCEEDED);
+    job_record_clear(&read);
+    char(*ids)[UUID_SIZE];
+    size_t len;
+    assert_int_equal(store_list_open(store, &ids, &len), STORE_OK);
+    assert_int_equal(len, 1);
+    assert_string_equal(ids[0], open.id);
+    free(ids);
+    job_record_clear(&open);
+    job_record_clear(&final);
+    store_close(store);
+}
+
+static void finished_jobs_expire(void **state)
+{
+    struct job_record old = record_new(1, JOB_SUCCEEDED), open = record_new(2, JOB_QUEUED), read;
+    struct store *store = open_store(*state, 1 << 20, 0.05);
+    insert_now(store, &old);
+    insert_now(store, &open);
+    enum store_status status = STORE_OK;
+    for (int i = 0; i < 500 && status == STORE_OK; i++) { /* the first sweep comes after a second */
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        status = store_read_job(store, old.id, &read);
+        if (status == STORE_OK)
+            job_record_clear(&read);
+    }
+    assert_int_equal(status, STORE_NONE);
+    assert_int_equal(store_read_job(store, open.id, &read), STORE_OK);
+    job_record_clear(&read);
+    job_record_clear(&old);
+    job_record_clear(&open);
+    store_close(store);
+}
+
+/* ---------------------------------------------------------------- blobs */
+
+enum { BLOB = 1000 };
+
+static void key_of(uint8_t key[32], enum eps_cache_kind kind, unsigned number)
+{
+    memset(key, 0, 32);
+    key[0] = (uint8_t)kind;
+    key[1] = (uint8_t)number;
+}
+
+static void put(struct store *store, enum eps_cache_kind kind, unsigned number)
+{
+    uint8_t key[32], data[BLOB];
+    key_of(key, kind, number);
+    memset(data, (int)number, sizeof data);
+    store_blob_put(store, kind, key, data, sizeof data);
+    struct store_update nothing = {0};
+    assert_int_equal(store_update_jobs_wait(store, &nothing), STORE_OK); /* after it in the writer's queue */
+}
+
+static bool kept(struct store *store, enum eps_cache_kind kind, unsigned number)
+{
+    uint8_t key[32];
+    void *data = NULL;
+    size_t len = 0;
+    key_of(key, kind, number);
+    if (!store_blob_get(store, kind, key, &data, &len))
+        return false;
+    assert_int_equal(len, BLOB);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(((uint8_t *)data)[i], number);
+    free(data);
+    return true;
+}
+
+/* Names factorisation `number` in a result. */
+static void pin(struct store *store, unsigned number)
+{
+    uint8_t keys[1][32];
+    char hash[HASH_SIZE];
+    snprintf(hash, sizeof hash, "%064u", number);
+    key_of(keys[0], EPS_CACHE_FACTORIZATION, number);
+    struct result_record *result = result_record_create(hash);
+    assert_non_null(result);
+    result->finished_at = clock_now_ms();
+    result->core = strdup("{\"epsilon\":1");
+    result->cache = strdup("{}");
+    struct store_update update = {.result = result, .uses = (const uint8_t(*)[32])keys, .uses_len = 1};
+    assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
+    struct result_record *read = NULL;
+    assert_int_equal(store_read_result(store, hash, EPS_ACCOUNTING_VERSION, &read), STORE_OK);
+    assert_string_equal(read->core, result->core);
+    result_record_release(read);
+    result_record_release(result);
+}
+
+static void the_cache_evicts_in_its_order(void **state)
+{
+    struct store *store = open_store(*state, 5 * BLOB, 0);
+    put(store, EPS_CACHE_FACTORIZATION, 1);
+    pin(store, 1);
+    put(store, EPS_CACHE_FACTORIZATION, 2);
+    put(store, EPS_CACHE_PLD, 3);
+    put(store, EPS_CACHE_PLD, 4);
+    put(store, EPS_CACHE_PLD, 5);
+    put(store, EPS_CACHE_PLD, 6); /* one must go: a loss distribution, the oldest */
+    assert_false(kept(store, EPS_CACHE_PLD, 3));
+    assert_true(kept(store, EPS_CACHE_PLD, 4));
+    for (unsigned number = 7; number < 10; number++)
+        put(store, EPS_CACHE_FACTORIZATION, number); /* three must go: all loss distributions */
+    for (unsigned number = 4; number < 7; number++)
+        assert_false(kept(store, EPS_CACHE_PLD, number));
+    assert_true(kept(store, EPS_CACHE_FACTORIZATION, 2));
+    put(store, EPS_CACHE_FACTORIZATION, 10); /* the oldest factorisation that no result names */
+    assert_false(kept(store, EPS_CACHE_FACTORIZATION, 2));
+    assert_true(kept(store, EPS_CACHE_FACTORIZATION, 1));
+    assert_true(kept(store, EPS_CACHE_FACTORIZATION, 10));
+    for (unsigned number = 7; number < 11; number++)
+        pin(store, number);
+    put(store, EPS_CACHE_PLD, 11); /* all are named: no room */
+    assert_false(kept(store, EPS_CACHE_PLD, 11));
+    assert_true(kept(store, EPS_CACHE_FACTORIZATION, 1));
+    store_close(store);
+}
+
+static void a_damaged_blob_is_not_found(void **state)
+{
+    struct store *store = open_store(*state, 1 << 20, 0);
+    put(store, EPS_CACHE_PLD, 1);
+    put(store, EPS_CACHE_PLD, 2);
+    assert_int_equal(edit(*state, "UPDATE blobs SET data = zeroblob(1000) WHERE substr(key, 2, 1) = x'01'"), 1);
+    assert_false(kept(store, EPS_CACHE_PLD, 1));
+    assert_true(kept(store, EPS_CACHE_PLD, 2));
+    put(store, EPS_CACHE_PLD, 1);
+    assert_true(kept(store, EPS_CACHE_PLD, 1)); /* the bad row went, a good one came */
+    store_close(store);
+}
+
+/* A new accounting version forgets loss distributions, and of factorisations those that no result names. */
+static void an_older_version_keeps_its_named_factorisations(void **state)
+{
+    struct store *store = open_store(*state, 1 << 20, 0);
+    put(store, EPS_CACHE_FACTORIZATION, 1);
+    put(store, EPS_CACHE_FACTORIZATION, 2);
+    put(store, EPS_CACHE_PLD, 3);
+    pin(store, 1);
+    store_close(store);
+    edit(*state, "UPDATE blobs SET version = version - 1; UPDATE uses SET version = version - 1;"
+                 "UPDATE results SET version = version - 1");
+    store = open_store(*state, 1 << 20, 0);
+    assert_true(kept(store, EPS_CACHE_FACTORIZATION, 1));
+    assert_false(kept(store, EPS_CACHE_FACTORIZATION, 2));
+    assert_false(kept(store, EPS_CACHE_PLD, 3));
+    store_close(store);
+}
+
+static void a_newer_schema_is_refused(void **state)
+{
+    struct place *place = *state;
+    store_close(open_store(place, 1 << 20, 0));
+    edit(place, "PRAGMA user_version = 1000");
+    char message[256] = "";
+    struct store_options options = {.path = place->path, .cache_bytes = 1 << 20};
+    assert_null(store_open(&options, message, sizeof message));
+    assert_non_null(strstr(message, "newer epsilond"));
+}
+
+#define IN_A_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_A_PLACE(rows_survive_a_reopening),
+        IN_A_PLACE(a_bad_write_fails_alone),
+        IN_A_PLACE(keys_replay),
+        IN_A_PLACE(final_rows_do_not_change),
+        IN_A_PLACE(finished_jobs_expire),
+        IN_A_PLACE(the_cache_evicts_in_its_order),
+        IN_A_PLACE(a_damaged_blob_is_not_found),
+        IN_A_PLACE(an_older_version_keeps_its_named_factorisations),
+        IN_A_PLACE(a_newer_schema_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
