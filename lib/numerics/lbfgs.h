@@ -2,12 +2,12 @@
  * Minimising a function of many variables with its gradient: limited-memory BFGS (Nocedal and Wright, "Numerical
  * Optimization", algorithm 7.5), for losses of strategies.
  *
- * Our own and not GSL's vector_bfgs2, on evidence (`make bench` prints the row): that one keeps no more than the last
- * pair of steps, so that on losses of the banded inverse and the BLT family it takes many times the evaluations, or
- * stops with "no progress" at a kink. Here the memory is chosen by the caller, a point outside the domain is simply a
- * value of INFINITY, and the line search asks for no more than the weak Wolfe conditions, by bracketing: it ends at
- * kinks as well (Lewis and Overton 2013, "Nonsmooth optimization via quasi-Newton methods"), where a majorant's
- * maximum changes hands.
+ * Our own and not GSL's vector_bfgs2, on evidence that `make bench` prints: on the losses of the banded inverse family
+ * that one, which keeps no more than the last pair of steps, takes 7 to 35 times the evaluations to the same value (41
+ * against 518 at n = 1024 and 8 bands). Here the memory is chosen by the caller, a point outside the domain is simply a
+ * value of INFINITY, and the line search asks for no more than the weak Wolfe conditions, by bracketing: it ends at kinks
+ * as well (Lewis and Overton 2013, "Nonsmooth optimization via quasi-Newton methods"), where a majorant's maximum changes
+ * hands.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -147,7 +147,8 @@ static void check_inverse(const json_t *row)
     set_participation(&m, row);
     struct eps_strategy *s = strategy_new(&m);
     bool smooth = json_is_true(json_object_get(row, "converged"));
-    assert_between(row, root_loss(s, &m, &square), wanted * (smooth ? 1 - 1e-6 : 0.96), wanted * (1 + (smooth ? 1e-6 : 2e-3)));
+    assert_between(row, root_loss(s, &m, &square), wanted * (smooth ? 1 - 1e-6 : 0.96),
+                   wanted * (1 + (smooth ? 1e-6 : 2e-3)));
     eps_strategy_destroy(s);
     m.sampling.schema = EPS_SCHEMA_FIXED_ORDER; /* fewer patterns, and no majorant */
     s = strategy_new(&m);
