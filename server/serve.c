@@ -13,6 +13,7 @@
 #include "server/commands.h"
 #include "server/http/http.h"
 #include "server/http/wait.h"
+#include "server/jobs/claims.h"
 #include "server/jobs/jobs.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
@@ -29,9 +30,10 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->pool = pool_create((size_t)config->workers, METRIC_WORKERS_BUSY);
     server->gate = pool_create(1, METRIC_COUNT);
     server->side = pool_create(SIDE_THREADS, METRIC_COUNT);
+    server->claims = claims_create();
     server->waits = waits_create();
     server->jobs = server->waits ? jobs_create(server) : NULL;
-    if (!server->pool || !server->gate || !server->side || !server->jobs) {
+    if (!server->pool || !server->gate || !server->side || !server->claims || !server->jobs) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -73,6 +75,7 @@ static void server_stop(struct server *server, struct http *http)
     store_close(server->store);
     jobs_destroy(server->jobs);
     waits_destroy(server->waits);
+    claims_destroy(server->claims);
 }
 
 int command_serve(int argc, char **argv)

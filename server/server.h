@@ -12,13 +12,15 @@ struct store;
 struct jobs;
 struct pool;
 struct waits;
+struct claims;
 
 struct server {
     const struct config *config;
     struct store *store;
-    struct pool *pool; /* computes */
-    struct pool *side; /* two threads: questions about finished jobs, which do not wait for those that run */
-    struct pool *gate; /* one thread: decides whether a job is accepted, where that takes time */
+    struct pool *pool;     /* computes */
+    struct pool *side;     /* two threads: questions about finished jobs, which do not wait for those that run */
+    struct pool *gate;     /* one thread: decides whether a job is accepted, where that takes time */
+    struct claims *claims; /* who computes which factorisation */
     struct waits *waits;
     struct jobs *jobs;
 };

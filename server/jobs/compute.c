@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "api/codec.h"
+#include "server/jobs/claims.h"
 #include "server/ops/clock.h"
 #include "server/ops/text.h"
 
@@ -62,14 +63,33 @@ static void note_use(struct computation *computation, enum eps_cache_kind kind, 
     pthread_mutex_unlock(&computation->mutex);
 }
 
+/* Whether to give up waiting for another computation. */
+static bool unwanted(void *user)
+{
+    struct computation *computation = user;
+    return (computation->canceled && computation->canceled(computation->user)) || on_expired(computation);
+}
+
+/* A factorisation that is missing: true if another computation had it under way, which now is over. What that one
+ * put is in the writer's queue: a write that follows it has it committed. */
+static bool awaited(struct computation *computation, const uint8_t key[32])
+{
+    struct store_update nothing = {0};
+    return claims_take(computation->claims, key, computation, unwanted, computation) == CLAIM_FREED &&
+           store_update_jobs_wait(computation->store, &nothing) == STORE_OK;
+}
+
 static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     struct computation *computation = user;
-    if (!store_blob_get(computation->store, kind, key, blob, blob_len)) {
-        return false;
+    bool found = store_blob_get(computation->store, kind, key, blob, blob_len);
+    while (!found && kind == EPS_CACHE_FACTORIZATION && computation->claims && awaited(computation, key)) {
+        found = store_blob_get(computation->store, kind, key, blob, blob_len);
     }
-    note_use(computation, kind, key);
-    return true;
+    if (found) {
+        note_use(computation, kind, key);
+    }
+    return found;
 }
 
 static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
@@ -77,6 +97,16 @@ static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key
     struct computation *computation = user;
     note_use(computation, kind, key);
     store_blob_put(computation->store, kind, key, blob, blob_len);
+    if (computation->claims) {
+        claims_release(computation->claims, key, computation);
+    }
+}
+
+void computation_close(struct computation *computation)
+{
+    if (computation->claims) {
+        claims_release(computation->claims, NULL, computation);
+    }
 }
 
 struct eps_context computation_context(struct computation *computation)
@@ -198,6 +228,7 @@ struct result_record *computation_curve(struct computation *computation, const s
     struct eps_context context = computation_context(computation);
     enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, computation->job,
                                                stated_noise(result));
+    computation_close(computation);
     pthread_mutex_destroy(&computation->mutex);
     if (status != EPS_OK && status != EPS_CANCELED && status != EPS_NO_MEMORY) {
         record->note = strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : error.message);
@@ -243,6 +274,7 @@ void computation_run(struct computation *computation)
     computation->result = record;
     record = NULL;
 out:
+    computation_close(computation);
     eps_result_destroy(result);
     result_record_release(record);
     pthread_mutex_destroy(&computation->mutex);

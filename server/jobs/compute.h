@@ -14,14 +14,17 @@
 #include "server/ops/config.h"
 #include "server/store/store.h"
 
+struct claims;
+
 struct computation {
     /* In. */
     const struct eps_job *job;
     const char *hash;
     const struct config *config;
     struct pool *pool;
-    struct store *store; /* NULL: no caches */
-    double deadline;     /* monotonic seconds; INFINITY: none */
+    struct store *store;   /* NULL: no caches */
+    struct claims *claims; /* NULL: no one computes beside this one */
+    double deadline;       /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user);
     void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds); /* or NULL */
     void *user;
@@ -41,8 +44,12 @@ void computation_run(struct computation *computation);
  * nothing of an earlier computation_run() but the job. */
 struct result_record *computation_curve(struct computation *computation, const struct result_record *result);
 
-/* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. */
+/* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job, which end with
+ * computation_close(). */
 struct eps_context computation_context(struct computation *computation);
+
+/* Releases the factorisations that others wait for. */
+void computation_close(struct computation *computation);
 
 /* For eps_job_serves(): the limits, and what the store has of factorisations (store NULL: none). Nothing is written
  * and no use is noted. */

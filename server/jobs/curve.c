@@ -113,6 +113,7 @@ static void curve_task_run(struct pool_task *task)
             .config = config,
             .pool = jobs->server->pool,
             .store = jobs->server->store,
+            .claims = jobs->server->claims,
             .deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY,
             .canceled = stopping,
             .user = jobs,

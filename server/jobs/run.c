@@ -216,6 +216,7 @@ static void run_compute(struct run *run, struct computation *computation)
     computation->config = config;
     computation->pool = run->jobs->server->pool;
     computation->store = run->jobs->server->store;
+    computation->claims = run->jobs->server->claims;
     computation->deadline = config->max_seconds > 0 ? started + config->max_seconds : INFINITY;
     computation->canceled = run_canceled;
     computation->progress = run_progress;

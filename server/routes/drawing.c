@@ -131,6 +131,7 @@ static void draw(struct drawing *drawing, const struct api_job *job)
         .config = config,
         .pool = server->pool,
         .store = server->store,
+        .claims = server->claims,
         .deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY,
         .canceled = canceled,
         .user = drawing,
@@ -140,6 +141,7 @@ static void draw(struct drawing *drawing, const struct api_job *job)
     if (create_strategy(drawing, &context, &job->job.mechanism, &strategy)) {
         drawing->write(drawing, &context, strategy);
     }
+    computation_close(&computation);
     eps_strategy_destroy(strategy);
     free(computation.uses);
 }

@@ -115,6 +115,29 @@ def test_an_optimum_is_computed_once_even_across_a_kill(launch, matrix):
     assert json.loads(solved.stdout)["result"]["cache"]["factorization"] == "hit"
 
 
+def test_an_optimum_under_way_is_computed_once(launch):
+    server = launch("--workers", "4")
+    matrix = {"family": "banded", "bands": 32, "gap": 1e-9}
+    need(server, matrix)
+    posted = [server.post(job_of(matrix, n=4096, delta=delta)).json()["id"] for delta in (1e-4, 1e-5, 1e-6, 1e-7)]
+    caches = [server.until(job_id, "succeeded")["result"]["cache"]["factorization"] for job_id in posted]
+    assert sorted(caches) == ["hit"] * 3 + ["miss"]
+
+
+def test_who_waits_for_an_optimum_can_be_canceled(launch):
+    server = launch("--workers", "3", "--max-operations", "1e18")
+    matrix = {"family": "banded", "bands": 64, "gap": 1e-12}
+    need(server, matrix)
+    ids = [server.post(job_of(matrix, n=200000, delta=delta)).json()["id"] for delta in (1e-4, 1e-5, 1e-6)]
+    for job_id in ids:
+        server.until(job_id, "running", "succeeded")
+    for job_id in ids:
+        assert server.request("POST", f"/v1/jobs/{job_id}/cancel").status_code in (200, 202)
+    for job_id in ids:
+        assert server.get(f"/v1/jobs/{job_id}").json()["status"] in ("canceled", "succeeded")
+    assert server.solve(job_of({"family": "banded", "bands": 4}))["result"]["cache"]["factorization"] == "miss"
+
+
 def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):
     server = launch()
     source = server.solve(job_of({"family": "square_root", "bands": 4}))

@@ -108,8 +108,8 @@ static void landing_done(struct store_write *write, enum store_status status)
     pthread_mutex_unlock(&landing->mutex);
 }
 
-static void insert_begin(struct store *store, struct landing *landing, const struct job_record *record,
-                         const char *key, const char *request)
+static void insert_begin(struct store *store, struct landing *landing, const struct job_record *record, const char *key,
+                         const char *request)
 {
     *landing = (struct landing){.insert = {.record = record, .client = "", .key = key, .request = request},
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
