@@ -21,6 +21,41 @@ bool eps__symmetric_eigenvalues(double *values, double *matrix, size_t n)
     return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'N', 'U', order, matrix, order, values) == 0;
 }
 
+bool eps__symmetric_eigenvectors(double *values, double *matrix, size_t n)
+{
+    lapack_int order = (lapack_int)n;
+    return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', order, matrix, order, values) == 0;
+}
+
+bool eps__cholesky(double *matrix, size_t n)
+{
+    lapack_int order = (lapack_int)n;
+    if (LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, matrix, order) != 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            matrix[i * n + j] = 0;
+    return true;
+}
+
+void eps__solve_lower(double *a, const double *l, size_t rows, size_t n)
+{
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (blasint)rows, (blasint)n, 1, l,
+                (blasint)n, a, (blasint)n);
+}
+
+void eps__multiply_lower(double *a, const double *l, size_t n, size_t columns)
+{
+    cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (blasint)n, (blasint)columns, 1, l,
+                (blasint)n, a, (blasint)columns);
+}
+
+void eps__multiply_transposed(double *out, const double *a, const double *b, size_t n)
+{
+    blasint order = (blasint)n;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, order, order, order, 1, a, order, b, order, 0, out, order);
+}
+
 double eps__positive_margin(double trace, size_t n)
 {
     /* Rump: gamma/(1 - gamma) trace with gamma = (n + 1)u/(1 - (n + 1)u); twice that, for the trace's own rounding

@@ -33,6 +33,22 @@ bool eps__lower_inverse(double *matrix, size_t n);
 /* Replaces an n x n matrix by its inverse. False if it is singular to working precision, or without memory. */
 bool eps__general_inverse(double *matrix, size_t n);
 
+/* Eigenvalues of the symmetric n x n matrix, ascending, and its eigenvectors in its place, one a row. False as above. */
+bool eps__symmetric_eigenvectors(double *values, double *matrix, size_t n);
+
+/* Replaces a symmetric n x n matrix, of which the lower triangle is read, by its lower Cholesky factor. False if it
+ * is not positive definite. */
+bool eps__cholesky(double *matrix, size_t n);
+
+/* a = a l^-1 for the rows x n matrix a and the lower-triangular n x n matrix l. */
+void eps__solve_lower(double *a, const double *l, size_t rows, size_t n);
+
+/* a = l a for the n x columns matrix a and the lower-triangular n x n matrix l. */
+void eps__multiply_lower(double *a, const double *l, size_t n, size_t columns);
+
+/* out = a b' for n x n matrices. */
+void eps__multiply_transposed(double *out, const double *a, const double *b, size_t n);
+
 /* out = a' a (n x n, both triangles) for the rows x n matrix a. Each entry (i, j) is within
  * (rows + 8) 2^-53 ||a_i|| ||a_j|| of the exact one. */
 void eps__gram(double *out, const double *a, size_t rows, size_t n);

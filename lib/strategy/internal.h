@@ -200,6 +200,8 @@ enum eps_status eps__build_blt(const struct eps_context *context, struct eps_str
                                const struct eps_mechanism *mechanism);
 enum eps_status eps__build_banded(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                   const struct eps_mechanism *mechanism);
+enum eps_status eps__build_optimal(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_mechanism *mechanism);
 enum eps_status eps__build_tree(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                 const struct eps_mechanism *mechanism);
 enum eps_status eps__build_fourier(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,

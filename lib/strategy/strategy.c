@@ -23,6 +23,7 @@ static eps__builder *const builders[EPS_FAMILY_COUNT] = {
     [EPS_FAMILY_BANDED_INVERSE] = eps__build_banded_inverse,
     [EPS_FAMILY_BLT] = eps__build_blt,
     [EPS_FAMILY_FOURIER] = eps__build_fourier,
+    [EPS_FAMILY_OPTIMAL] = eps__build_optimal,
 };
 
 bool eps_serves_family(enum eps_family family)

@@ -1,0 +1,401 @@
+/*
+ * The optimal factorisation at small n, where everything can be checked by hand: the loss it reports against C taken
+ * apart in long double and its sensitivity by enumerating patterns; its lower bound against every feasible matrix that
+ * random search finds; the dual's gradients against differences; the gap, closed, for every workload, objective and
+ * constraint, with disjoint and with overlapping patterns; the constraints themselves; progress and cancellation.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/strategy/optimal.h"
+#include "tests/unit/matrices.h"
+
+struct setting {
+    size_t n, epochs, separation;
+    int workload; /* as workload_choose() */
+    bool nonnegative, max_squared;
+    double gap;
+};
+
+static const struct setting settings[] = {
+    {1, 1, 1, 0, true, false, 1e-6},    {2, 1, 2, 0, true, false, 1e-8},    {6, 3, 2, 0, true, false, 1e-6},
+    {6, 3, 2, 1, true, false, 1e-6},    {6, 3, 2, 1, false, false, 1e-6},   {24, 1, 24, 0, true, true, 1e-4},
+    {24, 1, 1, 3, false, false, 1e-5},  {24, 4, 6, 0, true, true, 1e-3},    {24, 4, 6, 2, true, false, 1e-4},
+    {24, 4, 6, 3, false, false, 1e-4},  {25, 4, 7, 0, true, false, 1e-4},   {26, 4, 6, 0, false, false, 1e-4},
+    {30, 3, 4, 1, false, false, 1e-3},  {30, 2, 5, 0, true, true, 1e-3},    {20, 20, 1, 0, true, false, 1e-4},
+    {30, 3, 10, 2, false, false, 1e-5}, {24, 24, 1, 1, false, false, 1e-3},
+};
+
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+static struct eps_mechanism mechanism_of(const struct setting *setting)
+{
+    struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, setting->n);
+    if (setting->workload)
+        workload_choose(&m, setting->workload);
+    /* The shared list of coefficients has its own length. */
+    if (m.workload.coefficients_len > setting->n)
+        m.workload.coefficients_len = setting->n;
+    m.matrix.epochs = setting->epochs;
+    m.matrix.separation = setting->separation;
+    m.matrix.nonnegative = setting->nonnegative;
+    m.matrix.objective = setting->max_squared ? EPS_OBJECTIVE_MAX_SQUARED : EPS_OBJECTIVE_MEAN_SQUARED;
+    m.matrix.gap = setting->gap;
+    return m;
+}
+
+/* The largest sum of |X_ij| over a pattern, by enumeration. */
+static long double fullest_pattern(const struct matrix *x, size_t epochs, size_t separation)
+{
+    long double fullest = 0;
+    size_t n = x->rows;
+    for (size_t s = 0; s < n; s++) {
+        long double sum = 0;
+        for (size_t c = 0, i = s; c < epochs && i < n; c++, i += separation)
+            for (size_t d = 0, j = s; d < epochs && j < n; d++, j += separation)
+                sum += fabsl(*entry(x, i, j));
+        fullest = fmaxl(fullest, sum);
+    }
+    return fullest;
+}
+
+/* The loss of C, sensitivity included, and X = C'C. */
+static long double loss_of(const struct matrix *c, const struct eps_mechanism *m, struct matrix *x)
+{
+    struct matrix a = workload_matrix(m), inverse = matrix_inverse(c), b = matrix_product(&a, &inverse);
+    long double total = 0, largest = 0;
+    for (size_t t = 0; t < m->n; t++) {
+        long double square = 0;
+        for (size_t j = 0; j < m->n; j++)
+            square += *entry(&b, t, j) * *entry(&b, t, j);
+        total += square;
+        largest = fmaxl(largest, square);
+    }
+    *x = matrix_gram(c);
+    matrix_free(&a);
+    matrix_free(&inverse);
+    matrix_free(&b);
+    return fullest_pattern(x, m->matrix.epochs, m->matrix.separation) *
+           (m->matrix.objective == EPS_OBJECTIVE_MAX_SQUARED ? largest : total / (long double)m->n);
+}
+
+static void assert_constraints(const struct matrix *x, const struct setting *setting)
+{
+    long double largest = 0;
+    for (size_t i = 0; i < setting->n; i++)
+        largest = fmaxl(largest, *entry(x, i, i));
+    for (size_t i = 0; i < setting->n; i++) {
+        for (size_t j = 0; j < i; j++) {
+            bool one = (i - j) % setting->separation == 0 && (i - j) / setting->separation < setting->epochs;
+            if (one || setting->nonnegative)
+                assert_true(*entry(x, i, j) >= -1e-13L * largest);
+        }
+    }
+}
+
+static void gaps_close_and_losses_are_true(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        struct eps_mechanism m = mechanism_of(&settings[i]);
+        struct eps_strategy *strategy = strategy_new(&m);
+        struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), x;
+        double gap = eps_strategy_optimality_gap(strategy);
+        if (!(gap > 0 && gap <= settings[i].gap))
+            fail_msg("setting %zu: gap %g of %g after %zu iterations", i, gap, settings[i].gap,
+                     eps_strategy_iterations(strategy));
+        assert_true(eps_strategy_iterations(strategy) > 0);
+        assert_true(eps__strategy_lower_triangular(strategy));
+        long double loss = loss_of(&c, &m, &x);
+        assert_constraints(&x, &settings[i]);
+        /* The same question to a finer gap: never better than what the first one's bound allows. */
+        struct setting finer = settings[i];
+        finer.gap /= 3;
+        struct eps_mechanism again = mechanism_of(&finer);
+        struct eps_strategy *other = strategy_new(&again);
+        struct matrix c2 = part_matrix(other, EPS_PART_ENCODER), x2;
+        long double better = loss_of(&c2, &again, &x2);
+        assert_true(better >= loss / (1 + (long double)gap) * (1 - 1e-12L));
+        assert_true(loss >= better / (1 + (long double)eps_strategy_optimality_gap(other)) * (1 - 1e-12L));
+        matrix_free(&c);
+        matrix_free(&x);
+        matrix_free(&c2);
+        matrix_free(&x2);
+        eps_strategy_destroy(strategy);
+        eps_strategy_destroy(other);
+    }
+}
+
+/* What others have computed, and what a closed form says: (2 steps: the golden ratio squared, halved). */
+static void known_optima(void **unused)
+{
+    (void)unused;
+    static const struct {
+        size_t n;
+        double mean;
+    } single[] = {{2, 1.3090169943749475}, {16, 2.854084800749}, {64, 4.409397203944}};
+    for (size_t i = 0; i < 3; i++) {
+        struct setting setting = {single[i].n, 1, single[i].n, 0, true, false, 1e-6};
+        struct eps_mechanism m = mechanism_of(&setting);
+        struct eps_strategy *strategy = strategy_new(&m);
+        struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), x;
+        double loss = (double)loss_of(&c, &m, &x);
+        assert_true(loss >= single[i].mean * (1 - 1e-11) && loss <= single[i].mean * (1 + 1e-6));
+        matrix_free(&c);
+        matrix_free(&x);
+        eps_strategy_destroy(strategy);
+    }
+}
+
+/* No feasible matrix may beat the certified bound: identities, square roots and random ones, for small n. */
+static void nothing_beats_the_bound(void **unused)
+{
+    (void)unused;
+    unsigned long long state = 7;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        struct eps_mechanism m = mechanism_of(&settings[i]);
+        size_t n = settings[i].n;
+        struct eps_strategy *strategy = strategy_new(&m);
+        struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), x, trial = matrix_new(n, n), y;
+        long double bound = loss_of(&c, &m, &x) / (1 + (long double)eps_strategy_optimality_gap(strategy));
+        for (int kind = 0; kind < 40; kind++) {
+            long double size = kind % 3 == 0 ? 1e-3L : 1e-2L;
+            for (size_t r = 0; r < n; r++)
+                for (size_t j = 0; j < n; j++) {
+                    long double base = kind % 2 ? (r == j) : *entry(&c, r, j);
+                    *entry(&trial, r, j) = base + (j <= r ? size * scatter(&state) * *entry(&c, j, j) : 0);
+                }
+            long double loss = loss_of(&trial, &m, &y);
+            bool feasible = true;
+            for (size_t r = 0; r < n; r++)
+                for (size_t j = 0; j < r; j++)
+                    feasible = feasible && (*entry(&y, r, j) >= 0 || !settings[i].nonnegative);
+            /* Sums of absolute values bound the sensitivity whatever the signs: nonnegative only where it is asked. */
+            if (feasible && !(loss >= bound * (1 - 1e-12L)))
+                fail_msg("setting %zu: a loss of %Lg under the bound %Lg", i, loss, bound);
+            matrix_free(&y);
+        }
+        matrix_free(&c);
+        matrix_free(&x);
+        matrix_free(&trial);
+        eps_strategy_destroy(strategy);
+    }
+}
+
+static void check_gradient(struct eps__optimal_model *m, double *x, unsigned long long *state)
+{
+    size_t size = m->size;
+    double *gradient = malloc(size * sizeof *gradient), *scale = malloc(size * sizeof *scale),
+           *moved = malloc(size * sizeof *moved);
+    assert_non_null(gradient);
+    assert_non_null(scale);
+    assert_non_null(moved);
+    assert_true(eps__optimal_value(m, x) > -INFINITY);
+    assert_true(eps__optimal_gradient(m, gradient, scale, x));
+    for (int trial = 0; trial < 8; trial++) {
+        double slope = 0, h = 1e-4, value[2], *direction = malloc(size * sizeof *direction);
+        assert_non_null(direction);
+        for (size_t i = 0; i < size; i++) {
+            direction[i] = scatter(state) * (x[i] != 0 || trial % 2 ? 1 : 0) * 0.1;
+            slope += direction[i] * gradient[i];
+            assert_true(scale[i] > 0);
+        }
+        for (int side = 0; side < 2; side++) {
+            for (size_t i = 0; i < size; i++)
+                moved[i] = x[i] + (side ? h : -h) * direction[i];
+            value[side] = eps__optimal_value(m, moved);
+        }
+        double difference = (value[1] - value[0]) / (2 * h);
+        if (!(fabs(difference - slope) <= 1e-5 * (fabs(slope) + 1)))
+            fail_msg("slope %.12g, difference %.12g", slope, difference);
+        free(direction);
+    }
+    free(gradient);
+    free(scale);
+    free(moved);
+}
+
+/* At points that are not special, in both sets of coordinates. */
+static void gradients_are_slopes(void **unused)
+{
+    (void)unused;
+    unsigned long long state = 3;
+    for (int which = 0; which < 16; which++) {
+        size_t n = 14, epochs = which & 4 ? 2 : 3, separation = which & 8 ? 5 : 3; /* (3,3) and (2,3) overlap */
+        struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_OPTIMAL, n);
+        struct eps__workload workload;
+        workload_choose(&mechanism, 1);
+        assert_int_equal(eps__workload_init(&workload, NULL, &mechanism), EPS_OK);
+        struct eps__participation p = {.epochs = epochs, .separation = separation, .fixed = true};
+        struct eps__optimal o = {.workload = &workload,
+                                 .n = n,
+                                 .epochs = epochs,
+                                 .separation = separation,
+                                 .starts = eps__participation_starts(&p, n),
+                                 .nonnegative = which & 1,
+                                 .max_squared = which & 2};
+        o.overlapping = o.starts > separation;
+        struct eps__optimal_model factors, entries;
+        assert_true(eps__optimal_model_init(&factors, &o, EPS__OPTIMAL_FACTORS, 0.01, NULL));
+        assert_true(eps__optimal_model_init(&entries, &o, EPS__OPTIMAL_ENTRIES, 0.01, NULL));
+        double *x = calloc(factors.size, sizeof *x), *y = calloc(entries.size, sizeof *y);
+        assert_non_null(x);
+        assert_non_null(y);
+        eps__optimal_model_start(&factors, x);
+        for (size_t i = 0; i < factors.size; i++)
+            x[i] += 0.3 * scatter(&state);
+        check_gradient(&factors, x, &state);
+        assert_true(eps__optimal_value(&factors, x) > -INFINITY);
+        memcpy(entries.point.lower, factors.point.lower, n * n * sizeof *x);
+        eps__optimal_model_continue(&entries, y, &factors, x);
+        for (size_t i = entries.positive + o.starts; i < entries.size; i++)
+            y[i] += 1e-3 * fabs(scatter(&state));
+        check_gradient(&entries, y, &state);
+        eps__optimal_model_clear(&factors);
+        eps__optimal_model_clear(&entries);
+        eps__workload_clear(&workload);
+        free(x);
+        free(y);
+    }
+}
+
+/* Signs on patterns, by enumeration: u'Xu <= 1 for all, and the dual closes. */
+static void scalar_contributions(void **unused)
+{
+    (void)unused;
+    struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, 6);
+    struct eps__workload workload;
+    double c[36], loss, bound;
+    workload_choose(&m, 1);
+    assert_int_equal(eps__workload_init(&workload, NULL, &m), EPS_OK);
+    assert_true(eps__optimal_scalar(c, &loss, &bound, &workload, 3, 2));
+    assert_true(loss >= bound && loss <= bound * (1 + 1e-7));
+    double most = 0;
+    for (int s = 0; s < 2; s++) {
+        for (int mask = 0; mask < 8; mask++) {
+            double square = 0;
+            for (int row = 0; row < 6; row++) {
+                double sum = 0;
+                for (int i = 0; i < 3; i++)
+                    sum += (mask >> i & 1 ? -1 : 1) * c[row * 6 + s + 2 * i];
+                square += sum * sum;
+            }
+            most = fmax(most, square);
+        }
+    }
+    assert_true(fabs(most - 1) <= 1e-6);
+    assert_false(eps__optimal_scalar(c, &loss, &bound, &workload, 20, 1));
+    eps__workload_clear(&workload);
+}
+
+static void assert_refused(struct eps_mechanism *m, const char *pointer)
+{
+    struct eps_strategy *strategy = NULL;
+    struct eps_error error = {0};
+    assert_int_equal(eps_strategy_create(NULL, &strategy, &error, m), EPS_INVALID);
+    assert_string_equal(error.pointer, pointer);
+    assert_null(strategy);
+}
+
+static void what_does_not_fit_is_refused(void **unused)
+{
+    (void)unused;
+    static const double zero[] = {0, 1};
+    struct setting setting = {12, 3, 4, 0, true, false, 1e-3};
+    struct eps_mechanism m = mechanism_of(&setting);
+    m.matrix.separation = 6;
+    assert_refused(&m, "/matrix/separation");
+    m.matrix.epochs = 13;
+    assert_refused(&m, "/matrix/epochs");
+    m = mechanism_of(&setting);
+    m.workload =
+        (struct eps_workload){.type = EPS_WORKLOAD_TOEPLITZ, .decay = 1, .coefficients = zero, .coefficients_len = 2};
+    assert_refused(&m, "/workload/coefficients/0");
+    m = mechanism_of(&setting);
+    m.n = 4097;
+    assert_refused(&m, "/n");
+}
+
+/* With stamps, each block is the optimum for its own number of steps. */
+static void stamps_repeat_the_block(void **unused)
+{
+    (void)unused;
+    struct setting setting = {12, 3, 4, 0, true, false, 1e-4};
+    struct eps_mechanism m = mechanism_of(&setting);
+    struct eps_strategy *block = strategy_new(&m);
+    m.n = 36;
+    m.matrix.stamps = 3;
+    struct eps_strategy *whole = strategy_new(&m);
+    double a[36], b[36];
+    for (size_t row = 0; row < 36; row++) {
+        assert_int_equal(eps_strategy_row(whole, a, NULL, EPS_PART_ENCODER, row), EPS_OK);
+        assert_int_equal(eps_strategy_row(block, b, NULL, EPS_PART_ENCODER, row % 12), EPS_OK);
+        for (size_t j = 0; j < 36; j++)
+            assert_true(a[j] == (j / 12 == row / 12 ? b[j % 12] : 0));
+    }
+    eps_strategy_destroy(block);
+    eps_strategy_destroy(whole);
+}
+
+struct watcher {
+    double last;
+    size_t calls, polls, cancel_after;
+};
+
+static void watch(void *user, double fraction, const char *stage, double remaining)
+{
+    struct watcher *w = user;
+    (void)remaining;
+    assert_string_equal(stage, "optimise");
+    assert_true(fraction >= w->last && fraction <= 1);
+    w->last = fraction;
+    w->calls++;
+}
+
+static bool canceled(void *user)
+{
+    struct watcher *w = user;
+    return ++w->polls > w->cancel_after;
+}
+
+static void progress_rises_and_cancels(void **unused)
+{
+    (void)unused;
+    struct setting setting = {40, 4, 10, 1, true, false, 1e-4};
+    struct eps_mechanism m = mechanism_of(&setting);
+    struct watcher w = {.cancel_after = 1000000};
+    struct eps_context context = {.user = &w, .progress = watch, .canceled = canceled};
+    struct eps_strategy *strategy = NULL;
+    struct eps_error error;
+    assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_OK);
+    eps_strategy_destroy(strategy);
+    assert_true(w.calls > 0 && w.last > 0);
+    size_t polls = w.polls;
+    assert_true(polls > 10);
+    for (size_t after = 0; after < polls; after += 3) {
+        strategy = NULL;
+        w = (struct watcher){.cancel_after = after};
+        assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_CANCELED);
+        assert_null(strategy);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaps_close_and_losses_are_true), cmocka_unit_test(known_optima),
+        cmocka_unit_test(nothing_beats_the_bound),        cmocka_unit_test(gradients_are_slopes),
+        cmocka_unit_test(scalar_contributions),           cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(stamps_repeat_the_block),        cmocka_unit_test(progress_rises_and_cancels),
+    };
+    return cmocka_run_group_tests_name("optimal", tests, NULL, NULL);
+}
