@@ -155,6 +155,11 @@ static void check_family(struct eps__check *check, const struct eps_matrix *matr
         check_target(check, matrix);
         if (!matrix->toeplitz)
             check_dense_size(check, "banded with toeplitz: false");
+        if (!matrix->toeplitz && matrix->epochs > 1 && matrix->bands > matrix->separation)
+            eps__check_fail(check, "/matrix/bands",
+                            "with toeplitz: false must be at most matrix.separation = %zu, so that the columns of one "
+                            "pattern do not overlap",
+                            matrix->separation);
         else
             check_toeplitz_workload(check, "banded with toeplitz: true");
         if (!matrix->toeplitz && matrix->column_normalize)

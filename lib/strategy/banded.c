@@ -94,10 +94,8 @@ enum eps_status eps__build_banded(const struct eps_context *context, struct eps_
     if (!b.bands || b.bands > s->block)
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
-    if (!mechanism->matrix.toeplitz || mechanism->matrix.column_normalize)
-        return eps__error(error, EPS_UNSUPPORTED, "/matrix/column_normalize",
-                          "banded matrices that are not Toeplitz are not served by this build; ask for toeplitz: true "
-                          "without column_normalize");
+    if (!mechanism->matrix.toeplitz)
+        return eps__build_banded_columns(context, s, error, mechanism);
     double value, *c = malloc(b.bands * sizeof *c);
     enum eps_status status = eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism);
     b.quotient = malloc(2 * s->block * sizeof *b.quotient);
@@ -116,6 +114,8 @@ enum eps_status eps__build_banded(const struct eps_context *context, struct eps_
         c[j] /= norm;
     eps__toeplitz_steal(s, c, b.bands);
     c = NULL;
+    if (mechanism->matrix.column_normalize)
+        status = eps__normalise_columns(s, error);
 out:
     free(c);
     free(b.quotient);

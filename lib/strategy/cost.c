@@ -9,11 +9,12 @@
 #include "lib/strategy/internal.h"
 
 struct shape {
-    enum { BANDS, MATRIX, NODES, RING } storage; /* toeplitz, dense, tree, fourier */
+    enum { BANDS, MATRIX, NODES, RING, COLUMNS } storage; /* toeplitz, dense, tree, fourier, banded */
     double n, block, stamps;
     double bands; /* at most; 1: diagonal */
     bool nonnegative;
     bool inverse_known; /* its first column costs nothing more */
+    double stored;      /* banded: columns that are not alike */
 };
 
 static bool any_negative(const double *x, size_t len)
@@ -28,7 +29,7 @@ static struct shape shape_of(const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
     double n = (double)mechanism->n, stamps = matrix->stamps ? (double)matrix->stamps : 1;
-    struct shape shape = {BANDS, n, n / stamps, stamps, 1, true, false};
+    struct shape shape = {BANDS, n, n / stamps, stamps, 1, true, false, 0};
     switch (matrix->family) {
     case EPS_FAMILY_TOEPLITZ:
         shape.bands = (double)matrix->coefficients_len;
@@ -42,6 +43,9 @@ static struct shape shape_of(const struct eps_mechanism *mechanism)
         break;
     case EPS_FAMILY_BANDED:
         shape.bands = fmin((double)matrix->bands, shape.block);
+        if (!matrix->toeplitz || matrix->column_normalize)
+            shape.storage = COLUMNS;
+        shape.stored = matrix->toeplitz ? shape.bands : shape.block;
         break;
     case EPS_FAMILY_INVERSE_SQUARE_ROOT:
     case EPS_FAMILY_BANDED_INVERSE:
@@ -93,6 +97,9 @@ static void add_fixed_order(const struct shape *c, double k, double b, double st
     if (c->nonnegative || k > 4096) {
         if (c->storage == RING)
             *operations += 60 * c->n + 8 * starts * c->stamps;
+        else if (c->storage == COLUMNS)
+            *operations +=
+                starts > b ? 10 * (c->n + c->stored * c->bands * (c->bands / b + 1)) : 2 * starts * k * c->bands;
         else if (c->storage == BANDS)
             *operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, k) : 0);
         else if (c->storage == MATRIX)
@@ -123,6 +130,9 @@ static void add_sensitivity(const struct shape *c, const struct eps_mechanism *m
         double m = c->block;
         *operations += m * m * c->bands + 100 * m * c->bands + 100 * c->n;
         *bytes += 8 * (3 * m * m + 4 * c->n);
+    } else if (c->storage == COLUMNS) {
+        *operations += 4 * fmin(c->block, c->stored + c->bands) * c->bands * (2 * c->bands + 100) + 300 * c->n;
+        *bytes += 32 * c->n;
     } else {
         *operations += 40 * c->n;
         *bytes += 32 * c->n;
@@ -146,6 +156,11 @@ static void add_error(const struct shape *c, const struct eps_workload *w, doubl
     } else if (c->storage == NODES) {
         *operations += 30 * c->n * (log2(m) + 2);
         *bytes += 8 * (given ? 7 : 1) * c->n;
+    } else if (c->storage == COLUMNS) {
+        bool cooldown = w->type == EPS_WORKLOAD_MOMENTUM && w->cooldown;
+        *operations += given ? m * (2 * m * c->bands + product(c->n, (double)w->coefficients_len) + 2 * c->n)
+                             : (cooldown ? c->n : m) * (4 * c->bands * c->bands + 20 * c->bands + 40);
+        *bytes += 8 * (2 * c->n + 4 * m + c->bands * (c->bands + 4));
     } else {
         bool cooldown = w->type == EPS_WORKLOAD_MOMENTUM && w->cooldown;
         *operations += 4 * product(2 * m, 2 * m) + 20 * c->n + (given && c->stamps > 1 ? 8 * c->n * m : 0) +
@@ -168,8 +183,15 @@ static void add_search(const struct shape *c, const struct eps_mechanism *mechan
         *bytes += 16 * m;
         break;
     case EPS_FAMILY_BANDED:
-        *operations += (overlap ? 2000 : 40) * m * (6 * bands + 20);
-        *bytes += 8 * (5 * m + 80 * bands);
+        if (matrix->toeplitz) {
+            *operations += (overlap ? 2000 : 40) * m * (6 * bands + 20);
+            *bytes += 8 * (5 * m + 80 * bands);
+        } else {
+            bool given = mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ;
+            *operations += (matrix->objective == EPS_OBJECTIVE_MAX_SQUARED ? 800 : 150) *
+                           (given ? 6 * m * m * bands : 12 * m * bands * (bands + 20));
+            *bytes += 8 * 25 * m * bands;
+        }
         break;
     case EPS_FAMILY_BANDED_INVERSE:
         *operations += (matrix->epochs > 1 ? 1000 : 150) * m * (8 * bands + 30);
@@ -197,10 +219,11 @@ static void add_optimal(const struct shape *c, const struct eps_matrix *matrix, 
 void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operations, double *bytes)
 {
     struct shape c = shape_of(mechanism);
-    double entries = c.storage == BANDS    ? c.bands
-                     : c.storage == MATRIX ? c.block * c.block
-                     : c.storage == RING   ? 8 * c.block
-                                           : 1;
+    double entries = c.storage == BANDS     ? c.bands
+                     : c.storage == MATRIX  ? c.block * c.block
+                     : c.storage == RING    ? 8 * c.block
+                     : c.storage == COLUMNS ? c.stored * c.bands
+                                            : 1;
     *operations = 20 * entries;
     *bytes = 24 * entries;
     if (mechanism->matrix.family == EPS_FAMILY_SQUARE_ROOT && mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ)

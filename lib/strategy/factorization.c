@@ -18,8 +18,8 @@
 #define NAME_MAX_BYTES 32
 #define FORMAT 2 /* of a blob */
 
-static const struct eps__strategy_kind *const kinds[] = {&eps__strategy_toeplitz, &eps__strategy_dense,
-                                                         &eps__strategy_tree};
+static const struct eps__strategy_kind *const kinds[] = {
+    &eps__strategy_toeplitz, &eps__strategy_dense, &eps__strategy_tree, &eps__strategy_fourier, &eps__strategy_banded};
 
 bool eps__strategy_is_optimised(const struct eps_matrix *matrix)
 {

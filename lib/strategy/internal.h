@@ -3,7 +3,7 @@
  *
  * A strategy is `stamps` equal blocks down the diagonal. A block is of one of a few kinds: lower-triangular
  * Toeplitz (its first column up to the last nonzero), dense (square, row-major), a binary tree (nothing but its
- * scale is stored) or half a circulant (the Fourier mechanism; its first column). A family is a way to fill in a kind; a kind is a table of operations on one block.
+ * scale is stored), banded (the numbers of its columns) or half a circulant (the Fourier mechanism; its first column). A family is a way to fill in a kind; a kind is a table of operations on one block.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -79,6 +79,10 @@ extern const struct eps__strategy_kind eps__strategy_toeplitz;
 extern const struct eps__strategy_kind eps__strategy_dense;
 extern const struct eps__strategy_kind eps__strategy_tree;
 extern const struct eps__strategy_kind eps__strategy_fourier;
+extern const struct eps__strategy_kind eps__strategy_banded;
+
+/* An entry of the Gram matrix of a banded block, within gram_error. */
+double eps__banded_gram(const struct eps_strategy *s, size_t i, size_t j);
 
 /* The decoders of a tree: operations of its kind. */
 enum eps_status eps__tree_invert(const struct eps_strategy *s, double **inverse, bool *defined,
@@ -111,13 +115,14 @@ struct eps_strategy {
     size_t block;      /* columns of a block: n / stamps */
     size_t block_rows; /* rows of a block */
     double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL;
-                     * fourier: 2 block */
+                     * fourier: 2 block; banded: see banded.h */
     size_t entries_len;
     /* toeplitz, where the family defines C by it: the first numbers of C0^-1's first column, the rest 0; else NULL */
     double *known_inverse;
     size_t known_inverse_len;
     double scale;             /* tree: the value of its nonzero entries */
     size_t height;            /* tree: 2^height leaves a block */
+    size_t width;             /* banded: numbers stored for each column */
     enum eps_decoder decoder; /* where C^+ is not the only left inverse that a family offers; else the default */
     size_t bands;             /* columns this far apart, or in different blocks, have no row in common; at most block */
     bool nonnegative, lower;
@@ -194,6 +199,11 @@ enum eps_status eps__build_square_root(const struct eps_context *context, struct
                                        struct eps_error *error, const struct eps_mechanism *mechanism);
 enum eps_status eps__build_inverse_square_root(const struct eps_context *context, struct eps_strategy *s,
                                                struct eps_error *error, const struct eps_mechanism *mechanism);
+/* banded with toeplitz: false. */
+enum eps_status eps__build_banded_columns(const struct eps_context *context, struct eps_strategy *s,
+                                          struct eps_error *error, const struct eps_mechanism *mechanism);
+/* Divides each column of a Toeplitz block by its norm: makes it banded. */
+enum eps_status eps__normalise_columns(struct eps_strategy *s, struct eps_error *error);
 enum eps_status eps__build_banded_inverse(const struct eps_context *context, struct eps_strategy *s,
                                           struct eps_error *error, const struct eps_mechanism *mechanism);
 enum eps_status eps__build_blt(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,

@@ -191,9 +191,11 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
 {
     enum eps_status status = EPS_OK;
     size_t m = s->block, b = p->separation;
-    double *x = malloc(m * m * sizeof *x), *row = malloc(m * sizeof *row), *best = malloc((m + 1) * sizeof *best);
+    bool banded = s->kind == &eps__strategy_banded; /* entries one by one: no array of m x m */
+    double *x = malloc((banded ? m : m * m) * sizeof *x), *row = malloc(m * sizeof *row);
+    double *best = malloc((m + 1) * sizeof *best);
     uint32_t *taken = malloc((m + 1) * sizeof *taken);
-    if (!x || !row || !best || !taken || !s->kind->gram(s, x, m, 0, 1, m)) {
+    if (!x || !row || !best || !taken || (!banded && !s->kind->gram(s, x, m, 0, 1, m))) {
         status = eps__strategy_no_memory(error);
         goto out;
     }
@@ -202,9 +204,15 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
             goto out;
         size_t first = i + 1 > s->bands ? i + 1 - s->bands : 0, end = m - i > s->bands ? i + s->bands : m;
         double norm = eps__strategy_column_norm(s, i);
+        /* All the columns that this one and the one before it overlap with are alike. */
+        if (banded && i >= s->bands && end < m && s->kind->square_index(s, end - 1) == 0) {
+            v[i] = v[i - 1];
+            continue;
+        }
         for (size_t j = first; j < end; j++) {
             bool apart = i >= j + b || j >= i + b;
-            row[j - first] = apart ? fabs(x[i * m + j]) + s->gram_error * norm * eps__strategy_column_norm(s, j) : 0;
+            double entry = !apart ? 0 : banded ? eps__banded_gram(s, i, j) : x[i * m + j];
+            row[j - first] = apart ? fabs(entry) + s->gram_error * norm * eps__strategy_column_norm(s, j) : 0;
         }
         v[i] = eps__column_square(s, i)->upper + separated_bound(row, end - first, p->epochs - 1, b, best, taken);
     }
@@ -280,7 +288,7 @@ enum eps_status eps__min_separation_square(const struct eps_context *context, st
     }
     if (s->kind == &eps__strategy_fourier)
         return circulant_row_bound(out, error, s, p);
-    if (s->kind == &eps__strategy_dense)
+    if (s->kind == &eps__strategy_dense || s->kind == &eps__strategy_banded)
         return row_bound(context, out, error, s, p);
     enum eps_status status = toeplitz_majorant(out, error, s, p);
     if (!status && !out->exact && s->block <= row_bound_max) {

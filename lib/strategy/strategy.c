@@ -123,7 +123,7 @@ void eps__strategy_reset(struct eps_strategy *s)
     free(s->known_inverse);
     s->kind = NULL;
     s->entries = s->known_inverse = NULL;
-    s->entries_len = s->known_inverse_len = s->block_rows = s->height = s->iterations = 0;
+    s->entries_len = s->known_inverse_len = s->block_rows = s->height = s->width = s->iterations = 0;
     s->scale = 0;
     s->optimality_gap = NAN;
 }

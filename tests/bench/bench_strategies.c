@@ -69,8 +69,8 @@ static double root_loss(const struct eps_strategy *s, const struct eps_mechanism
 
 static void time_optimiser(const char *family, char **arguments)
 {
-    struct eps_job job = job_new(strtoul(arguments[0], NULL, 10), strtoul(arguments[2], NULL, 10),
-                                 strtoul(arguments[3], NULL, 10));
+    struct eps_job job =
+        job_new(strtoul(arguments[0], NULL, 10), strtoul(arguments[2], NULL, 10), strtoul(arguments[3], NULL, 10));
     struct eps_matrix *matrix = &job.mechanism.matrix;
     size_t size = strtoul(arguments[1], NULL, 10), iterations = 0;
     double best = INFINITY, loss = NAN;

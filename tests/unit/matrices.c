@@ -284,6 +284,30 @@ void check_factorisation(const struct eps_strategy *strategy, const struct eps_m
     free(variance);
 }
 
+long double pattern_square(const struct matrix *gram, const struct eps_mechanism *mechanism, bool signs)
+{
+    size_t n = gram->rows, k = mechanism->sampling.epochs, b = mechanism->sampling.separation;
+    bool fixed = mechanism->sampling.schema == EPS_SCHEMA_FIXED_ORDER;
+    long double best = 0;
+    for (size_t set = 1; set < (size_t)1 << n; set++) {
+        size_t steps[32], count = 0;
+        bool allowed = true;
+        for (size_t j = 0; j < n; j++)
+            if (set >> j & 1)
+                steps[count++] = j;
+        for (size_t i = 0; i + 1 < count; i++)
+            allowed = allowed && (fixed ? steps[i + 1] - steps[i] == b : steps[i + 1] - steps[i] >= b);
+        for (size_t sign = 0; allowed && count <= k && sign < (signs ? (size_t)1 << (count - 1) : 1); sign++) {
+            long double square = 0;
+            for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < count; j++)
+                    square += ((sign >> i ^ sign >> j) & 1 ? -1 : 1) * *entry(gram, steps[i], steps[j]);
+            best = fmaxl(best, square);
+        }
+    }
+    return best;
+}
+
 double scatter(unsigned long long *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;

@@ -50,6 +50,9 @@ struct matrix matrix_left_inverse(const struct matrix *a);
 void check_factorisation(const struct eps_strategy *strategy, const struct eps_mechanism *mechanism,
                          const struct matrix *encoder, const struct matrix *noise, long double tolerance);
 
+/* The largest ||C s||^2 over the patterns of the job (n <= 20) and signs s on them; without signs, over s = 1. */
+long double pattern_square(const struct matrix *gram, const struct eps_mechanism *mechanism, bool signs);
+
 /* Uniform in (-1, 1), from a state that the caller seeds. */
 double scatter(unsigned long long *state);
 

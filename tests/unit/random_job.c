@@ -144,6 +144,9 @@ static json_t *random_matrix(uint64_t *state, const char *family, size_t n, bool
         put(matrix, "id", json_string("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"));
     if (strncmp(family, "banded", 6) == 0 || strcmp(family, "blt") == 0 || strcmp(family, "optimal") == 0)
         optimised(state, matrix, block);
+    /* Only there must the bands fit into the separation. */
+    if (json_is_false(json_object_get(matrix, "toeplitz")))
+        put(matrix, "epochs", count(state, 1));
     return matrix;
 }
 

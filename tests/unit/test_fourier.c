@@ -107,31 +107,6 @@ static void decoders_are_their_definitions(void **unused)
             }
 }
 
-/* The largest ||C s||^2 over the patterns of the job and signs s on them; with ones only, over s = 1. */
-static long double enumerate(const struct matrix *gram, const struct eps_mechanism *mechanism, bool signs)
-{
-    size_t n = gram->rows, k = mechanism->sampling.epochs, b = mechanism->sampling.separation;
-    bool fixed = mechanism->sampling.schema == EPS_SCHEMA_FIXED_ORDER;
-    long double best = 0;
-    for (size_t set = 1; set < (size_t)1 << n; set++) {
-        size_t steps[32], count = 0;
-        bool allowed = true;
-        for (size_t j = 0; j < n; j++)
-            if (set >> j & 1)
-                steps[count++] = j;
-        for (size_t i = 0; i + 1 < count; i++)
-            allowed = allowed && (fixed ? steps[i + 1] - steps[i] == b : steps[i + 1] - steps[i] >= b);
-        for (size_t sign = 0; allowed && count <= k && sign < (signs ? (size_t)1 << (count - 1) : 1); sign++) {
-            long double square = 0;
-            for (size_t i = 0; i < count; i++)
-                for (size_t j = 0; j < count; j++)
-                    square += ((sign >> i ^ sign >> j) & 1 ? -1 : 1) * *entry(gram, steps[i], steps[j]);
-            best = fmaxl(best, square);
-        }
-    }
-    return best;
-}
-
 /* Vector contributions lie between signs and pi/2 times signs (on the square). */
 static void sensitivity_bounds_every_pattern(void **unused)
 {
@@ -151,7 +126,7 @@ static void sensitivity_bounds_every_pattern(void **unused)
                         mechanism.sampling.separation = b;
                         mechanism.sampling.schema = schema ? EPS_SCHEMA_MIN_SEPARATION : EPS_SCHEMA_FIXED_ORDER;
                         assert_int_equal(eps__strategy_sensitivity(NULL, &s, NULL, strategy, &mechanism), EPS_OK);
-                        double signs = sqrt((double)enumerate(&gram, &mechanism, true));
+                        double signs = sqrt((double)pattern_square(&gram, &mechanism, true));
                         if (s.value < signs * (1 - 1e-14))
                             fail_msg("n %zu k %zu b %zu: %.17g under %.17g", n, k, b, s.value, signs);
                         if (schema == 0)

@@ -1,0 +1,345 @@
+/*
+ * Banded strategies that are not Toeplitz: the kind against dense matrices, the gradient against differences, the
+ * optima against numbers computed by others.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+
+#include "lib/strategy/banded.h"
+#include "tests/unit/matrices.h"
+
+static void assert_near(long double got, long double wanted, long double tolerance)
+{
+    if (!(fabsl(got - wanted) <= tolerance * fmaxl(1, fabsl(wanted))))
+        fail_msg("got %.17Lg, wanted %.17Lg", got, wanted);
+}
+
+/* normalised: the Toeplitz optimum, each column divided by its norm; else any banded matrix. */
+static struct eps_mechanism banded_mechanism(size_t n, size_t stamps, size_t bands, bool normalised)
+{
+    struct eps_mechanism m = mechanism_new(EPS_FAMILY_BANDED, n);
+    m.matrix.stamps = stamps;
+    m.matrix.bands = bands;
+    m.matrix.toeplitz = m.matrix.column_normalize = normalised;
+    m.matrix.gap = 1e-3;
+    m.matrix.epochs = 1;
+    m.matrix.separation = n / stamps;
+    return m;
+}
+
+/* Columns of norm 1, bands of them below the diagonal; and all parts, from the encoder alone. */
+static void the_kind_is_a_matrix(void **unused)
+{
+    (void)unused;
+    for (size_t bands = 1; bands <= 12; bands += bands < 3 ? 1 : 3)
+        for (size_t stamps = 1; stamps <= 3; stamps++)
+            for (int which = 0; which < 8; which++) {
+                if (which == 2)
+                    continue; /* a cooldown has no Toeplitz optimum */
+                size_t n = 12 * stamps;
+                struct eps_mechanism m = banded_mechanism(n, stamps, bands, which < 4);
+                workload_choose(&m, which % 4);
+                m.matrix.normalization = stamps == 2 ? EPS_NORMALIZATION_MAX_COLUMN : EPS_NORMALIZATION_NONE;
+                struct eps_strategy *strategy = strategy_new(&m);
+                struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), inverse = matrix_inverse(&c);
+                for (size_t j = 0; j < n; j++) {
+                    long double norm = 0;
+                    for (size_t i = 0; i < n; i++) {
+                        bool inside = i >= j && i - j < bands && i / 12 == j / 12;
+                        assert_true(inside || *entry(&c, i, j) == 0);
+                        norm += *entry(&c, i, j) * *entry(&c, i, j);
+                    }
+                    assert_near(norm, 1, 1e-14L);
+                    assert_near(eps__strategy_column_norm(strategy, j), 1, 1e-14L);
+                }
+                check_factorisation(strategy, &m, &c, &inverse, 1e-11L);
+                /* A workload of either sign may have a Toeplitz optimum of either sign. */
+                assert_true(eps_strategy_bands(strategy) <= bands);
+                assert_true(which == 3 || eps__strategy_nonnegative(strategy));
+                assert_true(eps__strategy_lower_triangular(strategy));
+                eps_strategy_destroy(strategy);
+                matrix_free(&c);
+                matrix_free(&inverse);
+            }
+}
+
+static void columns_are_those_of_the_toeplitz_optimum(void **unused)
+{
+    (void)unused;
+    struct eps_mechanism m = banded_mechanism(40, 1, 7, true), plain = m;
+    plain.matrix.column_normalize = false;
+    struct eps_strategy *normalised = strategy_new(&m), *toeplitz = strategy_new(&plain);
+    struct matrix got = part_matrix(normalised, EPS_PART_ENCODER), c = part_matrix(toeplitz, EPS_PART_ENCODER);
+    for (size_t j = 0; j < 40; j++) {
+        long double norm = 0;
+        for (size_t i = 0; i < 40; i++)
+            norm += *entry(&c, i, j) * *entry(&c, i, j);
+        for (size_t i = 0; i < 40; i++)
+            assert_near(*entry(&got, i, j), *entry(&c, i, j) / sqrtl(norm), 1e-14L);
+    }
+    assert_string_not_equal(eps_strategy_id(normalised), eps_strategy_id(toeplitz));
+    matrix_free(&got);
+    matrix_free(&c);
+    eps_strategy_destroy(normalised);
+    eps_strategy_destroy(toeplitz);
+}
+
+static struct eps_sensitivity sensitivity_of(const struct eps_strategy *strategy, const struct eps_mechanism *m)
+{
+    struct eps_sensitivity s;
+    assert_int_equal(eps__strategy_sensitivity(NULL, &s, NULL, strategy, m), EPS_OK);
+    assert_true(s.lower <= s.value);
+    return s;
+}
+
+/* The same matrix with its signs scattered, for the rules of Gram matrices. */
+static struct eps_strategy *with_signs(const struct eps_strategy *s, unsigned long long seed)
+{
+    struct eps_strategy *copy = calloc(1, sizeof *copy);
+    double *entries = malloc(s->entries_len * sizeof *entries);
+    assert_true(copy && entries);
+    pthread_mutex_init(&copy->lock, NULL);
+    copy->lock_made = true;
+    copy->n = s->n;
+    copy->stamps = s->stamps;
+    copy->block = s->block;
+    for (size_t i = 0; i < s->entries_len; i++)
+        entries[i] = copysign(s->entries[i], scatter(&seed));
+    eps__banded_steal(copy, entries, eps__banded_stored(s), s->width);
+    assert_true(copy->kind->measure(copy));
+    return copy;
+}
+
+/* Every pattern of a small matrix, of either sign. */
+static void sensitivity_bounds_every_pattern(void **unused)
+{
+    (void)unused;
+    for (int trial = 0; trial < 12; trial++) {
+        size_t stamps = 1 + (size_t)trial % 2, bands = 1 + (size_t)trial % 5, n = 10;
+        struct eps_mechanism m = banded_mechanism(n, stamps, bands, trial % 3 == 0);
+        struct eps_strategy *plain = strategy_new(&m), *strategy = trial < 6 ? plain : with_signs(plain, 7);
+        struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), gram = matrix_gram(&c);
+        for (size_t b = 1; b <= n; b++)
+            for (size_t k = 1; (k - 1) * b < n; k++)
+                for (int schema = 0; schema < 2; schema++) {
+                    m.sampling.epochs = k;
+                    m.sampling.separation = b;
+                    m.sampling.schema = schema ? EPS_SCHEMA_MIN_SEPARATION : EPS_SCHEMA_FIXED_ORDER;
+                    struct eps_sensitivity s = sensitivity_of(strategy, &m);
+                    double signs = sqrt((double)pattern_square(&gram, &m, true));
+                    assert_true(s.value >= signs * (1 - 1e-14));
+                    assert_true(s.value <= signs * (schema ? 2 : sqrt(M_PI_2) * (1 + 1e-9)));
+                    if (bands <= b || (schema == 0 && eps__strategy_nonnegative(strategy)))
+                        assert_true(s.exact && s.value <= signs * (1 + 1e-12));
+                }
+        if (strategy != plain)
+            eps_strategy_destroy(strategy);
+        eps_strategy_destroy(plain);
+        matrix_free(&c);
+        matrix_free(&gram);
+    }
+}
+
+/* Larger ones against the dense kind: both ways through a pattern, few starts and many, and the row bound. */
+static void sensitivity_is_that_of_the_dense_matrix(void **unused)
+{
+    (void)unused;
+    enum { M = 60 };
+    double rows[M * M];
+    for (int trial = 0; trial < 6; trial++) {
+        size_t stamps = 1 + (size_t)trial % 2 * 2, bands = 4 + 3 * ((size_t)trial % 3);
+        struct eps_mechanism m = banded_mechanism(M * stamps, stamps, bands, trial % 4 != 3);
+        struct eps_mechanism dense = mechanism_new(EPS_FAMILY_DENSE, M * stamps);
+        struct eps_strategy *plain = strategy_new(&m), *strategy = trial < 5 ? plain : with_signs(plain, 3);
+        struct matrix c = part_matrix(strategy, EPS_PART_ENCODER);
+        for (size_t i = 0; i < M; i++)
+            for (size_t j = 0; j < M; j++)
+                rows[i * M + j] = (double)*entry(&c, i, j);
+        dense.matrix.stamps = stamps;
+        dense.matrix.rows = rows;
+        dense.matrix.rows_n = M;
+        struct eps_strategy *same = strategy_new(&dense);
+        for (size_t b = 1; b <= 11; b += 2)
+            for (size_t k = 2; (k - 1) * b < M * stamps && k < 16; k = 2 * k + 1)
+                for (int schema = 0; schema < 2; schema++) {
+                    m.sampling.epochs = dense.sampling.epochs = k;
+                    m.sampling.separation = dense.sampling.separation = b;
+                    m.sampling.schema = dense.sampling.schema =
+                        schema ? EPS_SCHEMA_MIN_SEPARATION : EPS_SCHEMA_FIXED_ORDER;
+                    struct eps_sensitivity s = sensitivity_of(strategy, &m), wanted = sensitivity_of(same, &dense);
+                    assert_near(s.value, wanted.value, 1e-9L);
+                    assert_int_equal(s.exact, wanted.exact);
+                    assert_string_equal(s.rule, wanted.rule);
+                }
+        if (strategy != plain)
+            eps_strategy_destroy(strategy);
+        eps_strategy_destroy(plain);
+        eps_strategy_destroy(same);
+        matrix_free(&c);
+    }
+}
+
+static void the_gradient_is_the_limit_of_differences(void **unused)
+{
+    (void)unused;
+    enum { M = 14 };
+    for (int trial = 0; trial < 24; trial++) {
+        size_t bands = 1 + (size_t)trial % 5;
+        unsigned long long state = 5 + (unsigned long long)trial;
+        struct eps_mechanism m = banded_mechanism(M, 1, bands, false);
+        workload_choose(&m, trial % 4);
+        struct eps_strategy *s = strategy_new(&m);
+        struct eps__banded_loss loss;
+        double x[M * 5], gradient[M * 5], other[M * 5], value, up, down;
+        assert_int_equal(eps__banded_loss_init(&loss, NULL, NULL, s, bands), EPS_OK);
+        loss.power = trial % 3 ? 20 : 1;
+        loss.squares = trial % 2;
+        for (size_t i = 0; i < M * bands; i++)
+            x[i] = i % bands ? 0.5 * scatter(&state) : 1.5 + scatter(&state);
+        assert_true(eps__banded_log_loss(&loss, &value, gradient, x));
+        for (size_t i = 0; i < M * bands; i++) {
+            double kept = x[i], h = 1e-5;
+            x[i] = kept + h;
+            assert_true(eps__banded_log_loss(&loss, &up, other, x));
+            x[i] = kept - h;
+            assert_true(eps__banded_log_loss(&loss, &down, other, x));
+            x[i] = kept;
+            assert_near(gradient[i], (up - down) / (2 * h), 1e-7L);
+        }
+        eps__banded_loss_clear(&loss);
+        eps_strategy_destroy(s);
+    }
+}
+
+/* Numbers of others (group dense): unit diagonal of X, or 1/epochs; bands or the whole triangle. */
+static void optima_are_those_of_others(void **unused)
+{
+    (void)unused;
+    json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row;
+    size_t index, met = 0;
+    assert_non_null(file);
+    json_array_foreach (json_object_get(json_object_get(file, "strategies"), "dense"), index, row) {
+        size_t n = (size_t)json_integer_value(json_object_get(row, "n")), bands = n;
+        double epochs = (double)json_integer_value(json_object_get(row, "epochs")), mean, max, last;
+        if (json_is_integer(json_object_get(row, "bands")))
+            bands = (size_t)json_integer_value(json_object_get(row, "bands"));
+        bool equal = json_is_true(json_object_get(row, "equal_norm"));
+        /* One participation has equal norms by itself; with more, only bands within the separation are ours. */
+        if (epochs > 1 && (!equal || (double)bands > (double)n / epochs))
+            continue;
+        struct eps_mechanism m = banded_mechanism(n, 1, bands, false);
+        m.matrix.gap = 1e-7;
+        struct eps_strategy *strategy = strategy_new(&m);
+        assert_int_equal(eps__strategy_error(NULL, strategy, &m, &mean, &max, &last), EPS_OK);
+        double wanted = json_real_value(json_object_get(row, "mean_sq_err"));
+        assert_near(mean * epochs, wanted, 1e-8L);
+        assert_true(eps_strategy_iterations(strategy) > 0);
+        eps_strategy_destroy(strategy);
+        met++;
+    }
+    assert_int_equal(met, 5);
+    json_decref(file);
+}
+
+/* Each objective is the better one at what it is for, and both beat the Toeplitz optimum with columns of norm 1; a list
+ * of coefficients takes another way to the same optimum; a bound on the largest variance is reached by many steps. */
+static void objectives_do_what_they_say(void **unused)
+{
+    (void)unused;
+    enum { M = 96, BANDS = 8 };
+    double mean[4], max[4], last, ones[M];
+    for (int i = 0; i < 4; i++) {
+        struct eps_mechanism m = banded_mechanism(M, 1, BANDS, i == 2);
+        m.matrix.objective = i == 1 ? EPS_OBJECTIVE_MAX_SQUARED : EPS_OBJECTIVE_MEAN_SQUARED;
+        m.matrix.gap = 1e-4;
+        for (size_t t = 0; t < M; t++)
+            ones[t] = 1;
+        if (i == 3)
+            m.workload =
+                (struct eps_workload){.type = EPS_WORKLOAD_TOEPLITZ, .coefficients = ones, .coefficients_len = M};
+        struct eps_strategy *strategy = strategy_new(&m);
+        assert_int_equal(eps__strategy_error(NULL, strategy, &m, &mean[i], &max[i], &last), EPS_OK);
+        eps_strategy_destroy(strategy);
+    }
+    assert_true(mean[0] < mean[1] && mean[0] < mean[2] && max[1] < max[0] && max[1] < max[2]);
+    assert_near(mean[3], mean[0], 1e-5L);
+    assert_true(max[1] < 0.9 * max[0]);
+}
+
+static bool always(void *user)
+{
+    (void)user;
+    return true;
+}
+
+static void what_cannot_be_computed_is_refused(void **unused)
+{
+    (void)unused;
+    struct eps_mechanism m = banded_mechanism(64, 1, 8, false);
+    struct eps_strategy *strategy = NULL;
+    struct eps_error error = {0};
+    m.matrix.epochs = 16;
+    m.matrix.separation = 4;
+    assert_int_equal(eps_strategy_create(NULL, &strategy, &error, &m), EPS_INVALID);
+    assert_string_equal(error.pointer, "/matrix/bands");
+    m = banded_mechanism(64, 1, 8, false);
+    struct eps_context context = {.canceled = always};
+    assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_CANCELED);
+    context = (struct eps_context){.expired = always};
+    assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_TIMEOUT);
+}
+
+/* 2^18 steps, 16 bands: rows that no shortened column reaches are those of the Toeplitz optimum. */
+static void many_steps_are_fast(void **unused)
+{
+    (void)unused;
+    size_t n = (size_t)1 << 18;
+    struct eps_mechanism m = banded_mechanism(n, 1, 16, true), plain = m;
+    plain.matrix.column_normalize = false;
+    double *got = malloc(n * sizeof *got), *wanted = malloc(n * sizeof *wanted), operations, bytes;
+    assert_true(got && wanted);
+    struct eps_strategy *strategy = strategy_new(&m), *toeplitz = strategy_new(&plain);
+    assert_int_equal(eps_strategy_variance(NULL, strategy, got, NULL), EPS_OK);
+    assert_int_equal(eps_strategy_variance(NULL, toeplitz, wanted, NULL), EPS_OK);
+    for (size_t t = 0; t + 16 < n; t++)
+        assert_near(got[t], wanted[t], 1e-9L);
+    assert_true(got[n - 1] < wanted[n - 1]);
+    /* The last row, solved for. */
+    long double norm = 0;
+    assert_int_equal(eps_strategy_row(strategy, wanted, NULL, EPS_PART_DECODER, n - 1), EPS_OK);
+    for (size_t j = 0; j < n; j++)
+        norm += (long double)wanted[j] * wanted[j];
+    assert_near(got[n - 1], norm, 1e-9L);
+    eps__strategy_cost(&m, &operations, &bytes);
+    assert_true(bytes < 3 * 8.0 * 16 * (double)n);
+    eps_strategy_destroy(strategy);
+    eps_strategy_destroy(toeplitz);
+    free(got);
+    free(wanted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_kind_is_a_matrix),
+        cmocka_unit_test(columns_are_those_of_the_toeplitz_optimum),
+        cmocka_unit_test(sensitivity_bounds_every_pattern),
+        cmocka_unit_test(sensitivity_is_that_of_the_dense_matrix),
+        cmocka_unit_test(the_gradient_is_the_limit_of_differences),
+        cmocka_unit_test(optima_are_those_of_others),
+        cmocka_unit_test(objectives_do_what_they_say),
+        cmocka_unit_test(what_cannot_be_computed_is_refused),
+        cmocka_unit_test(many_steps_are_fast),
+    };
+    return cmocka_run_group_tests_name("banded", tests, NULL, NULL);
+}
