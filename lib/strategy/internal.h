@@ -266,9 +266,13 @@ void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
 
 /* The participation of a scheme: that of `none`, or the worst pattern of a sampled one. */
 struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism);
-/* What an optimiser is told of the sampling, beside the job's matrix.epochs and separation: whether several steps are
- * at least, not exactly, so far apart. False for families that are not optimised. */
-bool eps__target_is_separated(const struct eps_mechanism *mechanism);
+/* What an optimiser is told of the sampling, beside the job's matrix.epochs and separation; both false for a single
+ * epoch, where they hardly matter and jobs of every scheme share an optimum, and for families that have none. */
+struct eps__target {
+    bool separated; /* several steps at least, not exactly, so far apart */
+    bool sampled;   /* the job samples: amplification needs C >= 0 */
+};
+struct eps__target eps__target_of(const struct eps_mechanism *mechanism);
 /* The number of starting points of fixed_order patterns. */
 size_t eps__participation_starts(const struct eps__participation *participation, size_t n);
 

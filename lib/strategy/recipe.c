@@ -1,7 +1,7 @@
 /*
  * The members that a builder may read, in a fixed order; those that a job of its family does not use are at their
  * defaults and so are the same everywhere. Normalisation is left out: it comes after building. Of the sampling an
- * optimiser sees one bit, and a recipe is read back as scheme none with a schema that has it.
+ * optimiser sees two bits (struct eps__target), and a recipe is read back as some sampling that has them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,7 +45,8 @@ void eps__recipe_write(struct eps__record *out, const struct eps_mechanism *mech
     eps__record_put_doubles(out, matrix->decay, matrix->decay ? matrix->blt_len : 0);
     eps__record_put_doubles(out, matrix->scale, matrix->scale ? matrix->blt_len : 0);
     write_workload(out, &mechanism->workload);
-    eps__record_put_u64(out, eps__target_is_separated(mechanism));
+    eps__record_put_u64(out, eps__target_of(mechanism).separated);
+    eps__record_put_u64(out, eps__target_of(mechanism).sampled);
 }
 
 /* An enumeration, or 0 and a bad record. */
@@ -95,8 +96,11 @@ bool eps__recipe_read(struct eps__recipe *out, struct eps__record *from)
     eps__record_get_doubles(from, &out->arrays[2], &matrix->blt_len);
     eps__record_get_doubles(from, &out->arrays[3], &scale_len);
     read_workload(out, from);
-    if (eps__record_get_u64(from))
+    bool separated = eps__record_get_u64(from) != 0;
+    if (separated)
         out->mechanism.sampling.schema = EPS_SCHEMA_MIN_SEPARATION;
+    if (eps__record_get_u64(from))
+        out->mechanism.sampling.scheme = separated ? EPS_SCHEME_B_MIN_SEP : EPS_SCHEME_BALLS_IN_BINS;
     matrix->coefficients = out->arrays[0];
     matrix->rows = out->arrays[1];
     matrix->decay = out->arrays[2];

@@ -52,10 +52,13 @@ struct eps__participation eps__participation_of(const struct eps_mechanism *mech
     return p;
 }
 
-bool eps__target_is_separated(const struct eps_mechanism *mechanism)
+struct eps__target eps__target_of(const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
-    return eps__strategy_is_optimised(matrix) && matrix->epochs > 1 && !eps__participation_of(mechanism).fixed;
+    if (!eps__strategy_is_optimised(matrix) || matrix->epochs <= 1)
+        return (struct eps__target){false, false};
+    return (struct eps__target){.separated = !eps__participation_of(mechanism).fixed,
+                                .sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE};
 }
 
 size_t eps__participation_starts(const struct eps__participation *p, size_t n)

@@ -58,9 +58,10 @@ enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const s
         loss->separation = 1;
     fit = (n - 1) / loss->separation + 1;
     loss->epochs = loss->epochs < fit ? loss->epochs : fit;
-    loss->majorant = eps__target_is_separated(mechanism);
+    loss->majorant = eps__target_of(mechanism).separated;
+    loss->positive = loss->epochs == 1 || eps__target_of(mechanism).sampled;
     loss->workload = malloc(n * sizeof *loss->workload);
-    loss->window = malloc(2 * n * sizeof *loss->window);
+    loss->window = malloc(3 * n * sizeof *loss->window);
     if (!loss->workload || !loss->window)
         return eps__strategy_no_memory(error);
     return copy_workload(loss, error, s);
@@ -123,34 +124,42 @@ static void sum_window_back(double *v, double *sums, size_t n, size_t s, size_t 
         v[t] -= sums[t + epochs * s];
 }
 
-/* Columns overlap. The majorant's maximum hands its part of the gradient to where it is attained. */
+/* m_t, the least non-increasing sequence above |c|, or a smooth one a little above that; weights: dm_t/d|c_t|, what is
+ * left of 1 being dm_t/dm_{t+1}. */
+static void majorise(double *m, double *weights, const double *c, size_t len, double smoothing)
+{
+    double above = 0;
+    for (size_t t = len; t-- > 0;) {
+        double lead = fabs(c[t]) - above, rise = 0;
+        weights[t] = lead >= 0;
+        if (fabs(lead) < 40 * smoothing && t + 1 < len) {
+            double ratio = exp(-fabs(lead) / smoothing);
+            weights[t] = (lead >= 0 ? 1 : ratio) / (1 + ratio);
+            rise = smoothing * log1p(ratio);
+        }
+        m[t] = above = fmax(fabs(c[t]), above) + rise;
+    }
+}
+
+/* Columns overlap. */
 static double overlapping_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
     size_t n = loss->n, s = loss->separation;
-    double *v = loss->window, *sums = v + n, largest = 0;
-    for (size_t t = len; t-- > 0;) {
-        largest = loss->majorant ? fmax(largest, fabs(c[t])) : fabs(c[t]);
-        v[t] = largest;
-    }
-    memset(v + len, 0, (n - len) * sizeof *v);
+    double *v = loss->window, *sums = v + n, *weights = v + 2 * n, carried = 0;
+    memset(v, 0, n * sizeof *v);
+    if (loss->majorant)
+        majorise(v, weights, c, len, loss->smoothing);
+    else
+        for (size_t t = 0; t < len; t++)
+            v[t] = fabs(c[t]);
     sum_window(v, sums, n, s, loss->epochs);
-    double square = dot(v, v, n), carried = 0;
+    double square = dot(v, v, n);
     sum_window_back(v, sums, n, s, loss->epochs);
-    for (size_t t = len; t-- > 0;)
-        gradient[t] = 2 * copysign(v[t], c[t]);
-    if (!loss->majorant)
-        return square;
-    for (size_t t = len, at = len; t-- > 0;) {
-        if (at == len || fabs(c[t]) >= fabs(c[at])) {
-            if (at < len)
-                gradient[at] = copysign(carried, c[at]);
-            at = t;
-            carried = 0;
-        }
-        carried += fabs(gradient[t]);
-        gradient[t] = 0;
-        if (t == 0)
-            gradient[at] = copysign(carried, c[at]);
+    for (size_t t = 0; t < len; t++) {
+        double own = loss->majorant ? weights[t] : 1;
+        carried += 2 * v[t];
+        gradient[t] = copysign(own * carried, c[t]);
+        carried *= 1 - own;
     }
     return square;
 }
@@ -241,24 +250,41 @@ static enum eps_status descend(struct eps__toeplitz_loss *loss, double *x, size_
     return loss->status;
 }
 
-/* From x behind a barrier that falls; x stays where that is no better. */
-static enum eps_status descend_inside(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
-                                      size_t len, double gap, eps__objective_fn *objective, void *user)
+/* Moves to `found` (and `value` to its) if that is better. spare: len numbers. */
+static enum eps_status keep_better(struct eps__toeplitz_loss *loss, double *x, double *value, const double *found,
+                                   double *spare, size_t len, eps__objective_fn *objective, void *user)
 {
-    double *found = malloc(2 * len * sizeof *found), after;
+    double after;
+    if (!objective(user, value, spare, x) || !objective(user, &after, spare, found))
+        return loss->status;
+    if (after < *value) {
+        *value = after;
+        memcpy(x, found, len * sizeof *x);
+    }
+    return EPS_OK;
+}
+
+/* Searches on from x through smooth majorants, or behind a barrier, or both, as they become sharp; x stays where that
+ * is no better in the end. */
+static enum eps_status descend_smoothly(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
+                                        size_t len, double gap, bool inside, eps__objective_fn *objective, void *user)
+{
+    double *found = malloc(2 * len * sizeof *found), least = 1e-2 * fmax(gap, 1e-7);
     enum eps_status status = found ? EPS_OK : eps__strategy_no_memory(loss->error);
     if (status)
         return status;
     memcpy(found, x, len * sizeof *x);
-    for (loss->barrier = 0.01; !status && loss->barrier > 1e-2 * fmax(gap, 1e-7); loss->barrier /= 4)
+    for (double width = 0.01; !status && width > least; width /= 4) {
+        loss->barrier = inside ? width : 0;
+        loss->smoothing = loss->majorant ? width / 10 : 0;
+        status = descend(loss, found, iterations, len, gap, objective, user);
+    }
+    loss->smoothing = 0;
+    if (!status && loss->majorant)
         status = descend(loss, found, iterations, len, gap, objective, user);
     loss->barrier = 0;
-    if (!status && (!objective(user, value, found + len, x) || !objective(user, &after, found + len, found)))
-        status = loss->status;
-    if (!status && after < *value) {
-        *value = after;
-        memcpy(x, found, len * sizeof *x);
-    }
+    if (!status)
+        status = keep_better(loss, x, value, found, found + len, len, objective, user);
     free(found);
     return status;
 }
@@ -266,23 +292,24 @@ static enum eps_status descend_inside(struct eps__toeplitz_loss *loss, double *x
 enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
                                        size_t len, double gap, eps__objective_fn *objective, void *user)
 {
-    double *start = malloc(2 * len * sizeof *start);
+    double *start = malloc(2 * len * sizeof *start), at_start;
     if (!start)
         return eps__strategy_no_memory(loss->error);
     double *gradient = start + len;
     memcpy(start, x, len * sizeof *x);
     enum eps_status status = descend(loss, x, iterations, len, gap, objective, user);
+    if (!status && loss->majorant)
+        status = descend_smoothly(loss, x, value, iterations, len, gap, false, objective, user);
     if (!status && !objective(user, value, gradient, x))
         status = loss->status;
-    if (status || !loss->negative)
+    if (status || !loss->positive || !loss->negative)
         goto out;
-    double at_start;
     if (!objective(user, &at_start, gradient, start))
         status = loss->status;
     if (status || loss->negative || !isfinite(at_start))
         goto out;
     memcpy(x, start, len * sizeof *x);
-    status = descend_inside(loss, x, value, iterations, len, gap, objective, user);
+    status = descend_smoothly(loss, x, value, iterations, len, gap, true, objective, user);
 out:
     free(start);
     return status;

@@ -26,10 +26,12 @@ struct eps__toeplitz_loss {
     enum eps_status status; /* why a search was stopped; EPS_OK while none was */
     size_t n;
     double *workload; /* the first column of A, n numbers */
-    double *window;   /* scratch: 2 n numbers */
+    double *window;   /* scratch: 3 n numbers */
     bool last_step;   /* max_squared */
+    bool positive;    /* C must be: amplification needs it */
     bool majorant;    /* the schema is min_separation, or b_min_sep samples */
     bool negative;    /* C had a negative entry when it was last looked at */
+    double smoothing; /* of the majorant: how far above the least one it may lie where |c| hardly falls */
     double barrier;   /* > 0: that times the mean of -ln c_t is added, and other C are outside the domain */
     size_t epochs, separation;
 };
@@ -61,9 +63,9 @@ void eps__toeplitz_correlate(double *out, size_t len, const double *x, const dou
 
 /*
  * Minimises the logarithm of a loss from x, to where no more than a thousandth of `gap` is expected to be gained; adds
- * to *iterations. A search that gets stuck keeps the best point it found. Amplification needs C >= 0, which most optima
- * are by themselves; where one is not, it is searched again from x behind a logarithmic barrier that falls to a
- * hundredth of the gap, and what little that costs is paid by all; unless x itself has a negative entry. Out: *value at x. Returns loss->status, or EPS_NO_MEMORY.
+ * to *iterations. A search that gets stuck keeps the best point it found; one with a majorant goes on through smooth
+ * ones. Most optima are non-negative by themselves; one that is not, and must be, is searched again from x behind a
+ * logarithmic barrier that falls to a hundredth of the gap, unless x itself has a negative entry. Out: *value at x. Returns loss->status, or EPS_NO_MEMORY.
  */
 enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
                                        size_t len, double gap, eps__objective_fn *objective, void *user);

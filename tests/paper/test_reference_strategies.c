@@ -147,12 +147,11 @@ static void check_inverse(const json_t *row)
     set_participation(&m, row);
     struct eps_strategy *s = strategy_new(&m);
     bool smooth = json_is_true(json_object_get(row, "converged"));
-    assert_between(row, root_loss(s, &m, &square), wanted * (smooth ? 1 - 1e-6 : 0.96),
-                   wanted * (1 + (smooth ? 1e-6 : 2e-3)));
+    assert_between(row, root_loss(s, &m, &square), wanted * (smooth ? 1 - 1e-6 : 0.96), wanted * (1 + 1e-5));
     eps_strategy_destroy(s);
     m.sampling.schema = EPS_SCHEMA_FIXED_ORDER; /* fewer patterns, and no majorant */
     s = strategy_new(&m);
-    assert_between(row, root_loss(s, &m, &square), wanted * 0.96, wanted * (1 + 1e-4));
+    assert_between(row, root_loss(s, &m, &square), wanted * 0.96, wanted * (1 + 1e-5));
     eps_strategy_destroy(s);
 }
 

@@ -207,7 +207,8 @@ static void test_optimised_families_come_from_the_cache(void **state)
         struct eps_strategy *first = create(&context, &mechanism);
         assert_int_equal(eps__strategy_cache_state(first), EPS_CACHE_MISS);
         mechanism.matrix.normalization = EPS_NORMALIZATION_NONE; /* asked otherwise: the same optimum */
-        mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+        mechanism.sampling.epochs = 1;
+        mechanism.sampling.separation = N;
         struct eps_strategy *again = create(&context, &mechanism);
         assert_int_equal(eps__strategy_cache_state(again), EPS_CACHE_HIT);
         assert_int_equal(eps_strategy_iterations(again), eps_strategy_iterations(first));
