@@ -55,7 +55,9 @@ struct eps__participation eps__participation_of(const struct eps_mechanism *mech
 struct eps__target eps__target_of(const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
-    if (!eps__strategy_is_optimised(matrix) || matrix->epochs <= 1)
+    bool told =
+        matrix->family == EPS_FAMILY_BANDED_INVERSE || (matrix->family == EPS_FAMILY_BANDED && matrix->toeplitz);
+    if (!told || matrix->epochs <= 1)
         return (struct eps__target){false, false};
     return (struct eps__target){.separated = !eps__participation_of(mechanism).fixed,
                                 .sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE};
