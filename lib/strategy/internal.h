@@ -266,6 +266,9 @@ void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
 
 /* The participation of a scheme: that of `none`, or the worst pattern of a sampled one. */
 struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism);
+/* The part of a job's progress that an optimiser reports: the search for sigma or epsilon goes on from there. */
+#define EPS__OPTIMISE_SHARE 0.06
+
 /* What the optimisers of banded Toeplitz matrices and of banded inverses are told of the sampling, beside the job's
  * matrix.epochs and separation; both false for a single epoch, where they hardly matter and jobs of every scheme share
  * an optimum, and for all other families. */

@@ -23,9 +23,6 @@
 
 #include "lib/strategy/internal.h"
 
-/* The part of a job's progress that an optimiser reports: the search for sigma or epsilon goes on from there. */
-#define EPS__OPTIMISE_SHARE 0.06
-
 /* Pattern s, for s < starts, is the steps s, s + separation, ...: `epochs` of them, or as many as there are. */
 struct eps__optimal {
     const struct eps__workload *workload; /* of n steps */

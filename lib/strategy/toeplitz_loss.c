@@ -13,6 +13,9 @@
 
 enum { PIECE = 1024, POLL_OPERATIONS = 1 << 22 };
 
+/* Multiplications between two reports of progress: a fraction of a second. */
+static const double report_operations = 3e8;
+
 static double dot(const double *a, const double *b, size_t n)
 {
     if (n >= 16)
@@ -56,6 +59,7 @@ enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const s
     loss->separation = matrix->separation ? matrix->separation : n / loss->epochs;
     if (!loss->separation)
         loss->separation = 1;
+    loss->cost = (double)n * (6 * (double)matrix->bands + 30 * (double)matrix->buffers + 30);
     fit = (n - 1) / loss->separation + 1;
     loss->epochs = loss->epochs < fit ? loss->epochs : fit;
     loss->majorant = eps__target_of(mechanism).separated;
@@ -164,11 +168,25 @@ static double overlapping_columns(const struct eps__toeplitz_loss *loss, double 
     return square;
 }
 
+/* How many evaluations are to come nobody knows: the fraction approaches its share without reaching it. */
+static void report(struct eps__toeplitz_loss *loss)
+{
+    const struct eps_context *context = loss->context;
+    loss->evaluations++;
+    loss->unreported += loss->cost;
+    if (!context || !context->progress || loss->unreported < report_operations)
+        return;
+    double done = (double)loss->evaluations / (40 + (double)loss->evaluations);
+    loss->unreported = 0;
+    context->progress(context->user, EPS__OPTIMISE_SHARE * done, "optimise", NAN);
+}
+
 double eps__toeplitz_log_square(struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
     double square = loss->epochs == 1 || len <= loss->separation ? separate_columns(loss, gradient, c, len)
                                                                  : overlapping_columns(loss, gradient, c, len);
     double barrier = loss->barrier / (double)len, value = log(square);
+    report(loss);
     loss->negative = false;
     for (size_t j = 0; j < len; j++) {
         gradient[j] /= square;

@@ -34,6 +34,8 @@ struct eps__toeplitz_loss {
     double smoothing; /* of the majorant: how far above the least one it may lie where |c| hardly falls */
     double barrier;   /* > 0: that times the mean of -ln c_t is added, and other C are outside the domain */
     size_t epochs, separation;
+    size_t evaluations;
+    double cost, unreported; /* multiplications of one evaluation, and since progress was last reported */
 };
 
 /* For the block of s (s->n, s->block and s->workload are set) and the job's objective and target participation.

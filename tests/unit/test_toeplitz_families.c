@@ -670,6 +670,34 @@ static void cancellation_is_heard_while_optimising(void **unused)
     }
 }
 
+struct seen {
+    double fraction;
+    int reports;
+};
+
+static void note_progress(void *user, double fraction, const char *stage, double remaining)
+{
+    struct seen *seen = user;
+    (void)remaining;
+    assert_string_equal(stage, "optimise");
+    assert_true(fraction >= seen->fraction && fraction < 1);
+    seen->fraction = fraction;
+    seen->reports++;
+}
+
+static void long_searches_report_progress(void **unused)
+{
+    (void)unused;
+    struct seen seen = {0, 0};
+    struct eps_context context = {.user = &seen, .progress = note_progress};
+    struct eps_mechanism m = mechanism_of(BANDED, 100000);
+    struct eps_strategy *s = NULL;
+    m.matrix.bands = 100;
+    assert_int_equal(eps_strategy_create(&context, &s, NULL, &m), EPS_OK);
+    assert_true(seen.reports > 0 && seen.reports < 100);
+    eps_strategy_destroy(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -689,6 +717,7 @@ int main(void)
         cmocka_unit_test(wrong_jobs_are_refused_by_member),
         cmocka_unit_test(a_workload_without_error_is_refused),
         cmocka_unit_test(cancellation_is_heard_while_optimising),
+        cmocka_unit_test(long_searches_report_progress),
     };
     return cmocka_run_group_tests_name("toeplitz families", tests, NULL, NULL);
 }
