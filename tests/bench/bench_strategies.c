@@ -2,11 +2,11 @@
  * Times strategies in process for the bench, one core, no caches: best of several runs of an optimiser, of the noise
  * coefficients of a banded matrix, or of one loss under two minimisers, ours and GSL's. Prints one JSON line.
  *
- *     bench_strategies banded|banded_inverse|blt n size epochs separation mean_squared|max_squared repeat
+ *     bench_strategies banded|banded_inverse|blt|optimal n size epochs separation mean_squared|max_squared repeat
  *     bench_strategies noise n bands repeat
  *     bench_strategies minimisers n bands
  *
- * root_loss is the root of the error times the squared sensitivity. Noise coefficients are those of the banded square
+ * Of optimal, size is minus the decimal logarithm of the gap. root_loss is the root of the error times the squared sensitivity. Noise coefficients are those of the banded square
  * root, whose C^-1 takes the recursion; `norm` is their norm.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -74,10 +74,14 @@ static void time_optimiser(const char *family, char **arguments)
     struct eps_matrix *matrix = &job.mechanism.matrix;
     size_t size = strtoul(arguments[1], NULL, 10), iterations = 0;
     double best = INFINITY, loss = NAN;
-    matrix->family = strcmp(family, "banded") == 0 ? EPS_FAMILY_BANDED
-                     : strcmp(family, "blt") == 0  ? EPS_FAMILY_BLT
-                                                   : EPS_FAMILY_BANDED_INVERSE;
-    *(matrix->family == EPS_FAMILY_BLT ? &matrix->buffers : &matrix->bands) = size;
+    matrix->family = strcmp(family, "banded") == 0    ? EPS_FAMILY_BANDED
+                     : strcmp(family, "blt") == 0     ? EPS_FAMILY_BLT
+                     : strcmp(family, "optimal") == 0 ? EPS_FAMILY_OPTIMAL
+                                                      : EPS_FAMILY_BANDED_INVERSE;
+    if (matrix->family == EPS_FAMILY_OPTIMAL)
+        matrix->gap = pow(10, -(double)size);
+    else
+        *(matrix->family == EPS_FAMILY_BLT ? &matrix->buffers : &matrix->bands) = size;
     matrix->objective =
         strcmp(arguments[4], "max_squared") == 0 ? EPS_OBJECTIVE_MAX_SQUARED : EPS_OBJECTIVE_MEAN_SQUARED;
     eps_job_defaults(&job);

@@ -15,7 +15,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
-from jax_privacy.matrix_factorization import buffered_toeplitz, toeplitz  # noqa: E402
+from jax_privacy.matrix_factorization import buffered_toeplitz, dense, toeplitz  # noqa: E402
 
 
 def banded(case):
@@ -39,20 +39,25 @@ def blt(case):
     return loss, found.buf_decay
 
 
+def optimal(case):
+    c = dense.optimize(case["n"], epochs=case["epochs"])
+    return lambda: float(jnp.sqrt(jnp.mean(dense.per_query_error(strategy_matrix=c)))), c
+
+
 def noise(case):
     root = toeplitz.optimal_max_error_strategy_coefs(case["size"])
     coefficients = toeplitz.inverse_coef(root, case["n"])
     return lambda: float(jnp.linalg.norm(coefficients)), coefficients
 
 
-KINDS = {"banded": banded, "blt": blt, "noise": noise}
+KINDS = {"banded": banded, "blt": blt, "optimal": optimal, "noise": noise}
 
 
 def main():
     for line in sys.stdin:
         case = json.loads(line)
         best = float("inf")
-        for _ in range(case["repeat"]):
+        for _ in range(1 if case["kind"] == "optimal" else case["repeat"]):
             start = time.perf_counter()
             value, array = KINDS[case["kind"]](case)
             array.block_until_ready()
