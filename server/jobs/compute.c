@@ -70,21 +70,36 @@ static bool unwanted(void *user)
     return (computation->canceled && computation->canceled(computation->user)) || on_expired(computation);
 }
 
-/* A factorisation that is missing: true if another computation had it under way, which now is over. What that one
- * put is in the writer's queue: a write that follows it has it committed. */
-static bool awaited(struct computation *computation, const uint8_t key[32])
+/* What others put is in the writer's queue: after a write that follows it, it is there. */
+static bool look_again(struct computation *computation, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     struct store_update nothing = {0};
-    return claims_take(computation->claims, key, computation, unwanted, computation) == CLAIM_FREED &&
-           store_update_jobs_wait(computation->store, &nothing) == STORE_OK;
+    return store_update_jobs_wait(computation->store, &nothing) == STORE_OK &&
+           store_blob_get(computation->store, EPS_CACHE_FACTORIZATION, key, blob, blob_len);
+}
+
+/* A factorisation that is missing: claims it, or waits for who has. Looks once more even where the claim was free, for
+ * the one who had it may have ended after the first look. */
+static bool await_factorization(struct computation *computation, const uint8_t key[32], void **blob, size_t *blob_len)
+{
+    bool found = false;
+    enum claim claim;
+    do {
+        claim = claims_take(computation->claims, key, computation, unwanted, computation);
+        found = claim != CLAIM_NONE && look_again(computation, key, blob, blob_len);
+    } while (claim == CLAIM_FREED && !found);
+    if (found) {
+        claims_release(computation->claims, key, computation);
+    }
+    return found;
 }
 
 static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     struct computation *computation = user;
     bool found = store_blob_get(computation->store, kind, key, blob, blob_len);
-    while (!found && kind == EPS_CACHE_FACTORIZATION && computation->claims && awaited(computation, key)) {
-        found = store_blob_get(computation->store, kind, key, blob, blob_len);
+    if (!found && kind == EPS_CACHE_FACTORIZATION && computation->claims) {
+        found = await_factorization(computation, key, blob, blob_len);
     }
     if (found) {
         note_use(computation, kind, key);
