@@ -35,6 +35,8 @@ static enum eps_status copy_workload(struct eps__toeplitz_loss *loss, struct eps
     eps__workload_coefficients(&s->workload, loss->workload, loss->n);
     for (size_t t = 0; t < loss->n; t++)
         largest = fmax(largest, fabs(loss->workload[t]));
+    if (!eps__all_finite(loss->workload, loss->n))
+        return eps__error(error, EPS_INVALID, "/workload", "its coefficients are not all finite");
     if (!(largest > 0))
         return eps__error(error, EPS_INVALID, "/workload/coefficients",
                           "are all zero within one block of C: there is no error to optimise for");

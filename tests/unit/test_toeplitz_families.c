@@ -641,7 +641,11 @@ static void a_workload_without_error_is_refused(void **unused)
             .type = EPS_WORKLOAD_TOEPLITZ, .decay = 1, .coefficients = none, .coefficients_len = 3};
         assert_int_equal(eps_strategy_create(NULL, &s, &error, &m), EPS_INVALID);
         assert_string_equal(error.pointer, "/workload/coefficients");
+        m.workload = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = NAN, .decay = 1};
+        assert_int_equal(eps_strategy_create(NULL, &s, &error, &m), EPS_INVALID);
+        assert_string_equal(error.pointer, "/workload");
         /* One without a root is served all the same. */
+        m.workload = (struct eps_workload){.type = EPS_WORKLOAD_TOEPLITZ, .decay = 1, .coefficients_len = 3};
         m.workload.coefficients = shifted;
         s = strategy_new(&m);
         eps_strategy_destroy(s);
