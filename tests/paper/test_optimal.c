@@ -23,14 +23,15 @@
 
 enum { N = 2000, EPOCHS = 20, SEPARATION = 100, QUICK_STEPS = 500 };
 
+/* For one epoch the loss printed is not the one that was minimised: it takes a finer gap to settle. */
 static const struct {
     size_t epochs, stamps;
     double gap;
     const char *printed;
 } rows[] = {
-    {20, 1, 5e-4, "6.5e+05"}, {10, 2, 1e-3, "8.8e+05"}, {5, 4, 1e-3, "1.2e+06"}, {1, 20, 1e-4, "2.5e+06"},
-    {1, 1, 1e-3, "1.6e+06"},  {1, 2, 1e-3, "1.37e+06"}, {1, 4, 1e-4, "1.4e+06"}, {1, 5, 1e-4, "1.5e+06"},
-    {1, 10, 1e-4, "1.8e+06"}, {1, 20, 1e-4, "2.5e+06"},
+    {20, 1, 5e-4, "6.5e+05"}, {10, 2, 1e-3, "8.8e+05"}, {5, 4, 1e-3, "1.2e+06"}, {1, 20, 1e-5, "2.5e+06"},
+    {1, 1, 1e-5, "1.6e+06"},  {1, 2, 1e-5, "1.37e+06"}, {1, 4, 1e-5, "1.4e+06"}, {1, 5, 1e-5, "1.5e+06"},
+    {1, 10, 1e-5, "1.8e+06"}, {1, 20, 1e-5, "2.5e+06"},
 };
 
 static struct eps_strategy *optimum(const struct eps_mechanism *mechanism)
