@@ -205,7 +205,7 @@ static double lagged(const double *x, const double *f, size_t m, size_t i)
 static enum eps_status past_norms(const struct eps_context *context, double *out, struct eps_error *error,
                                   const double *a, const double *x, size_t m, size_t n)
 {
-    double *f = malloc(m * sizeof *f), square = 0;
+    double *f = calloc(m + 1, sizeof *f), square = 0;
     if (!f)
         return eps__strategy_no_memory(error);
     enum eps_status status = EPS_OK;

@@ -224,7 +224,7 @@ static enum eps_status recursive_variance(const struct eps_context *context, dou
                                           const struct eps_strategy *s, const struct levels *v)
 {
     const struct eps__workload *w = &s->workload;
-    struct state stack[HEIGHTS] = {0}, node = {0};
+    struct state stack[HEIGHTS] = {0};
     struct eps__past past = {0};
     for (size_t t = 0; t < s->n; t++) {
         enum eps_status status = t % 4096 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
@@ -232,7 +232,7 @@ static enum eps_status recursive_variance(const struct eps_context *context, dou
             return status;
         double eta = eps__workload_rate(w, t);
         eps__past_step(&past, w, eta);
-        node = tree_step(stack, v, w, t % s->block, eta);
+        struct state node = tree_step(stack, v, w, t % s->block, eta);
         out[t] = node.past.bb + past.bb;
         if (t % s->block == s->block - 1) {
             past.bb += node.past.bb;

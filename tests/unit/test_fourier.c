@@ -178,12 +178,12 @@ static void long_patterns_are_bounded(void **unused)
     }
 }
 
-/* 2^17 steps: the standard decoder has the same variance everywhere, the closed solution of the Toeplitz system is
+/* 2^15 steps: the standard decoder has the same variance everywhere, the closed solution of the Toeplitz system is
  * one (its variance is a A C^+ C = A), and it is never worse. */
 static void many_steps_are_fast(void **unused)
 {
     (void)unused;
-    size_t n = (size_t)1 << 17;
+    size_t n = (size_t)1 << 15;
     double *standard = malloc(n * sizeof *standard), *optimal = malloc(n * sizeof *optimal);
     double *row = malloc(2 * n * sizeof *row), *kernel = malloc(2 * n * sizeof *kernel);
     assert_true(standard && optimal && row && kernel);
