@@ -56,9 +56,11 @@ struct eps__banded_loss {
     enum eps_status status; /* why an evaluation was not finished */
     struct eps_strategy c;  /* one block, all columns stored; borrows its workload */
     size_t first;           /* the block's first step */
-    double power;           /* the power mean of the variances that is minimised: 1, or large for their maximum */
-    double *memory;         /* what the arrays below are cut from */
-    bool squares;           /* C has the squares of the variables: no entry is negative */
+    size_t evaluations;     /* so far; of about `expected` */
+    double expected;
+    double power;   /* the power mean of the variances that is minimised: 1, or large for their maximum */
+    double *memory; /* what the arrays below are cut from */
+    bool squares;   /* C has the squares of the variables: no entry is negative */
     double *variance, *weight, *norms;
     double *xx, *xu, *xs; /* by step and lag: covariances with x of so many steps before */
     double *adjoint;      /* bands x bands, and 7 bands */

@@ -10,7 +10,7 @@
  * root with a positive diagonal: minimising over the columns finds the optimum. Largest variances are minimised as
  * power means of growing powers, each from the optimum of the one before: that of power p is at most n^(1/p) below the
  * largest. Amplification needs C >= 0, which the optimum is but for small entries: where there are some, the search
- * goes on with the entries' square roots as variables.
+ * goes on with the entries' square roots as variables. Only a workload whose own root has both signs keeps them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -116,8 +116,10 @@ static enum eps_status minimise(struct eps__banded_loss *loss, double *x, size_t
                                 const struct eps_matrix *matrix)
 {
     size_t n = loss->c.n, bands = loss->c.width;
+    bool signs = has_negative(x, n, bands);
+    loss->expected = matrix->objective == EPS_OBJECTIVE_MAX_SQUARED ? 800 : 150;
     enum eps_status status = search_powers(loss, x, iterations, matrix, 4);
-    if (status || !has_negative(x, n, bands))
+    if (status || signs || !has_negative(x, n, bands))
         return status;
     loss->squares = true;
     take_roots(x, n, bands);

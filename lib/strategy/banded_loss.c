@@ -249,12 +249,23 @@ static bool row_gradients(struct eps__banded_loss *loss)
 
 /* ---- the objective ---- */
 
+/* How many evaluations a search takes is not known: what is left shrinks by a factor with each. */
+static void report(struct eps__banded_loss *loss)
+{
+    const struct eps_context *context = loss->context;
+    loss->evaluations++;
+    if (context && context->progress && loss->expected > 0)
+        context->progress(context->user, EPS__OPTIMISE_SHARE * -expm1(-2 * (double)loss->evaluations / loss->expected),
+                          "optimise", NAN);
+}
+
 bool eps__banded_log_loss(void *user, double *value, double *gradient, const double *x)
 {
     struct eps__banded_loss *loss = user;
     size_t n = loss->c.n, bands = loss->c.width;
     bool recursive = loss->c.workload.recursive;
     *value = INFINITY;
+    report(loss);
     for (size_t i = 0; i < n * bands; i++)
         loss->c.entries[i] = loss->squares ? x[i] * x[i] : x[i];
     if (!eps__banded_unit_columns(loss->c.entries, loss->norms, n, bands))

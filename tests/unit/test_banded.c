@@ -63,9 +63,9 @@ static void the_kind_is_a_matrix(void **unused)
                     assert_near(eps__strategy_column_norm(strategy, j), 1, 1e-14L);
                 }
                 check_factorisation(strategy, &m, &c, &inverse, 1e-11L);
-                /* A workload of either sign may have a Toeplitz optimum of either sign. */
+                /* A workload of either sign may have an optimum of either sign. */
                 assert_true(eps_strategy_bands(strategy) <= bands);
-                assert_true(which == 3 || eps__strategy_nonnegative(strategy));
+                assert_true(which % 4 == 3 || eps__strategy_nonnegative(strategy));
                 assert_true(eps__strategy_lower_triangular(strategy));
                 eps_strategy_destroy(strategy);
                 matrix_free(&c);
