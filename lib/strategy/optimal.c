@@ -12,6 +12,9 @@
  * the dual is maximised over w as well (T is concave in U and w together). A part of w, a quarter of the gap, is spread
  * evenly, lest V become singular.
  *
+ * Where V spans more than double precision squared (the largest error under momentum with a long memory), the search
+ * may end above the gap that was asked for: the gap reported is the one that is proven.
+ *
  * With stamps, a block is optimal for a job of as many steps as it has.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -187,7 +190,12 @@ static enum eps_status prove(struct search *s, struct eps__optimal_point *last, 
     if (!eps__optimal_bound_lower(&s->problem, last, &bound) ||
         !eps__optimal_loss_upper(&s->problem, last, s->c, &loss))
         return eps__strategy_no_memory(s->error);
-    *gap = bound > 0 && isfinite(loss) ? fmax(loss / bound - 1, 0) * (1 + 0x1p-50) + 0x1p-50 : NAN;
+    if (!(bound > 0 && isfinite(loss)))
+        return eps__error(s->error, EPS_UNSUPPORTED, "/matrix",
+                          "the factorisation that was found after %zu iterations is singular to working precision; "
+                          "choose another objective or family",
+                          s->iterations);
+    *gap = fmax(loss / bound - 1, 0) * (1 + 0x1p-50) + 0x1p-50;
     return EPS_OK;
 }
 

@@ -14,6 +14,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/strategy/optimal.h"
 
-enum { REFINEMENTS = 12 };
+enum { REFINEMENTS = 30 };
 
 /* At least the relative rounding of any of the chains of `terms` operations here. */
 static double rounding(size_t terms)
@@ -118,26 +119,31 @@ static bool polar_factor(const struct eps__optimal *o, struct eps__optimal_point
     double largest = p->values[n - 1];
     /* (G'G)^-1/2 from the eigenvectors, which are rows. */
     for (size_t a = 0; a < n; a++) {
-        double root = sqrt(sqrt(fmax(p->values[a], largest * 1e-18)));
+        double root = sqrt(sqrt(fmax(p->values[a], largest * 4 * DBL_EPSILON)));
         for (size_t i = 0; i < n; i++)
             p->gram[a * n + i] /= root;
     }
     eps__gram(p->vectors, p->gram, n, n);
     eps__multiply(p->gram, p->images, p->vectors, n);
-    /* The small singular values have lost digits: steps of Newton and Schulz, Q <- Q (3 - Q'Q)/2. */
+    /* The small singular values have lost digits: steps of Newton and Schulz, Q <- Q (3 - Q'Q)/2, which bring those
+     * under sqrt(3) to 1. */
     double *correction = malloc(n * n * sizeof *correction);
     if (!correction)
         return false;
     for (size_t step = 0; step < REFINEMENTS; step++) {
-        eps__gram(correction, p->gram, n, n);
         double defect = 0;
-        for (size_t i = 0; i < n * n; i++) {
-            bool diagonal = i % (n + 1) == 0;
-            defect = fmax(defect, fabs(correction[i] - diagonal));
-            correction[i] = (diagonal ? 1.5 : 0) - correction[i] / 2;
+        eps__gram(correction, p->gram, n, n);
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t j = 0; j < n; j++)
+                sum += fabs(correction[i * n + j] - (i == j));
+            defect = fmax(defect, sum);
         }
         if (defect < 1e-10)
             break;
+        double shrink = step > 0 || defect < 1 ? 1 : 1 / (1 + defect);
+        for (size_t i = 0; i < n * n; i++)
+            correction[i] = sqrt(shrink) * ((i % (n + 1) == 0 ? 1.5 : 0) - shrink * correction[i] / 2);
         eps__multiply(p->vectors, p->gram, correction, n);
         memcpy(p->gram, p->vectors, n * n * sizeof *p->gram);
     }
