@@ -1,0 +1,165 @@
+/*
+ * Product mixtures against the law of all subsets: the density of every approximation lies on its side of the true one,
+ * and as near as it says, at every z.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+
+#include "lib/numerics/normal.h"
+#include "lib/pld/product_mixture.h"
+#include "tests/unit/draw.h"
+
+static bool near(double a, double b, double error)
+{
+    return fabs(a - b) <= error;
+}
+
+enum { FACTORS = 10, CASES = 24 };
+
+static long double density(const struct eps__mixture *mixture, double z)
+{
+    long double sum = 0;
+    for (size_t i = 0; i < mixture->len; i++) {
+        long double s = mixture->shift[i];
+        sum += mixture->weight[i] * expl(s * z - 0.5L * s * s);
+    }
+    return sum;
+}
+
+/* The law itself; with trimmed: those of its atoms whose shift is above this are left out. */
+static long double true_density(const struct eps__factor *factors, size_t len, double z)
+{
+    long double sum = 0;
+    for (size_t set = 0; set < (size_t)1 << len; set++) {
+        long double probability = 1, s = 0;
+        for (size_t k = 0; k < len; k++) {
+            long double p = 1 / (1 + expl(-(long double)factors[k].log_odds));
+            probability *= set >> k & 1 ? p : 1 - p;
+            s += set >> k & 1 ? factors[k].shift : 0;
+        }
+        sum += probability * expl(s * z - 0.5L * s * s);
+    }
+    return sum;
+}
+
+static size_t draw_factors(uint64_t *seed, struct eps__factor *factors, double most_shift)
+{
+    size_t len = 1 + draw_below(seed, FACTORS);
+    double most_p = draw_log(seed, 1e-3, 1);
+    for (size_t k = 0; k < len; k++) {
+        double p = most_p * draw_unit(seed);
+        factors[k] = (struct eps__factor){most_shift * draw_unit(seed), log(p) - log1p(-p), 1};
+    }
+    return len;
+}
+
+static void atoms_lie_on_their_side(void **state)
+{
+    (void)state;
+    uint64_t seed = 314159;
+    for (int c = 0; c < CASES; c++) {
+        struct eps__factor factors[FACTORS];
+        size_t len = draw_factors(&seed, factors, draw_log(&seed, 0.01, 3)), most = c % 2 ? 12 : 60;
+        for (enum eps__side side = EPS__OVER; side <= EPS__UNDER; side++) {
+            struct eps__mixture mixture;
+            double error, lost;
+            assert_true(eps__product_atoms(&mixture, &error, &lost, factors, len, side, 1e-5, -200, most));
+            assert_in_range(mixture.len, 1, most);
+            for (double z = -9; z <= 12; z += 0.75) {
+                long double truth = true_density(factors, len, z), own = density(&mixture, z);
+                if (side == EPS__OVER)
+                    assert_true(truth <= own * (1 + (long double)error) * (1 + 1e-15L));
+                else
+                    assert_true(truth >= own * (1 - (long double)error) * (1 - 1e-15L));
+                if ((size_t)1 << len <= most)
+                    assert_true(fabsl(truth / own - 1) < 1e-12L);
+            }
+            eps__mixture_clear(&mixture);
+        }
+    }
+}
+
+static void quadrature_is_as_good_as_it_says(void **state)
+{
+    (void)state;
+    uint64_t seed = 662607;
+    size_t found = 0;
+    for (int c = 0; c < CASES; c++) {
+        struct eps__factor factors[FACTORS];
+        double reach = draw_between(&seed, 4, 9), budget = draw_log(&seed, 1e-12, 1e-4), error;
+        size_t len = draw_factors(&seed, factors, draw_log(&seed, 1e-3, 0.5));
+        struct eps__mixture mixture;
+        assert_true(eps__product_moments(&mixture, &error, factors, len, reach, budget, true));
+        if (isinf(error)) {
+            assert_int_equal(mixture.len, 0);
+            continue;
+        }
+        found++;
+        assert_true(error <= budget);
+        for (double z = -reach; z <= reach; z += reach / 16) {
+            long double ratio = true_density(factors, len, z) / density(&mixture, z) - 1;
+            assert_true(fabsl(ratio) <= (long double)error * (1 + 1e-9L) + 1e-18L);
+        }
+        eps__mixture_clear(&mixture);
+    }
+    assert_true(found >= CASES / 3);
+}
+
+static void what_is_outside_is_bounded(void **state)
+{
+    (void)state;
+    uint64_t seed = 137035;
+    for (int c = 0; c < CASES; c++) {
+        struct eps__factor factors[FACTORS];
+        size_t len = draw_factors(&seed, factors, draw_log(&seed, 0.01, 2));
+        double reach = draw_between(&seed, 3, 20), outside = 0;
+        for (size_t set = 0; set < (size_t)1 << len; set++) {
+            double probability = 1, s = 0;
+            for (size_t k = 0; k < len; k++) {
+                double p = 1 / (1 + exp(-factors[k].log_odds));
+                probability *= set >> k & 1 ? p : 1 - p;
+                s += set >> k & 1 ? factors[k].shift : 0;
+            }
+            outside += probability * (exp(eps__log_normal_tail(reach - s)) + exp(eps__log_normal_tail(reach + s)));
+        }
+        double bound = eps__product_log_outside(factors, len, reach);
+        assert_true(bound >= log(outside));
+        assert_true(bound < 0.5 * log(outside) + 2);
+    }
+}
+
+/* What was trimmed at the top is counted. */
+static void trimmed_mass_is_lost_mass(void **state)
+{
+    (void)state;
+    const struct eps__factor factors[] = {{1, -3, 6}, {0.5, -4, 2}};
+    struct eps__mixture mixture;
+    double error, lost, sum = 0;
+    assert_true(eps__product_atoms(&mixture, &error, &lost, factors, 2, EPS__OVER, 1e-9, log(1e-4), 60));
+    for (size_t i = 0; i < mixture.len; i++)
+        sum += mixture.weight[i];
+    assert_true(lost > 0 && lost <= 1.1e-4);
+    assert_true(near(sum + lost, 1, 1e-11));
+    eps__mixture_clear(&mixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(atoms_lie_on_their_side),
+        cmocka_unit_test(quadrature_is_as_good_as_it_says),
+        cmocka_unit_test(what_is_outside_is_bounded),
+        cmocka_unit_test(trimmed_mass_is_lost_mass),
+    };
+    gsl_set_error_handler_off();
+    return cmocka_run_group_tests_name("product_mixture", tests, NULL, NULL);
+}
