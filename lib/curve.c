@@ -22,7 +22,7 @@ struct trace {
     struct eps__profile *profile;
     const struct eps_context *context;
     enum eps_direction direction;
-    double own_end; /* the epsilon from which its upper bound stays under END_DELTA */
+    double own_end; /* the epsilon from which its upper bound stays under END_DELTA, or at its floor */
     double end;     /* epsilon of the last point */
     double upper[POINTS], lower[POINTS];
     enum eps_status status;
@@ -38,12 +38,16 @@ static double bound_at(struct trace *trace, enum eps__estimate estimate, double 
     return trace->status == EPS_OK ? log_delta : NAN;
 }
 
-/* The epsilon from which the upper bound stays under END_DELTA, to a few per cent. */
+/* The epsilon from which the upper bound stays under END_DELTA, or within 1% of the floor that bad events are, to a few
+ * per cent. */
 static void find_end(void *arg, size_t index)
 {
     struct trace *trace = &((struct trace *)arg)[index];
-    double eps = trace->profile->class->guess(trace->profile, trace->direction, log(END_DELTA));
-    for (int i = 0; i < 60 && bound_at(trace, EPS__UPPER, eps) > log(END_DELTA); i++)
+    const struct eps__profile_class *class = trace->profile->class;
+    double end = log(END_DELTA), eps = class->guess(trace->profile, trace->direction, end);
+    if (class->bad_event_share)
+        end = fmax(end, log(1.01 * class->bad_event_share(trace->profile, trace->direction, 0)));
+    for (int i = 0; i < 60 && bound_at(trace, EPS__UPPER, eps) > end; i++)
         eps = eps * 1.02 + 1e-9;
     trace->own_end = eps;
 }

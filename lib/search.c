@@ -116,7 +116,7 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
             status = crossing(search, high, &low, &high);
         if (status != EPS_OK)
             return keep_last(search, i) ? EPS_OK : status;
-        *answer = (struct eps__answer){value, fmin(low, value)};
+        *answer = (struct eps__answer){value, fmin(low, value), NAN};
         double width = (answer->value - answer->lower) / fmax(answer->value, EPSILON_SCALE);
         if (width <= tolerance || !refine(search, width / tolerance, &last))
             break;
@@ -135,7 +135,7 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
         if (search->status != EPS_OK)
             return keep_last(search, i) ? EPS_OK : search->status;
         if (upper <= log(EPS__DELTA_LEAST)) {
-            *answer = (struct eps__answer){EPS__DELTA_LEAST, 0};
+            *answer = (struct eps__answer){EPS__DELTA_LEAST, 0, NAN};
             return EPS_OK;
         }
         double slack = 4 * EPS__UNIT_ROUNDOFF * (2 + fabs(upper)), width = -expm1(lower - upper);
@@ -237,7 +237,7 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
     const struct eps__accountant *accountant = search->accountant;
     double tolerance = tolerance_of(search), inner = tolerance, slope;
     if (accountant->log_delta_without_noise(search->setting, search->direction, eps) <= search->log_delta) {
-        *answer = (struct eps__answer){0, 0};
+        *answer = (struct eps__answer){0, 0, NAN};
         return EPS_OK;
     }
     double least = fmax(accountant->least_sigma(search->setting), 1e-9);
@@ -276,6 +276,10 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
             search.status = unknown == EPS_SOLVE_DELTA ? solve_delta(&search, answer, query->epsilon)
                                                        : solve_epsilon(&search, answer);
     }
+    answer->bad_event_share = NAN;
+    if (search.status == EPS_OK && search.profile && search.profile->class->bad_event_share)
+        answer->bad_event_share = search.profile->class->bad_event_share(
+            search.profile, direction, unknown == EPS_SOLVE_DELTA ? log(answer->value) : search.log_delta);
     if (search.profile)
         search.profile->class->destroy(search.profile);
     if (search.status != EPS_OK && error && error->status != search.status) {

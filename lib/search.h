@@ -13,6 +13,7 @@
 /* The value and the lower end of its numerical bracket. */
 struct eps__answer {
     double value, lower;
+    double bad_event_share; /* NAN where the accountant spends nothing on bad events */
 };
 
 /*

@@ -18,6 +18,25 @@
 
 /* ------------------------------------------------------------ cost */
 
+/* auto runs what is affordable: leaves out accountants that would go over a limit, as long as one is left. */
+static size_t drop_unaffordable(const struct eps__setting *setting, const struct eps__accountant **accountants,
+                                size_t len)
+{
+    const struct eps_context *context = setting->context;
+    size_t kept = 0;
+    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || !context)
+        return len;
+    for (size_t i = 0; i < len; i++) {
+        double operations, bytes;
+        accountants[i]->cost(setting, &operations, &bytes);
+        bool fits = (context->max_operations <= 0 || operations <= 0.5 * context->max_operations) &&
+                    (context->max_bytes <= 0 || bytes <= context->max_bytes);
+        if (fits || (i + 1 == len && kept == 0))
+            accountants[kept++] = accountants[i];
+    }
+    return kept;
+}
+
 static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant **accountants,
                                   size_t len, double *operations, double *bytes, struct eps_error *error)
 {
@@ -63,7 +82,7 @@ enum eps_status eps_job_serves(const struct eps_context *context, struct eps_err
         return status;
     if (!setting.strategy) /* what only the optimised matrix can tell shows while the job runs */
         return check_cost(&setting, accountants, 0, operations, bytes, error);
-    size_t len = eps__setting_accountants(&setting, accountants, error);
+    size_t len = drop_unaffordable(&setting, accountants, eps__setting_accountants(&setting, accountants, error));
     status = len ? check_cost(&setting, accountants, len, operations, bytes, error) : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
     return status;
@@ -127,7 +146,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
         struct eps_candidate candidate = {.accountant = task->accountant->name,
                                           .direction = task->direction,
                                           .value = task->answer.value,
-                                          .bad_event_share = NAN};
+                                          .bad_event_share = task->answer.bad_event_share};
         result->candidates[result->candidates_len++] = candidate;
         /* Where several bounds serve, one of them may be a bound on another pair: only the least lower end is below
          * the truth for certain. */
@@ -208,6 +227,12 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
         made = made && add_sentence(list, len, "the losses are linear and only the last iterate is released");
     if (mechanism->matrix.family != EPS_FAMILY_IDENTITY)
         made = made && add_sentence(list, len, "all entries of the strategy are >= 0");
+    if (result->directions[EPS_REMOVE].accountant == EPS_ACCOUNTANT_MMCC ||
+        result->directions[EPS_ADD].accountant == EPS_ACCOUNTANT_MMCC)
+        made = made &&
+               add_sentence(list, len, "%s",
+                            result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
+                                             : "the inputs do not depend on what was released before");
     return made;
 }
 
@@ -311,7 +336,7 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
     if (status != EPS_OK)
         return status;
     setting.tally = &tally;
-    size_t len = eps__setting_accountants(&setting, accountants, error);
+    size_t len = drop_unaffordable(&setting, accountants, eps__setting_accountants(&setting, accountants, error));
     status = len ? check_cost(&setting, accountants, len, NULL, NULL, error) : EPS_UNSUPPORTED;
     if (status != EPS_OK)
         goto out;

@@ -36,6 +36,8 @@ struct eps__profile_class {
     double (*guess)(struct eps__profile *profile, enum eps_direction direction, double log_delta);
     /* Makes the next answers' bracket narrower by about `factor` > 1; false if it cannot. */
     bool (*refine)(struct eps__profile *profile, enum eps_direction direction, double factor);
+    /* The part of delta that is spent on bad events, once ln delta is known; NULL where none is. */
+    double (*bad_event_share)(const struct eps__profile *profile, enum eps_direction direction, double log_delta);
     void (*destroy)(struct eps__profile *profile);
 };
 
@@ -62,6 +64,7 @@ struct eps__accountant {
 
 extern const struct eps__accountant eps__accountant_gaussian;
 extern const struct eps__accountant eps__accountant_pld;
+extern const struct eps__accountant eps__accountant_mmcc;
 
 /* The table, in the order in which `auto` tries them; NULL at the end. */
 extern const struct eps__accountant *const eps__accountants[];

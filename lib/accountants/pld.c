@@ -344,7 +344,7 @@ static void destroy(struct eps__profile *profile)
     free(pld);
 }
 
-static const struct eps__profile_class profile_class = {log_delta, approximate, guess, refine, destroy};
+static const struct eps__profile_class profile_class = {log_delta, approximate, guess, refine, NULL, destroy};
 
 /* ------------------------------------------------------------ the accountant */
 

@@ -11,7 +11,8 @@
 
 #include "lib/sampling/sampling.h"
 
-const struct eps__accountant *const eps__accountants[] = {&eps__accountant_pld, &eps__accountant_gaussian, NULL};
+const struct eps__accountant *const eps__accountants[] = {&eps__accountant_pld, &eps__accountant_mmcc,
+                                                          &eps__accountant_gaussian, NULL};
 
 bool eps_serves_accountant(enum eps_accountant accountant)
 {
@@ -25,7 +26,7 @@ bool eps_serves_accountant(enum eps_accountant accountant)
 
 bool eps_serves_scheme(enum eps_scheme scheme)
 {
-    return scheme == EPS_SCHEME_NONE || scheme == EPS_SCHEME_POISSON;
+    return scheme == EPS_SCHEME_NONE || scheme == EPS_SCHEME_POISSON || scheme == EPS_SCHEME_CYCLIC_POISSON;
 }
 
 struct first_violation {
@@ -53,14 +54,14 @@ static enum eps_status open_setting(struct eps__setting *setting, struct eps_err
         return EPS_INVALID;
     if (!eps_serves_scheme(sampling->scheme))
         return eps__error(error, EPS_UNSUPPORTED, "/sampling/scheme",
-                          "the scheme %s is not served in this version, which serves none and poisson",
+                          "the scheme %s is not served in this version, which serves none, poisson and cyclic_poisson",
                           eps_scheme_name(sampling->scheme));
     if (sampling->truncation)
         return eps__error(error, EPS_UNSUPPORTED, "/sampling/truncation",
                           "truncated batches are not served in this version; leave truncation out");
     if (!eps_serves_accountant(job->query.accountant.method))
         return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
-                          "the accountant %s is not served in this version, which serves auto, gaussian and pld",
+                          "the accountant %s is not served in this version, which serves auto, gaussian, pld and mmcc",
                           eps_accountant_name(job->query.accountant.method));
     struct eps_strategy *strategy;
     enum eps_status status = probe ? eps__strategy_probe(context, &strategy, error, &job->mechanism)

@@ -297,6 +297,21 @@ bool eps__strategy_lower_triangular(const struct eps_strategy *strategy)
     return strategy->lower;
 }
 
+struct eps__blocks eps__strategy_blocks(const struct eps_strategy *s)
+{
+    struct eps__blocks blocks = {EPS__SHAPE_OTHER, s->stamps, s->block, s->block_rows, NULL, 0, 0, 0};
+    if (s->kind == &eps__strategy_toeplitz) {
+        blocks.shape = EPS__SHAPE_TOEPLITZ;
+        blocks.coefficients = s->entries;
+        blocks.coefficients_len = s->entries_len;
+    } else if (s->kind == &eps__strategy_tree) {
+        blocks.shape = EPS__SHAPE_TREE;
+        blocks.height = s->height;
+        blocks.scale = s->scale;
+    }
+    return blocks;
+}
+
 bool eps__strategy_is_diagonal(const struct eps_strategy *strategy)
 {
     return strategy->bands == 1;

@@ -39,6 +39,19 @@ bool eps__strategy_nonnegative(const struct eps_strategy *strategy);
  * triangular, or a tree in post-order. */
 bool eps__strategy_lower_triangular(const struct eps_strategy *strategy);
 
+/* What C is made of: `stamps` equal blocks down the diagonal. Toeplitz blocks by their coefficients, trees by height
+ * and value; of any other block only eps_strategy_row() knows more. Borrowed from the strategy. */
+enum eps__shape { EPS__SHAPE_TOEPLITZ, EPS__SHAPE_TREE, EPS__SHAPE_OTHER };
+struct eps__blocks {
+    enum eps__shape shape;
+    size_t stamps, block, block_rows; /* columns and rows of a block */
+    const double *coefficients;       /* toeplitz: the first column, coefficients_len <= block numbers, the rest 0 */
+    size_t coefficients_len;
+    size_t height; /* tree: 2^height leaves, the first `block` of them in use */
+    double scale;  /* tree: the value of its nonzero entries */
+};
+struct eps__blocks eps__strategy_blocks(const struct eps_strategy *strategy);
+
 /* C is diagonal: independent noise. */
 bool eps__strategy_is_diagonal(const struct eps_strategy *strategy);
 

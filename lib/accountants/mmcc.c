@@ -1,0 +1,532 @@
+/*
+ * Matrix mechanism conditional composition (MMCC figures 1 and 2; appendix A for groups).
+ *
+ * Row by row, given the rows before, an example's participations are bounded by independent ones with larger
+ * probabilities, unless a bad event happens; the rows then compose like dominating pairs, and delta(eps) is at most
+ * delta_1, the bad events', plus delta_2(eps), the composition's. Any delta_1 gives a valid bound. Unless a share of
+ * delta is asked for, it is chosen by quick unproven compositions, between one ten-thousandth and nine tenths of delta:
+ * small probabilities of bad events cost little, because the odds grow with the square root of their logarithm; one
+ * half is what remains when nothing is clearly better.
+ *
+ * The two directions have their own bad events: add is measured without the example, so nothing but noise is in the
+ * tail bounds, and its probabilities are smaller.
+ *
+ * A data set in groups has one part for each group, and delta is the largest of theirs. Toeplitz strategies have one
+ * worst part, the first; all others are computed part by part.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/accountants/accountant.h"
+#include "lib/accountants/mmcc_compose.h"
+#include "lib/error.h"
+#include "lib/numerics/normal.h"
+
+enum { SEARCHES = 7 };
+
+#define LOG_SHARE_LEAST (-9.2)  /* 1e-4 */
+#define LOG_SHARE_MOST (-0.105) /* 0.9 */
+#define LOG_DELTA_LEAST (-690.0)
+#define LOG_HALF (-M_LN2)
+#define ERROR_SHARE 0.05   /* of the tolerance, for the mixtures' errors */
+#define OUTSIDE_SHARE 1e-4 /* of the tolerance times delta, for what is left out */
+#define REACH 200.0        /* a sigma under column norm / 200 is out of a PLD's reach */
+
+struct part {
+    struct eps__rows *rows;
+    struct eps__composition *composition;
+    struct eps__rows_remainder remainder;
+};
+
+struct side {
+    enum eps_direction direction;
+    struct part *parts;
+    size_t parts_len;
+    bool chosen, composed, rough; /* rough: the compositions there are prove nothing */
+    double log_delta1;            /* -INFINITY where nothing is spent */
+    double log_delta;             /* about ln delta at the epsilon of interest */
+    double eps;                   /* about the epsilon of interest */
+    double finer;                 /* refinement so far */
+};
+
+struct mmcc_profile {
+    struct eps__profile base;
+    const struct eps__setting *setting;
+    double sigma, norm_square;
+    struct eps__accuracy accuracy;
+    struct side sides[EPS_DIRECTIONS];
+};
+
+static size_t groups_of(const struct eps__setting *setting)
+{
+    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
+    return sampling->scheme == EPS_SCHEME_CYCLIC_POISSON ? sampling->groups : 1;
+}
+
+/* ------------------------------------------------------------ rows */
+
+/* Toeplitz blocks that the groups divide, or one alone, have one worst part. */
+static bool toeplitz_parts(const struct eps__blocks *blocks, size_t groups)
+{
+    return blocks->shape == EPS__SHAPE_TOEPLITZ && (blocks->stamps == 1 || blocks->block % groups == 0);
+}
+
+static enum eps_status make_rows(struct eps__rows **rows, const struct eps__setting *setting, size_t part,
+                                 struct eps_error *error)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    size_t groups = groups_of(setting);
+    double p = fmin(setting->p * (1 + 2 * EPS__UNIT_ROUNDOFF), 1);
+    if (toeplitz_parts(&blocks, groups))
+        return eps__toeplitz_rows(rows, &blocks, groups, p);
+    if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
+        return eps__tree_rows(rows, &blocks, p);
+    return eps__general_rows(rows, setting->context, error, setting->strategy, groups, part, p);
+}
+
+static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, struct eps_error *error)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(m->setting->strategy);
+    size_t groups = groups_of(m->setting), len = toeplitz_parts(&blocks, groups) ? 1 : groups;
+    if (side->parts)
+        return EPS_OK;
+    if (len > m->setting->job->mechanism.n)
+        len = m->setting->job->mechanism.n;
+    side->parts = calloc(len, sizeof *side->parts);
+    if (!side->parts)
+        return EPS_NO_MEMORY;
+    for (; side->parts_len < len; side->parts_len++) {
+        enum eps_status status = make_rows(&side->parts[side->parts_len].rows, m->setting, side->parts_len, error);
+        if (status != EPS_OK)
+            return status;
+    }
+    return EPS_OK;
+}
+
+static double most_pairs(const struct side *side)
+{
+    double pairs = 0;
+    for (size_t i = 0; i < side->parts_len; i++)
+        pairs = fmax(pairs, side->parts[i].rows->pairs);
+    return pairs;
+}
+
+/* ------------------------------------------------------------ compositions */
+
+static enum eps_status compose_part(const struct mmcc_profile *m, const struct side *side, struct part *part,
+                                    const struct eps__rows_plan *plan)
+{
+    struct eps__tally *tally =
+        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__tail_query query = {side->direction, m->sigma, -1, !plan->proven};
+    if (part->rows->pairs > 0) {
+        query.log_eta = side->log_delta1 - log(part->rows->pairs);
+        query.log_eta -= 4 * EPS__UNIT_ROUNDOFF * fabs(query.log_eta);
+    }
+    eps__composition_destroy(part->composition);
+    part->composition = NULL;
+    enum eps_status status = part->rows->class->bound(part->rows, m->setting->context, &query);
+    if (status == EPS_OK)
+        status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+    if (status == EPS_OK)
+        status = eps__rows_compose(part->composition, &part->remainder, part->rows, m->setting->context, plan);
+    return status;
+}
+
+/* Composes all parts with the delta_1 that is chosen. */
+static enum eps_status compose(const struct mmcc_profile *m, struct side *side, bool proven)
+{
+    struct eps__rows_plan plan = {
+        .direction = side->direction, .sigma = m->sigma, .norm_square = m->norm_square, .proven = proven};
+    double tolerance = m->accuracy.tolerance;
+    /* An epsilon moves ln delta by about its own logarithm's slope; both unknowns allow at least this. */
+    double scale = fmax(side->eps, 1e-6);
+    if (m->accuracy.unknown == EPS_SOLVE_DELTA || m->accuracy.unknown == EPS_SOLVE_CURVE)
+        scale = fmin(1, scale / fmax(-side->log_delta, 1));
+    plan.error = ERROR_SHARE * tolerance * scale / (side->finer * side->finer);
+    plan.log_outside = fmax(side->log_delta, LOG_DELTA_LEAST) + log(OUTSIDE_SHARE * tolerance) - log(side->finer);
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i < side->parts_len && status == EPS_OK; i++) {
+        status = compose_part(m, side, &side->parts[i], &plan);
+        if (status == EPS_OK && proven && side->finer > 1)
+            eps__composition_refine(side->parts[i].composition, side->finer);
+    }
+    side->composed = status == EPS_OK;
+    side->rough = !proven;
+    return status;
+}
+
+static double log_add(double a, double b)
+{
+    double most = fmax(a, b), least = fmin(a, b);
+    return isinf(most) ? most : most + log1p(exp(least - most));
+}
+
+/* Quick answers of the compositions there are: ln delta_2(eps), and the epsilon at which ln delta_2 is as given. */
+static double quick_log_delta2(const struct side *side, double eps)
+{
+    double worst = -INFINITY;
+    for (size_t i = 0; i < side->parts_len; i++)
+        worst = fmax(worst, side->parts[i].remainder.resolvable
+                                ? eps__composition_approximate(side->parts[i].composition, eps)
+                                : 0);
+    return worst;
+}
+
+static double quick_epsilon(const struct side *side, double log_delta2)
+{
+    double worst = 0;
+    for (size_t i = 0; i < side->parts_len; i++)
+        worst = fmax(worst, side->parts[i].remainder.resolvable
+                                ? eps__composition_guess(side->parts[i].composition, log_delta2)
+                                : REACH * REACH);
+    return worst;
+}
+
+/* ------------------------------------------------------------ the choice of delta_1 */
+
+/* What a delta_1 leads to, the smaller the better: about epsilon, where delta is known; else about ln delta. */
+static enum eps_status trial(const struct mmcc_profile *m, struct side *side, double log_delta, double eps,
+                             double log_delta1, double *value)
+{
+    side->log_delta1 = log_delta1;
+    enum eps_status status = compose(m, side, false);
+    if (status != EPS_OK)
+        return status;
+    if (isnan(log_delta))
+        *value = log_add(log_delta1, quick_log_delta2(side, eps));
+    else
+        *value = quick_epsilon(side, log_delta + log1p(-exp(log_delta1 - log_delta)));
+    return EPS_OK;
+}
+
+/* The best ln delta_1 in [low, high], from `at` on: downhill by steps that shrink. */
+static enum eps_status descend(const struct mmcc_profile *m, struct side *side, double log_delta, double eps, double at,
+                               double low, double high, double *best, double *best_value)
+{
+    double step = 1.4;
+    enum eps_status status = trial(m, side, log_delta, eps, at, best_value);
+    *best = at;
+    for (int i = 0; i < SEARCHES && status == EPS_OK && step > 0.3; i++) {
+        bool better = false;
+        for (int way = -1; way <= 1 && !better && status == EPS_OK; way += 2) {
+            double value, tried = fmin(fmax(*best + way * step, low), high);
+            if (tried == *best)
+                continue;
+            status = trial(m, side, log_delta, eps, tried, &value);
+            if (status == EPS_OK && value < *best_value) {
+                *best = tried;
+                *best_value = value;
+                better = true;
+            }
+        }
+        if (!better)
+            step *= 0.5;
+    }
+    return status;
+}
+
+/* delta is known: a share of it. */
+static enum eps_status choose_of_delta(const struct mmcc_profile *m, struct side *side, double log_delta)
+{
+    double half = INFINITY, best = log_delta + LOG_HALF, best_value = INFINITY, share = m->setting->job->query.accountant.bad_event_share;
+    side->log_delta = log_delta;
+    if (!isnan(share)) {
+        side->log_delta1 = log_delta + log(share);
+        return trial(m, side, log_delta, NAN, side->log_delta1, &side->eps);
+    }
+    enum eps_status status = descend(m, side, log_delta, NAN, log_delta - 2, log_delta + LOG_SHARE_LEAST,
+                                     log_delta + LOG_SHARE_MOST, &best, &best_value);
+    if (status == EPS_OK)
+        status = trial(m, side, log_delta, NAN, log_delta + LOG_HALF, &half);
+    /* The quick answers are not that good. */
+    bool better = best_value < half - 2 * m->accuracy.tolerance * fmax(half, 1e-6);
+    side->log_delta1 = better ? best : log_delta + LOG_HALF;
+    side->eps = better ? best_value : half;
+    return status;
+}
+
+/* delta is asked: its sum with the composition's at this epsilon is to be small, or it is to have its share. */
+static enum eps_status choose_at_epsilon(const struct mmcc_profile *m, struct side *side, double eps)
+{
+    double share = m->setting->job->query.accountant.bad_event_share, odds = isnan(share) ? 0.2 : share / (1 - share);
+    double at = -14, value = 0, best;
+    enum eps_status status = EPS_OK;
+    side->eps = eps;
+    side->log_delta = -14;
+    /* delta_2 falls slowly as delta_1 rises: repeating finds where they are in proportion. */
+    for (int i = 0; i < 6 && status == EPS_OK; i++) {
+        status = trial(m, side, NAN, eps, at, &value);
+        if (status != EPS_OK)
+            return status;
+        double next = fmin(fmax(quick_log_delta2(side, eps) + log(odds), LOG_DELTA_LEAST), -1e-3);
+        bool close = fabs(next - at) < (isnan(share) ? 0.5 : 1e-3);
+        at = next;
+        if (close)
+            break;
+    }
+    best = at;
+    if (isnan(share))
+        status = descend(m, side, NAN, eps, at, LOG_DELTA_LEAST, -1e-3, &best, &value);
+    side->log_delta1 = best;
+    side->log_delta = fmin(value, 0);
+    return status;
+}
+
+/* Chooses delta_1; nothing is proven yet. */
+static enum eps_status choose(struct mmcc_profile *m, struct side *side, struct eps_error *error)
+{
+    const struct eps_query *query = &m->setting->job->query;
+    if (side->chosen)
+        return EPS_OK;
+    enum eps_status status = prepare(m, side, error);
+    double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
+    if (isnan(log_delta) && m->accuracy.unknown == EPS_SOLVE_CURVE && !isnan(query->delta))
+        log_delta = log(query->delta);
+    if (status == EPS_OK && most_pairs(side) == 0) {
+        side->log_delta1 = -INFINITY;
+        side->log_delta = isnan(log_delta) ? -14 : log_delta;
+        side->eps = eps;
+        status = compose(m, side, false);
+        if (status == EPS_OK && isnan(log_delta))
+            side->log_delta = quick_log_delta2(side, eps);
+        else if (status == EPS_OK)
+            side->eps = quick_epsilon(side, log_delta);
+    } else if (status == EPS_OK) {
+        status = isnan(log_delta) ? choose_at_epsilon(m, side, eps) : choose_of_delta(m, side, log_delta);
+    }
+    if (status == EPS_OK && m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER)
+        side->eps = eps;
+    side->chosen = status == EPS_OK;
+    return status;
+}
+
+/* ------------------------------------------------------------ the profile */
+
+/* delta of one part: an upper bound takes in what was left out, a lower one does without it. */
+static enum eps_status part_log_delta(const struct side *side, struct part *part, enum eps__estimate estimate,
+                                      double eps, double *out)
+{
+    double log_delta2 = estimate == EPS__UPPER ? 0 : -INFINITY, outside = part->remainder.outside;
+    enum eps_status status = EPS_OK;
+    if (part->remainder.resolvable)
+        status = eps__composition_log_delta(part->composition, estimate, eps, &log_delta2);
+    if (status != EPS_OK)
+        return status;
+    double delta1 = part->rows->pairs > 0 ? side->log_delta1 : -INFINITY, rounding = 8 * EPS__UNIT_ROUNDOFF;
+    if (estimate == EPS__UPPER) {
+        double sum = log_add(log_add(log_delta2, log(outside)), delta1);
+        *out = fmin(sum + rounding * (1 + fabs(isinf(sum) ? 0 : sum)), 0);
+        return EPS_OK;
+    }
+    double kept = log_delta2 + (outside > 0 ? log1p(-fmin(outside * exp(-log_delta2), 1)) : 0);
+    double sum = log_add(isnan(kept) ? -INFINITY : kept, delta1);
+    *out = isinf(sum) ? sum : sum - rounding * (1 + fabs(sum));
+    return EPS_OK;
+}
+
+static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
+                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+{
+    struct mmcc_profile *m = (struct mmcc_profile *)profile;
+    struct side *side = &m->sides[direction];
+    enum eps_status status = choose(m, side, error);
+    if (status == EPS_OK && (!side->composed || side->rough))
+        status = compose(m, side, true);
+    *out = -INFINITY;
+    for (size_t i = 0; i < side->parts_len && status == EPS_OK; i++) {
+        double own = -INFINITY;
+        status = part_log_delta(side, &side->parts[i], estimate, eps, &own);
+        *out = fmax(*out, own);
+    }
+    return status;
+}
+
+static double approximate(struct eps__profile *profile, enum eps_direction direction, double eps)
+{
+    struct mmcc_profile *m = (struct mmcc_profile *)profile;
+    struct side *side = &m->sides[direction];
+    if (choose(m, side, NULL) != EPS_OK || (!side->composed && compose(m, side, false) != EPS_OK))
+        return NAN;
+    return fmin(log_add(side->log_delta1, quick_log_delta2(side, eps)), 0);
+}
+
+static double guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted)
+{
+    struct mmcc_profile *m = (struct mmcc_profile *)profile;
+    struct side *side = &m->sides[direction];
+    if (choose(m, side, NULL) != EPS_OK || (!side->composed && compose(m, side, false) != EPS_OK))
+        return 0;
+    /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
+    double left = log_delta_wanted > side->log_delta1
+                      ? log_delta_wanted + log1p(-exp(side->log_delta1 - log_delta_wanted))
+                      : side->log_delta1 + log(0.01);
+    return quick_epsilon(side, left);
+}
+
+static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
+{
+    struct side *side = &((struct mmcc_profile *)profile)->sides[direction];
+    if (side->finer * factor > 1e3 || !side->composed)
+        return false;
+    side->finer *= factor;
+    side->composed = false;
+    return true;
+}
+
+static double bad_event_share(const struct eps__profile *profile, enum eps_direction direction, double log_delta_at)
+{
+    return exp(((const struct mmcc_profile *)profile)->sides[direction].log_delta1 - log_delta_at);
+}
+
+static void destroy(struct eps__profile *profile)
+{
+    struct mmcc_profile *m = (struct mmcc_profile *)profile;
+    for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        struct side *side = &m->sides[direction];
+        for (size_t i = 0; i < side->parts_len; i++) {
+            eps__composition_destroy(side->parts[i].composition);
+            side->parts[i].rows->class->destroy(side->parts[i].rows);
+        }
+        free(side->parts);
+    }
+    free(m);
+}
+
+static const struct eps__profile_class profile_class = {log_delta, approximate,     guess,
+                                                        refine,    bad_event_share, destroy};
+
+/* ------------------------------------------------------------ the accountant */
+
+static bool declines(struct eps_error *error, const char *pointer, const char *message)
+{
+    snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+    snprintf(error->message, sizeof error->message, "%s", message);
+    return false;
+}
+
+/* Where no example's participations share a row, pld has the same pairs without any bad event. */
+static bool separate(const struct eps__setting *setting)
+{
+    return eps_strategy_bands(setting->strategy) <= groups_of(setting);
+}
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    if (sampling->scheme != EPS_SCHEME_POISSON && sampling->scheme != EPS_SCHEME_CYCLIC_POISSON)
+        return declines(error, "/sampling/scheme", "mmcc serves the schemes poisson and cyclic_poisson");
+    if (sampling->truncation)
+        return declines(error, "/sampling/truncation", "mmcc does not serve truncated batches; leave truncation out");
+    if (sampling->examples_per_user > 1)
+        return declines(error, "/sampling/examples_per_user", "mmcc serves one example per user");
+    if (sampling->last_iterate)
+        return declines(error, "/sampling/last_iterate", "mmcc accounts for every iterate; use pld");
+    if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
+        return declines(error, "/adjacency",
+                        "mmcc knows no dominating pair for replace_one; use zero_out or add_remove");
+    if (setting->job->query.curve)
+        return declines(error, "/curve",
+                        "mmcc spends a fixed part of delta and has no curve of its own; name two of "
+                        "epsilon, delta and noise_multiplier");
+    if (!eps__strategy_nonnegative(setting->strategy))
+        return declines(error, "/matrix", "amplification by mmcc needs a strategy whose entries are all >= 0");
+    if (!eps__strategy_lower_triangular(setting->strategy))
+        return declines(error, "/matrix", "mmcc needs a lower-triangular strategy or a tree");
+    if (setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO && separate(setting))
+        return declines(error, "/matrix", "pld is at least as good here");
+    return true;
+}
+
+static bool exact(const struct eps__setting *setting)
+{
+    (void)setting;
+    return false;
+}
+
+/* Pairs with a tail bound, distinct ones; sums of logarithms in them; distinct rows. */
+static void count_work(const struct eps__setting *setting, double *bounds, double *terms, double *rows, double *width,
+                       double *numbers)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    double groups = (double)groups_of(setting), rounds = ceil((double)blocks.block / groups);
+    double bands = fmin(ceil((double)eps_strategy_bands(setting->strategy) / groups) + 1, rounds);
+    if (toeplitz_parts(&blocks, groups_of(setting))) {
+        *bounds = bands * fmin(bands, rounds);
+        *terms = *bounds * 12 + bands * bands * 24 + bands * (double)eps_strategy_bands(setting->strategy);
+        *rows = fmin(2 * bands, rounds);
+        *width = bands;
+        *numbers = *bounds + 200 * bands;
+    } else if (blocks.shape == EPS__SHAPE_TREE && groups == 1) {
+        *bounds = (double)blocks.height + 1;
+        *terms = *bounds * 1e6;
+        *rows = 2 * *bounds;
+        *width = 64;
+        *numbers = 1e4;
+    } else {
+        double parts = groups,
+               columns = blocks.block % groups_of(setting) ? (double)setting->job->mechanism.n / groups : rounds;
+        *bounds = parts * columns * bands;
+        *terms =
+            *bounds * (bands * groups + 20 * fmin(bands, 2048)) + parts * (double)setting->job->mechanism.n * columns;
+        *rows = parts * columns;
+        *width = bands;
+        *numbers = parts * (columns * columns + columns * bands * 10) + 2e6;
+    }
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    double bounds, terms, rows, width, numbers, tolerance = setting->job->query.accountant.tolerance;
+    count_work(setting, &bounds, &terms, &rows, &width, &numbers);
+    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 12, choices = 12;
+    double grid = 12 * sqrt((double)setting->job->mechanism.n) / sqrt(0.6 * tolerance) + 4096;
+    /* Tail bounds at each choice of delta_1; then mixtures (orders squared), pairs on a grid, transforms. */
+    *operations =
+        2 * searches * (choices * 20 * terms + rows * (width * 500 + 2e6 / sqrt(tolerance * 1e3) + 60 * grid));
+    *bytes = 2 * (8 * numbers + rows * 4e4 + 64 * grid) + 1e6;
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    return sqrt(eps__strategy_column_norm(setting->strategy, 0)) / REACH;
+}
+
+static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
+                                    const struct eps__accuracy *accuracy, struct eps__profile **profile,
+                                    struct eps_error *error)
+{
+    struct mmcc_profile *m = calloc(1, sizeof *m);
+    if (!m)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    m->base.class = &profile_class;
+    m->setting = setting;
+    m->sigma = sigma;
+    m->accuracy = *accuracy;
+    size_t columns = eps_strategy_is_toeplitz(setting->strategy) ? 1 : setting->job->mechanism.n;
+    for (size_t j = 0; j < columns; j++) {
+        double norm = eps__strategy_column_norm(setting->strategy, j);
+        m->norm_square = fmax(m->norm_square, norm * norm);
+    }
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        m->sides[direction] = (struct side){.direction = direction, .finer = 1, .log_delta1 = -INFINITY};
+    *profile = &m->base;
+    return EPS_OK;
+}
+
+/* With sigma = 0 all is known once the example takes part: remove: Pr[it does]; add: 1 - e^eps Pr[it does not]. */
+static double log_delta_without_noise(const struct eps__setting *setting, enum eps_direction direction, double eps)
+{
+    double rounds = ceil((double)setting->job->mechanism.n / (double)groups_of(setting));
+    double log_never = setting->p < 1 ? rounds * log1p(-setting->p) : -INFINITY;
+    if (direction == EPS_REMOVE)
+        return fmin(log(-expm1(log_never)) + 1e-12, 0);
+    return eps + log_never < 0 ? fmin(log(-expm1(eps + log_never)) + 1e-12, 0) : -INFINITY;
+}
+
+const struct eps__accountant eps__accountant_mmcc = {EPS_ACCOUNTANT_MMCC,     serves,     exact, cost, open_profile,
+                                                     log_delta_without_noise, least_sigma};

@@ -1,0 +1,32 @@
+/*
+ * What all shapes of matrices have in common: from a tail bound to the odds of a participation.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/accountants/mmcc_rows.h"
+
+#include <math.h>
+
+#include "lib/numerics/normal.h"
+
+void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class, double p, double terms)
+{
+    rows->class = class;
+    rows->p = p;
+    rows->prior = p < 1 ? log(p) - log1p(-p) : INFINITY;
+    rows->prior += 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(log(p)) + fabs(rows->prior));
+    rows->square_error = (terms + 8) * EPS__UNIT_ROUNDOFF;
+    rows->entry_error = (terms + 8) * EPS__UNIT_ROUNDOFF;
+}
+
+double eps__rows_tail_without(const struct eps__rows *rows, const struct eps__tail_query *query, double square)
+{
+    return eps__tail_gaussian(query->sigma * eps__rows_norm_upper(rows, square), query->log_eta);
+}
+
+double eps__rows_log_odds(const struct eps__rows *rows, const struct eps__tail_query *query, double square, double tail)
+{
+    double variance = query->sigma * query->sigma, excess = (2 * tail - square) / (2 * variance);
+    double size = (2 * fabs(tail) + square) / (2 * variance);
+    return rows->prior + excess + size * rows->square_error + 8 * EPS__UNIT_ROUNDOFF * (size + fabs(rows->prior));
+}

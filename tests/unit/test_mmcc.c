@@ -1,0 +1,459 @@
+/*
+ * MMCC against what it bounds. The truth is sampled: for n <= 8 (trees: 16 leaves) the likelihood ratio of an output is a
+ * sum over all patterns of participation, so delta is a mean of numbers in [0, 1], and no reported delta may lie
+ * under it. Beside that, what must hold of any answer: identities, both code paths for one matrix, monotone, and
+ * never worse for having chosen the bad events' share.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+
+#include "lib/accountants/mmcc_rows.h"
+#include "lib/epsilon.h"
+#include "tests/unit/draw.h"
+
+enum { STEPS = 8, LEAVES = 16, SAMPLES = 2000 };
+
+static struct eps_job new_job(enum eps_family family, size_t n, double p, double sigma)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = n;
+    job.mechanism.matrix.family = family;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+    job.mechanism.sampling.p = p;
+    job.query.noise_multiplier = sigma;
+    job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
+    return job;
+}
+
+struct answer {
+    double value, lower, of[EPS_DIRECTIONS], share[EPS_DIRECTIONS];
+};
+
+static struct answer solve(struct eps_job job)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    struct answer answer = {0};
+    eps_job_defaults(&job);
+    enum eps_status status = eps_solve(NULL, &result, &error, &job);
+    if (status != EPS_OK)
+        print_error("  %s %s\n", error.pointer, error.message);
+    assert_int_equal(status, EPS_OK);
+    answer.value = result->bracket_upper;
+    answer.lower = result->bracket_lower;
+    for (int d = 0; d < EPS_DIRECTIONS; d++) {
+        answer.of[d] = result->directions[d].value;
+        answer.share[d] = result->directions[d].bad_event_share;
+    }
+    eps_result_destroy(result);
+    return answer;
+}
+
+static struct answer epsilon_at(struct eps_job job, double delta)
+{
+    job.query.delta = delta;
+    return solve(job);
+}
+
+static struct answer delta_at(struct eps_job job, double epsilon)
+{
+    job.query.epsilon = epsilon;
+    return solve(job);
+}
+
+/* ------------------------------------------------------------ the sampled truth */
+
+struct truth {
+    size_t rows, columns, patterns;
+    double *c;     /* rows x columns */
+    double *shift; /* patterns x rows: C x */
+    double *log_weight;
+};
+
+static struct truth truth_of(const struct eps_job *asked)
+{
+    struct eps_strategy *strategy;
+    struct eps_job job = *asked;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_strategy_create(NULL, &strategy, NULL, &job.mechanism), EPS_OK);
+    struct truth t = {.rows = eps_strategy_rows(strategy), .columns = eps_strategy_columns(strategy)};
+    t.patterns = (size_t)1 << t.columns;
+    t.c = malloc(t.rows * t.columns * sizeof *t.c);
+    t.shift = calloc(t.patterns * t.rows, sizeof *t.shift);
+    t.log_weight = malloc(t.patterns * sizeof *t.log_weight);
+    for (size_t i = 0; i < t.rows; i++)
+        assert_int_equal(eps_strategy_row(strategy, t.c + i * t.columns, NULL, EPS_PART_ENCODER, i), EPS_OK);
+    eps_strategy_destroy(strategy);
+    double p = job.mechanism.sampling.p, sigma = job.query.noise_multiplier;
+    for (size_t x = 0; x < t.patterns; x++) {
+        double square = 0;
+        t.log_weight[x] = 0;
+        for (size_t j = 0; j < t.columns; j++)
+            t.log_weight[x] += x >> j & 1 ? log(p) : log1p(-p);
+        for (size_t i = 0; i < t.rows; i++) {
+            for (size_t j = 0; j < t.columns; j++)
+                t.shift[x * t.rows + i] += x >> j & 1 ? t.c[i * t.columns + j] / sigma : 0;
+            square += t.shift[x * t.rows + i] * t.shift[x * t.rows + i];
+        }
+        t.log_weight[x] -= 0.5 * square;
+    }
+    return t;
+}
+
+static void truth_free(struct truth *t)
+{
+    free(t->c);
+    free(t->shift);
+    free(t->log_weight);
+}
+
+static double draw_normal(uint64_t *seed)
+{
+    return sqrt(-2 * log(1 - draw_unit(seed))) * cos(2 * M_PI * draw_unit(seed));
+}
+
+/* Mean and standard error of delta(eps) over samples of the direction's own law. */
+static double sampled_delta(const struct truth *t, double p, enum eps_direction direction, double eps, uint64_t *seed,
+                            size_t samples, double *standard_error)
+{
+    double sum = 0, squares = 0, *y = malloc(t->rows * sizeof *y), *exponent = malloc(t->patterns * sizeof *exponent);
+    for (size_t s = 0; s < samples; s++) {
+        size_t x = 0;
+        for (size_t j = 0; j < t->columns && direction == EPS_REMOVE; j++)
+            x |= (size_t)(draw_unit(seed) < p) << j;
+        for (size_t i = 0; i < t->rows; i++)
+            y[i] = t->shift[x * t->rows + i] + draw_normal(seed);
+        double most = -INFINITY, total = 0;
+        for (size_t z = 0; z < t->patterns; z++) {
+            exponent[z] = t->log_weight[z];
+            for (size_t i = 0; i < t->rows; i++)
+                exponent[z] += t->shift[z * t->rows + i] * y[i];
+            most = fmax(most, exponent[z]);
+        }
+        for (size_t z = 0; z < t->patterns; z++)
+            total += exp(exponent[z] - most);
+        double loss = (most + log(total)) * (direction == EPS_REMOVE ? 1 : -1);
+        double value = loss > eps ? -expm1(eps - loss) : 0;
+        sum += value;
+        squares += value * value;
+    }
+    free(y);
+    free(exponent);
+    double mean = sum / (double)samples;
+    *standard_error = sqrt(fmax(squares / (double)samples - mean * mean, 0) / (double)samples) + 1 / (double)samples;
+    return mean;
+}
+
+/* Every direction's delta at a few epsilons: not under the truth; returns the largest ratio to it. */
+static double check_against_truth(struct eps_job *job, uint64_t *seed, size_t samples)
+{
+    job->query.accountant.tolerance = 1e-2;
+    struct truth t = truth_of(job);
+    double slack = 0;
+    for (int k = 0; k < 2; k++) {
+        /* An epsilon at which delta is large enough to be sampled. */
+        double eps = epsilon_at(*job, k ? 0.3 : 0.05).value;
+        struct answer answer = delta_at(*job, eps);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            double error, delta = sampled_delta(&t, job->mechanism.sampling.p, direction, eps, seed, samples, &error);
+            if (answer.of[direction] < delta - 5 * error)
+                print_error("  n %zu p %g sigma %g eps %g %s: %g reported, %g +- %g sampled\n", job->mechanism.n,
+                            job->mechanism.sampling.p, job->query.noise_multiplier, eps, eps_direction_name(direction),
+                            answer.of[direction], delta, error);
+            assert_true(answer.of[direction] >= delta - 5 * error);
+            slack = fmax(slack, answer.of[direction] / (delta + error));
+        }
+    }
+    truth_free(&t);
+    return slack;
+}
+
+static void no_delta_is_under_the_truth(void **state)
+{
+    (void)state;
+    uint64_t seed = 577215;
+    for (int c = 0; c < 10; c++) {
+        double entries[STEPS * STEPS] = {0};
+        size_t n = 2 + draw_below(&seed, STEPS - 1);
+        struct eps_job job = new_job(c % 2 ? EPS_FAMILY_DENSE : EPS_FAMILY_TOEPLITZ, n, draw_log(&seed, 0.02, 0.9),
+                                     draw_log(&seed, 0.7, 12));
+        if (c % 2) {
+            for (size_t i = 0; i < n; i++)
+                for (size_t j = 0; j <= i; j++)
+                    entries[i * n + j] = i == j ? 0.3 + draw_unit(&seed) : draw_below(&seed, 3) ? draw_unit(&seed) : 0;
+            job.mechanism.matrix.rows = entries;
+            job.mechanism.matrix.rows_n = n;
+        } else {
+            for (size_t i = 0; i < n; i++)
+                entries[i] = i ? draw_unit(&seed) : 1;
+            job.mechanism.matrix.coefficients = entries;
+            job.mechanism.matrix.coefficients_len = 1 + draw_below(&seed, n);
+        }
+        check_against_truth(&job, &seed, SAMPLES);
+    }
+}
+
+static void trees_are_bounded_and_not_absurdly(void **state)
+{
+    (void)state;
+    uint64_t seed = 1729;
+    const size_t leaves[] = {2, 4, 7, 8, LEAVES};
+    for (int c = 0; c < 5; c++) {
+        size_t n = leaves[c];
+        double sigma = 4 * sqrt(log2((double)n) + 1);
+        struct eps_job job = new_job(EPS_FAMILY_TREE, n, 1 / (double)n, sigma);
+        double slack = check_against_truth(&job, &seed, n > 8 ? 150 : SAMPLES / 2);
+        print_message("# %zu leaves: delta is at most %.2f times what was sampled\n", n, slack);
+        assert_true(slack < 30);
+    }
+}
+
+/* ------------------------------------------------------------ identities */
+
+static bool near(double a, double b, double relative)
+{
+    return fabs(a - b) <= relative * fmax(fabs(a), fabs(b));
+}
+
+static void without_correlation_nothing_is_spent(void **state)
+{
+    (void)state;
+    struct eps_job job = new_job(EPS_FAMILY_IDENTITY, 200, 0.02, 1);
+    struct answer mmcc = epsilon_at(job, 1e-6);
+    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    struct answer pld = epsilon_at(job, 1e-6);
+    for (int d = 0; d < EPS_DIRECTIONS; d++) {
+        assert_true(mmcc.share[d] == 0);
+        assert_true(near(mmcc.of[d], pld.of[d], 1e-3));
+    }
+}
+
+/* Section 5 through both code paths: bands <= groups, Toeplitz and column by column. */
+static void groups_wider_than_the_bands_are_plain_sampling(void **state)
+{
+    (void)state;
+    for (size_t groups = 4; groups <= 6; groups++) {
+        struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 40, 0.2, 1.5);
+        job.mechanism.matrix.bands = 4;
+        job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+        job.mechanism.sampling.groups = groups;
+        struct answer mmcc = epsilon_at(job, 1e-5);
+        job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+        struct answer pld = epsilon_at(job, 1e-5);
+        for (int d = 0; d < EPS_DIRECTIONS; d++) {
+            assert_true(mmcc.share[d] == 0);
+            assert_true(near(mmcc.of[d], pld.of[d], 1e-3));
+        }
+    }
+}
+
+/* The same matrix as Toeplitz coefficients and as rows. */
+static void dense_rows_agree_with_toeplitz(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    double rows[N * N] = {0}, coefficients[] = {1, 0.5, 0.375, 0.3, 0.1};
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j <= i; j++)
+            rows[i * N + j] = i - j < 5 ? coefficients[i - j] : 0;
+    for (size_t groups = 1; groups <= 3; groups += 2) {
+        struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, N, 0.1, 4);
+        job.mechanism.matrix.coefficients = coefficients;
+        job.mechanism.matrix.coefficients_len = 5;
+        if (groups > 1) {
+            job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+            job.mechanism.sampling.groups = groups;
+        }
+        struct answer toeplitz = epsilon_at(job, 1e-5);
+        job.mechanism.matrix.family = EPS_FAMILY_DENSE;
+        job.mechanism.matrix.rows = rows;
+        job.mechanism.matrix.rows_n = N;
+        struct answer dense = epsilon_at(job, 1e-5);
+        for (int d = 0; d < EPS_DIRECTIONS; d++)
+            assert_true(near(toeplitz.of[d], dense.of[d], 2e-2));
+        assert_true(dense.lower <= toeplitz.value * 1.02);
+    }
+}
+
+/* A stamp is a restart: twice the rows, twice the pairs. */
+static void pairs_are_counted(void **state)
+{
+    (void)state;
+    const struct {
+        enum eps_family family;
+        size_t n, bands, stamps, groups;
+        double pairs;
+    } cases[] = {
+        {EPS_FAMILY_IDENTITY, 10, 0, 1, 1, 0},     {EPS_FAMILY_SQUARE_ROOT, 5, 0, 1, 1, 10},
+        {EPS_FAMILY_SQUARE_ROOT, 10, 3, 1, 1, 17}, {EPS_FAMILY_SQUARE_ROOT, 20, 3, 2, 1, 34},
+        {EPS_FAMILY_SQUARE_ROOT, 10, 3, 1, 3, 0},  {EPS_FAMILY_SQUARE_ROOT, 10, 4, 1, 3, 3},
+        {EPS_FAMILY_TREE, 8, 0, 1, 1, 24},         {EPS_FAMILY_TREE, 8, 0, 2, 1, 16},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct eps_job job = new_job(cases[c].family, cases[c].n, 0.1, 1);
+        struct eps_strategy *strategy;
+        struct eps__rows *rows, *general;
+        job.mechanism.matrix.bands = cases[c].bands;
+        job.mechanism.matrix.stamps = cases[c].stamps;
+        eps_job_defaults(&job);
+        assert_int_equal(eps_strategy_create(NULL, &strategy, NULL, &job.mechanism), EPS_OK);
+        struct eps__blocks blocks = eps__strategy_blocks(strategy);
+        if (cases[c].family == EPS_FAMILY_TREE)
+            assert_int_equal(eps__tree_rows(&rows, &blocks, 0.1), EPS_OK);
+        else
+            assert_int_equal(eps__toeplitz_rows(&rows, &blocks, cases[c].groups, 0.1), EPS_OK);
+        assert_true(rows->pairs == cases[c].pairs);
+        rows->class->destroy(rows);
+        if (cases[c].family != EPS_FAMILY_TREE) { /* there, all that one step releases would be one block */
+            assert_int_equal(eps__general_rows(&general, NULL, NULL, strategy, cases[c].groups, 0, 0.1), EPS_OK);
+            assert_true(general->pairs == cases[c].pairs);
+            general->class->destroy(general);
+        }
+        eps_strategy_destroy(strategy);
+    }
+}
+
+/* ------------------------------------------------------------ what must hold of any answer */
+
+static void brackets_are_narrow_and_monotone(void **state)
+{
+    (void)state;
+    double last = INFINITY;
+    for (double sigma = 1; sigma < 40; sigma *= 2) {
+        struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 24, 0.05, sigma);
+        job.mechanism.matrix.bands = 6;
+        struct answer answer = epsilon_at(job, 1e-6);
+        assert_true(answer.lower <= answer.value && answer.value - answer.lower <= 1e-3 * answer.value);
+        assert_true(answer.value < last);
+        last = answer.value;
+        /* There and back. */
+        struct answer delta = delta_at(job, answer.value);
+        assert_true(near(delta.value, 1e-6, 0.05));
+    }
+}
+
+static void the_chosen_share_is_no_worse(void **state)
+{
+    (void)state;
+    uint64_t seed = 6174;
+    for (int c = 0; c < 5; c++) {
+        size_t n = 8 + draw_below(&seed, 24);
+        struct eps_job job = new_job(c % 2 ? EPS_FAMILY_TREE : EPS_FAMILY_SQUARE_ROOT, n, draw_log(&seed, 0.01, 0.2),
+                                     draw_log(&seed, 2, 60));
+        double delta = draw_log(&seed, 1e-9, 1e-3), tolerance = 1e-2;
+        job.query.accountant.tolerance = tolerance;
+        struct answer chosen = epsilon_at(job, delta);
+        double narrower = INFINITY;
+        for (double share = 0.5; share > 1e-3; share *= 0.1) {
+            job.query.accountant.bad_event_share = share;
+            struct answer given = epsilon_at(job, delta);
+            assert_true(near(given.share[EPS_REMOVE], share, 1e-9));
+            if (share == 0.5)
+                for (int d = 0; d < EPS_DIRECTIONS; d++)
+                    assert_true(chosen.of[d] <= given.of[d] * (1 + tolerance));
+            narrower = fmin(narrower, given.value);
+        }
+        assert_true(chosen.value <= narrower * (1 + 0.02));
+    }
+}
+
+/* A smaller delta_1 means larger tail bounds: the composition's part alone is monotone in it. */
+static void the_odds_rise_as_the_share_falls(void **state)
+{
+    (void)state;
+    struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 10, 0.1, 3);
+    struct eps_strategy *strategy;
+    struct eps__rows *rows;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_strategy_create(NULL, &strategy, NULL, &job.mechanism), EPS_OK);
+    struct eps__blocks blocks = eps__strategy_blocks(strategy);
+    assert_int_equal(eps__toeplitz_rows(&rows, &blocks, 1, 0.1), EPS_OK);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        double last[10 * 10];
+        for (int k = 0; k < 6; k++) {
+            struct eps__tail_query query = {direction, 3, -5 * (double)(1 << k), false};
+            assert_int_equal(rows->class->bound(rows, NULL, &query), EPS_OK);
+            for (size_t row = 0; row < rows->classes; row++) {
+                struct eps__factor factors[10];
+                size_t len = rows->class->fill(rows, row, factors);
+                for (size_t i = 0; i < len; i++) {
+                    if (k > 0 && i > 0)
+                        assert_true(factors[i].log_odds > last[row * 10 + i]);
+                    last[row * 10 + i] = factors[i].log_odds;
+                }
+            }
+        }
+    }
+    rows->class->destroy(rows);
+    eps_strategy_destroy(strategy);
+}
+
+static void the_noise_that_is_found_suffices(void **state)
+{
+    (void)state;
+    struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 16, 1.0 / 16, NAN);
+    job.mechanism.matrix.bands = 4;
+    job.query.epsilon = 1;
+    job.query.delta = 1e-6;
+    struct answer noise = solve(job);
+    assert_true(noise.value - noise.lower <= 1e-3 * noise.value);
+    job.query.noise_multiplier = noise.value;
+    job.query.epsilon = NAN;
+    struct answer back = solve(job);
+    assert_true(near(back.value, 1, 5e-3));
+}
+
+static void what_is_not_served_says_why(void **state)
+{
+    (void)state;
+    const double negative[] = {1, -0.5};
+    struct eps_job jobs[3];
+    jobs[0] = new_job(EPS_FAMILY_TOEPLITZ, 6, 0.1, 1);
+    jobs[0].mechanism.matrix.coefficients = negative;
+    jobs[0].mechanism.matrix.coefficients_len = 2;
+    jobs[1] = new_job(EPS_FAMILY_SQUARE_ROOT, 6, 0.1, 1);
+    jobs[1].mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    jobs[2] = new_job(EPS_FAMILY_SQUARE_ROOT, 6, 0.1, 1);
+    jobs[2].mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    jobs[2].mechanism.sampling.p = NAN;
+    static const char *const pointers[] = {"/matrix", "/adjacency", "/sampling/scheme"};
+    for (int c = 0; c < 3; c++) {
+        struct eps_error error = {0};
+        jobs[c].query.delta = 1e-5;
+        eps_job_defaults(&jobs[c]);
+        assert_int_equal(eps_job_serves(NULL, &error, &jobs[c], NULL, NULL), EPS_UNSUPPORTED);
+        assert_string_equal(error.pointer, pointers[c]);
+        assert_true(strlen(error.message) > 20);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_delta_is_under_the_truth),
+        cmocka_unit_test(trees_are_bounded_and_not_absurdly),
+        cmocka_unit_test(without_correlation_nothing_is_spent),
+        cmocka_unit_test(groups_wider_than_the_bands_are_plain_sampling),
+        cmocka_unit_test(dense_rows_agree_with_toeplitz),
+        cmocka_unit_test(pairs_are_counted),
+        cmocka_unit_test(brackets_are_narrow_and_monotone),
+        cmocka_unit_test(the_chosen_share_is_no_worse),
+        cmocka_unit_test(the_odds_rise_as_the_share_falls),
+        cmocka_unit_test(the_noise_that_is_found_suffices),
+        cmocka_unit_test(what_is_not_served_says_why),
+    };
+    gsl_set_error_handler_off();
+    return cmocka_run_group_tests_name("mmcc", tests, NULL, NULL);
+}
