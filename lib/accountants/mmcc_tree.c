@@ -66,7 +66,9 @@ static size_t leaves_of(const struct tree_rows *t, size_t k)
 static uint64_t count_tree(const struct eps__rows *rows, size_t k)
 {
     const struct tree_rows *t = (const struct tree_rows *)rows;
-    return t->stamps * (k % 2 ? t->leaves % ((size_t)1 << (k / 2)) > 0 : t->leaves >> (k / 2));
+    if (k % 2)
+        return leaves_of(t, k) > 0 ? t->stamps : 0;
+    return t->stamps * (t->leaves >> (k / 2));
 }
 
 static size_t fill_tree(const struct eps__rows *rows, size_t k, struct eps__factor *out)
