@@ -121,11 +121,12 @@ static enum eps_status compose_part(const struct mmcc_profile *m, const struct s
 {
     struct eps__tally *tally =
         !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
-    struct eps__tail_query query = {side->direction, m->sigma, -1, !plan->proven};
+    double log_eta = -1;
     if (part->rows->pairs > 0) {
-        query.log_eta = side->log_delta1 - log(part->rows->pairs);
-        query.log_eta -= 4 * EPS__UNIT_ROUNDOFF * fabs(query.log_eta);
+        log_eta = side->log_delta1 - log(part->rows->pairs);
+        log_eta -= 4 * EPS__UNIT_ROUNDOFF * (fabs(log_eta) + fabs(side->log_delta1));
     }
+    struct eps__tail_query query = eps__tail_query(side->direction, m->sigma, log_eta, !plan->proven);
     eps__composition_destroy(part->composition);
     part->composition = NULL;
     enum eps_status status = part->rows->class->bound(part->rows, m->setting->context, &query);
@@ -232,7 +233,8 @@ static enum eps_status descend(const struct mmcc_profile *m, struct side *side, 
 /* delta is known: a share of it. */
 static enum eps_status choose_of_delta(const struct mmcc_profile *m, struct side *side, double log_delta)
 {
-    double half = INFINITY, best = log_delta + LOG_HALF, best_value = INFINITY, share = m->setting->job->query.accountant.bad_event_share;
+    double half = INFINITY, best = log_delta + LOG_HALF, best_value = INFINITY,
+           share = m->setting->job->query.accountant.bad_event_share;
     side->log_delta = log_delta;
     if (!isnan(share)) {
         side->log_delta1 = log_delta + log(share);
@@ -448,47 +450,42 @@ static bool exact(const struct eps__setting *setting)
     return false;
 }
 
-/* Pairs with a tail bound, distinct ones; sums of logarithms in them; distinct rows. */
-static void count_work(const struct eps__setting *setting, double *bounds, double *terms, double *rows, double *width,
-                       double *numbers)
+struct work {
+    double once;    /* operations of making the rows */
+    double trial;   /* of their tail bounds, for one delta_1 */
+    double rows;    /* distinct ones */
+    double width;   /* participations in a row */
+    double numbers; /* to be kept */
+};
+
+static struct work count_work(const struct eps__setting *setting)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
-    double groups = (double)groups_of(setting), rounds = ceil((double)blocks.block / groups);
-    double bands = fmin(ceil((double)eps_strategy_bands(setting->strategy) / groups) + 1, rounds);
-    if (toeplitz_parts(&blocks, groups_of(setting))) {
-        *bounds = bands * fmin(bands, rounds);
-        *terms = *bounds * 12 + bands * bands * 24 + bands * (double)eps_strategy_bands(setting->strategy);
-        *rows = fmin(2 * bands, rounds);
-        *width = bands;
-        *numbers = *bounds + 200 * bands;
-    } else if (blocks.shape == EPS__SHAPE_TREE && groups == 1) {
-        *bounds = (double)blocks.height + 1;
-        *terms = *bounds * 1e6;
-        *rows = 2 * *bounds;
-        *width = 64;
-        *numbers = 1e4;
-    } else {
-        double parts = groups,
-               columns = blocks.block % groups_of(setting) ? (double)setting->job->mechanism.n / groups : rounds;
-        *bounds = parts * columns * bands;
-        *terms =
-            *bounds * (bands * groups + 20 * fmin(bands, 2048)) + parts * (double)setting->job->mechanism.n * columns;
-        *rows = parts * columns;
-        *width = bands;
-        *numbers = parts * (columns * columns + columns * bands * 10) + 2e6;
-    }
+    size_t groups = groups_of(setting);
+    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
+    double rounds = ceil((double)blocks.block / (double)groups), wide = fmin(ceil(bands / (double)groups) + 1, rounds);
+    if (toeplitz_parts(&blocks, groups)) /* a table, and a few evaluations for the tilt of each of its rows */
+        return (struct work){100, 40 * wide * (12 * wide + bands), fmin(2 * wide, rounds), wide,
+                             wide * wide + 200 * wide};
+    if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
+        return (struct work){100, 1e7 * (double)(blocks.height + 1), 2 * (double)blocks.height + 2, 64, 1e4};
+    double parts = (double)groups, columns = blocks.block % groups ? ceil(n / (double)groups) : rounds;
+    double pairs = parts * columns * wide, products = fmin(0.5 * pairs * wide, 2e6 * parts);
+    double reading = parts * n * n, gram = parts * n * wide * wide;
+    return (struct work){reading + 2 * gram, 400 * products + 2000 * pairs, parts * columns, wide,
+                         parts * (columns * columns + 2e6) + 10 * pairs};
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    double bounds, terms, rows, width, numbers, tolerance = setting->job->query.accountant.tolerance;
-    count_work(setting, &bounds, &terms, &rows, &width, &numbers);
-    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 12, choices = 12;
+    struct work work = count_work(setting);
+    double tolerance = setting->job->query.accountant.tolerance;
+    double opened = setting->job->query.noise_multiplier > 0 ? 1 : 30, trials = 12;
     double grid = 12 * sqrt((double)setting->job->mechanism.n) / sqrt(0.6 * tolerance) + 4096;
     /* Tail bounds at each choice of delta_1; then mixtures (orders squared), pairs on a grid, transforms. */
-    *operations =
-        2 * searches * (choices * 20 * terms + rows * (width * 500 + 2e6 / sqrt(tolerance * 1e3) + 60 * grid));
-    *bytes = 2 * (8 * numbers + rows * 4e4 + 64 * grid) + 1e6;
+    double proven = work.rows * (500 * work.width + 2e6 / sqrt(tolerance * 1e3) + 60 * grid);
+    *operations = 2 * opened * (work.once + trials * work.trial + proven);
+    *bytes = 2 * (8 * work.numbers + work.rows * 4e4 + 64 * grid) + 1e6;
 }
 
 static double least_sigma(const struct eps__setting *setting)

@@ -21,7 +21,7 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 
-enum { KEPT_PRODUCTS = 1 << 21, FEW_PAIRS = 100, MANY_PAIRS = 1 << 14, CHUNK = 64 };
+enum { KEPT_PRODUCTS = 1 << 21, FEW_PAIRS = 100, MANY_PAIRS = 1 << 14, CHUNK = 64, TILTS = 6 };
 
 /* One entry of the matrix of blocks, and what its tail bound needs. */
 struct entry {
@@ -68,35 +68,46 @@ static double summed_log_moment(const struct general_rows *g, const struct entry
     return fmin(n * log1p(g->base.p * sum / n), lambda * e->sums[0]) * error;
 }
 
-static double tail_from_sums(const struct general_rows *g, const struct entry *e, double tau, double log_eta)
+struct bounding {
+    struct general_rows *rows;
+    const struct eps_context *context;
+    const struct eps__tail_query *query;
+    struct eps__tilt tilts[TILTS]; /* at tau = 1 */
+};
+
+/* Over tilts from near the normal quantile downwards: with small weights the best one lies just under it. */
+static double tail_from_sums(const struct general_rows *g, const struct entry *e, double tau,
+                             const struct bounding *bounding)
 {
-    double z = fmax(eps__normal_tail_quantile(log_eta), 0.1), best = INFINITY;
-    for (double ratio = 1; ratio > 0.15; ratio *= 0.94) {
-        struct eps__tilt tilt = eps__tilt_at(ratio * z, tau);
-        double tail = eps__tail_tilted_at(&tilt, summed_log_moment(g, e, tilt.rate), log_eta);
+    double best = INFINITY;
+    for (size_t k = 0; k < TILTS; k++) {
+        struct eps__tilt tilt = bounding->tilts[k];
+        tilt.tau = tau;
+        tilt.rate /= tau;
+        double tail = eps__tail_tilted_at(&tilt, summed_log_moment(g, e, tilt.rate), bounding->query->log_eta);
         if (tail > best)
             break;
         best = tail;
+        if (bounding->query->quick)
+            break;
     }
     return best;
 }
 
-static double tail_from_products(const struct general_rows *g, const struct entry *e, double tau, double log_eta)
+static double tail_from_products(const struct general_rows *g, const struct entry *e, double tau,
+                                 const struct bounding *bounding)
 {
+    const struct eps__tail_query *query = bounding->query;
     struct eps__weights weights = {g->products + e->first, NULL, e->len, g->base.p};
-    double tail = eps__tail_tilted(&weights, tau, log_eta, NULL);
+    double log_eta = query->log_eta, ratio = 0.95, tail = eps__tail_tilted(&weights, tau, log_eta, &ratio);
+    if (query->quick)
+        return tail;
     if (g->base.pairs <= MANY_PAIRS)
         tail = fmin(tail, eps__tail_largest(&weights, tau, log_eta));
     if (g->base.pairs <= FEW_PAIRS)
         tail = fmin(tail, eps__tail_convolved(&weights, tau, log_eta));
     return tail;
 }
-
-struct bounding {
-    struct general_rows *rows;
-    const struct eps_context *context;
-    const struct eps__tail_query *query;
-};
 
 static void bound_chunk(void *user, size_t chunk)
 {
@@ -114,7 +125,7 @@ static void bound_chunk(void *user, size_t chunk)
         if (b->query->direction == EPS_ADD)
             tail = eps__rows_tail_without(&g->base, b->query, e->square);
         else
-            tail = (g->products ? tail_from_products : tail_from_sums)(g, e, tau, b->query->log_eta);
+            tail = (g->products ? tail_from_products : tail_from_sums)(g, e, tau, b);
         e->odds = eps__rows_log_odds(&g->base, b->query, e->square, tail);
     }
 }
@@ -184,7 +195,9 @@ static enum eps_status bound_general(struct eps__rows *rows, const struct eps_co
                                      const struct eps__tail_query *query)
 {
     struct general_rows *g = (struct general_rows *)rows;
-    struct bounding bounding = {g, context, query};
+    struct bounding bounding = {.rows = g, .context = context, .query = query};
+    for (size_t k = 0; k < TILTS; k++)
+        bounding.tilts[k] = eps__tilt_at(fmax(query->z, 0.1) * (0.98 - 0.02 * (double)(k * (k + 1))), 1);
     size_t chunks = (g->entries_len + CHUNK - 1) / CHUNK;
     if (context && context->parallel_for)
         context->parallel_for(context->user, chunks, bound_chunk, &bounding);

@@ -19,9 +19,15 @@ void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class,
     rows->entry_error = (terms + 8) * EPS__UNIT_ROUNDOFF;
 }
 
+struct eps__tail_query eps__tail_query(enum eps_direction direction, double sigma, double log_eta, bool quick)
+{
+    return (struct eps__tail_query){direction, sigma, log_eta, quick, eps__tail_gaussian(1, log_eta)};
+}
+
 double eps__rows_tail_without(const struct eps__rows *rows, const struct eps__tail_query *query, double square)
 {
-    return eps__tail_gaussian(query->sigma * eps__rows_norm_upper(rows, square), query->log_eta);
+    double tail = query->sigma * eps__rows_norm_upper(rows, square) * query->z;
+    return tail + 4 * EPS__UNIT_ROUNDOFF * fabs(tail);
 }
 
 double eps__rows_log_odds(const struct eps__rows *rows, const struct eps__tail_query *query, double square, double tail)

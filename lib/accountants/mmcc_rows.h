@@ -23,7 +23,9 @@ struct eps__tail_query {
     double sigma;
     double log_eta;
     bool quick; /* about right is good enough: nothing will be proven by the answer */
+    double z;   /* Pr[Z > z] <= e^log_eta */
 };
+struct eps__tail_query eps__tail_query(enum eps_direction direction, double sigma, double log_eta, bool quick);
 
 struct eps__rows;
 

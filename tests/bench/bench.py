@@ -168,6 +168,8 @@ def main():
               f"{peer['seconds'] / ours['seconds']:>10.0f}{verdict}", flush=True)
     subprocess.run([sys.executable, os.path.join(HERE, "strategies.py"), "--build", options.build, "--objects",
                     options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
+    peer = [] if options.skip_peer else ["--python", peer_python(options.build)]
+    subprocess.run([sys.executable, os.path.join(HERE, "mmcc.py"), "--build", options.build, *peer], check=True)
     throughput(options.build, options.seconds)
 
 

@@ -383,7 +383,7 @@ static void the_odds_rise_as_the_share_falls(void **state)
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double last[10 * 10];
         for (int k = 0; k < 6; k++) {
-            struct eps__tail_query query = {direction, 3, -5 * (double)(1 << k), false};
+            struct eps__tail_query query = eps__tail_query(direction, 3, -5 * (double)(1 << k), false);
             assert_int_equal(rows->class->bound(rows, NULL, &query), EPS_OK);
             for (size_t row = 0; row < rows->classes; row++) {
                 struct eps__factor factors[10];

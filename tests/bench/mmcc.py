@@ -1,0 +1,63 @@
+"""The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same over dp_accounting at n = 64.
+
+    mmcc.py --build build --python build/venv/bin/python [--skip-peer]
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import argparse
+import json
+import os
+import subprocess
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = [
+    {"name": "Toeplitz n=64, p=1/64", "n": 64, "p": 1 / 64, "noise_multiplier": 61.82359560291439, "peer": True},
+    {"name": "Toeplitz n=2048, p=1/2048", "n": 2048, "p": 1 / 2048, "noise_multiplier": 37.4},
+    {"name": "banded n=100000, 32 bands", "n": 100000, "p": 1e-3, "noise_multiplier": 10.0, "bands": 32},
+]
+
+
+def job_of(case):
+    matrix = {"family": "square_root", "normalization": "none"}
+    if "bands" in case:
+        matrix["bands"] = case["bands"]
+    return {"n": case["n"], "matrix": matrix, "sampling": {"scheme": "poisson", "p": case["p"]},
+            "noise_multiplier": case["noise_multiplier"], "delta": 1e-6, "accountant": "mmcc"}
+
+
+def run(build, case):
+    """Epsilon, seconds and the largest resident size of one solve, start of the program included."""
+    start = time.perf_counter()
+    process = subprocess.Popen([os.path.join(build, "epsilond"), "solve", "-"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdin.write(json.dumps(job_of(case)).encode())
+    process.stdin.close()
+    document = json.loads(process.stdout.read())
+    usage = os.wait4(process.pid, 0)[2]
+    process.returncode = 0
+    return document["result"]["epsilon"], time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--python", help="an interpreter that has dp_accounting")
+    parser.add_argument("--skip-peer", action="store_true")
+    options = parser.parse_args()
+    print("\nMMCC: epsilon at delta = 1e-6, one run; the peer is the paper's algorithm over dp_accounting's mixtures\n")
+    print(f"  {'case':<32}{'dp_accounting':>13}{'s':>9}{'ours':>13}{'s':>9}{'MiB':>8}{'faster':>10}")
+    for case in CASES:
+        epsilon, seconds, size = run(options.build, case)
+        theirs, ratio = f"{'':>22}", ""
+        if case.get("peer") and not options.skip_peer and options.python:
+            line = json.dumps({**case, "delta": 1e-6}) + "\n"
+            done = subprocess.run([options.python, os.path.join(HERE, "peer_mmcc.py")], input=line, text=True,
+                                  check=True, stdout=subprocess.PIPE)
+            peer = json.loads(done.stdout)
+            theirs = f"{peer['epsilon']:>13.8f}{peer['seconds']:>9.2f}"
+            ratio = f"{peer['seconds'] / seconds:>10.0f}" + ("" if epsilon <= peer["epsilon"] else "  LOOSER")
+        print(f"  {case['name']:<32}{theirs}{epsilon:>13.8f}{seconds:>9.2f}{size:>8.0f}{ratio}", flush=True)
+
+
+main()
