@@ -108,8 +108,8 @@ static bool draw(const struct improvements *figure, bool root)
     for (size_t k = 0; k < MULTIPLIERS; k++) {
         struct line paper = fit(x, figure->ratios[k], PAPER_DENSE), line = fit(x, figure->ratios[k], SIZES);
         printf("#   c = %-2g against %s: slope %.4f, intercept %.4f, R^2 %.4f (n <= 128: %.4f, %.4f, %.4f)\n",
-               multipliers[k], root ? "sqrt(log2(n)+1)" : "log2(n)+1", line.slope, line.intercept,
-               line.r_square, paper.slope, paper.intercept, paper.r_square);
+               multipliers[k], root ? "sqrt(log2(n)+1)" : "log2(n)+1", line.slope, line.intercept, line.r_square,
+               paper.slope, paper.intercept, paper.r_square);
         for (size_t i = 0; i < SIZES; i++)
             lines[k][i] = line.intercept + line.slope * x[i];
         snprintf(names[2 * k], sizeof names[0], "c = %g", multipliers[k]);
