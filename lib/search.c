@@ -27,6 +27,7 @@ struct search {
     enum eps__estimate estimate;
     double log_delta; /* the delta asked for */
     enum eps_status status;
+    bool out_of_reach; /* some sigma tried was */
     struct eps_error *error;
 };
 
@@ -165,8 +166,15 @@ static double excess_at_sigma(struct search *search, double log_sigma, double ep
         search->status = open_at(search, exp(log_sigma), tolerance);
     if (search->status != EPS_OK)
         return NAN;
-    if (proven)
-        return excess(eps, search);
+    if (proven) {
+        double value = excess(eps, search);
+        if (search->status != EPS_TOO_COSTLY)
+            return value;
+        /* Out of reach at this sigma: delta may be anything, and another sigma may do. */
+        search->status = EPS_OK;
+        search->out_of_reach = true;
+        return search->estimate == EPS__UPPER ? INFINITY : -INFINITY;
+    }
     return search->profile->class->approximate(search->profile, search->direction, eps) - search->log_delta;
 }
 
@@ -223,7 +231,7 @@ static double sigma_crossing(struct search *search, double x, double eps, double
             slope = (value - last) / (x - last_x);
         last_x = x;
         last = value;
-        double next = x - value / slope + (upper ? 0.4 : -0.4) * reach;
+        double next = isinf(value) ? x + (value > 0 ? 0.5 : -0.5) : x - value / slope + (upper ? 0.4 : -0.4) * reach;
         next = fmin(fmax(next, x - 2), x + 2);
         if (!(next > low && next < high))
             next = isinf(low) ? high - 0.5 : isinf(high) ? low + 0.5 : 0.5 * (low + high);
@@ -245,6 +253,8 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
     for (int i = 0; i < 5 && search->status == EPS_OK; i++) {
         search->estimate = EPS__UPPER;
         double high = sigma_crossing(search, x, eps, inner, 0.1 * tolerance, slope, log(least));
+        if (search->status == EPS_OK && search->out_of_reach && !(exp(high) <= SIGMA_MAX))
+            return i ? EPS_OK : EPS_TOO_COSTLY; /* what a coarser grid proved stays */
         if (search->status == EPS_OK && !(exp(high) <= SIGMA_MAX))
             return eps__error(search->error, EPS_UNATTAINABLE, "/delta",
                               "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
@@ -252,9 +262,9 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
         answer->value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF);
         answer->lower = fmin(exp(low), answer->value);
-        if (high - low <= tolerance)
+        if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
             break;
-        inner /= fmax(4, pow((high - low) / tolerance, 2));
+        inner = fmax(inner / fmin(fmax(4, pow((high - low) / tolerance, 2)), 64), 1e-9);
         x = high;
     }
     return search->status;

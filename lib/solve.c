@@ -217,9 +217,22 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
                                     sampling->separation);
         return made && add_sentence(list, len, "the strategy is public");
     }
-    made = made && add_sentence(list, len,
-                                "each example is drawn independently of all others, at each step with "
-                                "probability p; p and the strategy are public");
+    if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON)
+        made = made && add_sentence(list, len,
+                                    "each example is put into one of %zu groups independently of its value and of all "
+                                    "others, and is drawn independently with probability p each time that its group "
+                                    "has its turn; p and the strategy are public",
+                                    sampling->groups);
+    else
+        made = made && add_sentence(list, len,
+                                    "each example is drawn independently of all others, at each step with "
+                                    "probability p; p and the strategy are public");
+    if (sampling->truncation)
+        made = made &&
+               add_sentence(list, len,
+                            "of a batch over %llu examples a uniformly random subset of that size is taken; "
+                            "the size of the data set, %llu, is public",
+                            (unsigned long long)sampling->max_batch_size, (unsigned long long)sampling->dataset_size);
     if (sampling->examples_per_user > 1)
         made = made && add_sentence(list, len, "a user holds at most %zu examples, drawn independently of each other",
                                     sampling->examples_per_user);
@@ -261,9 +274,10 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
                             "noise_multiplier / sensitivity = %.6g, the figure that papers print",
                             result->noise_multiplier / result->sensitivity);
     if (mechanism->sampling.scheme != EPS_SCHEME_NONE && !amplified)
-        made = made && add_sentence(&result->hints, &result->hints_len,
-                                    "this is the bound without amplification by sampling: the accountants that amplify "
-                                    "a strategy of several bands are not served in this version");
+        made =
+            made && add_sentence(&result->hints, &result->hints_len,
+                                 "this is the bound without amplification by sampling: no accountant of this version "
+                                 "amplifies this strategy under this scheme");
     if (result->solved_for != EPS_SOLVE_CURVE && result->bracket_upper > 0) {
         double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
         double tolerance = setting->job->query.accountant.tolerance;

@@ -56,9 +56,6 @@ static enum eps_status open_setting(struct eps__setting *setting, struct eps_err
         return eps__error(error, EPS_UNSUPPORTED, "/sampling/scheme",
                           "the scheme %s is not served in this version, which serves none, poisson and cyclic_poisson",
                           eps_scheme_name(sampling->scheme));
-    if (sampling->truncation)
-        return eps__error(error, EPS_UNSUPPORTED, "/sampling/truncation",
-                          "truncated batches are not served in this version; leave truncation out");
     if (!eps_serves_accountant(job->query.accountant.method))
         return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
                           "the accountant %s is not served in this version, which serves auto, gaussian, pld and mmcc",

@@ -34,9 +34,9 @@ static void hash_branch(struct eps__hash *hash, const struct eps__branch *branch
                         enum eps__estimate estimate)
 {
     const struct eps__pair *pair = &branch->pair[estimate];
-    const double plan_values[] = {plan->spacing,       plan->tilt,      plan->log_norm,  plan->log_jump,
-                                  plan->log_boost,     plan->log_small, plan->z_low,     plan->fine_low,
-                                  plan->log_reference, plan->widest,    plan->fine_high, plan->z_high};
+    const double plan_values[] = {plan->spacing,   plan->tilt,   plan->log_norm, plan->log_jump,      plan->log_boost,
+                                  plan->log_small, plan->z_low,  plan->fine_low, plan->log_reference, plan->widest,
+                                  plan->fine_high, plan->z_high, plan->cut,      plan->cut_tilt,      plan->log_flat};
     const double pair_values[] = {branch->weight[estimate], pair->lost, pair->weight_error};
     hash_mixture(hash, &pair->numerator);
     hash_mixture(hash, &pair->denominator);

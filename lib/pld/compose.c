@@ -506,8 +506,8 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     /* delta is linear in e^eps between the knots. */
     double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
     double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
-    if (sign < 0) {                                                      /* every loss of the window lies above */
-        sum = exp(-t * outside) * (sum - panel->below * expm1(-outside));
+    if (outside > 0) { /* every loss of the window lies above; upper: what lies between may not be in it */
+        sum = exp(-t * outside) * (sum - panel->below * expm1(-outside)) + panel->beyond * largest;
         at -= outside;
     }
     sum += panel->beyond * exp(-t * (last - at)) - panel->wrapped * largest;
@@ -520,8 +520,5 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
         double log_infinity = log(panel->infinity), larger = fmax(log_delta, log_infinity);
         log_delta = larger + log1p(exp(fmin(log_delta, log_infinity) - larger)) + 8 * EPS__UNIT_ROUNDOFF * fabs(larger);
     }
-    /* Upper: delta(eps - x) is at most delta(eps) + 1 - e^{-x}. */
-    if (outside > 0 && sign > 0)
-        log_delta = log(exp(log_delta) - expm1(-outside)) + 1e-15;
     return fmin(log_delta, 0);
 }

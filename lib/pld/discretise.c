@@ -168,8 +168,10 @@ static double cell_steps(const struct lane *lane)
         double growth = fmax(plan->log_small - importance, 1) / (plan->tilt + 1e-300);
         steps = fmin(0.5 * left->slope, 0.5 * growth) / plan->spacing;
     } else {
-        steps = exp((plan->log_reference - importance + log(left->slope)) / 3);
-        steps = fmin(steps, plan->widest * fmin(0.1 * left->slope, 0.25 / (1 + plan->tilt)) / plan->spacing);
+        bool jump = left->loss > plan->cut;
+        double tilt = jump ? plan->cut_tilt : plan->tilt, flat = jump ? plan->log_flat : 0;
+        steps = exp((plan->log_reference - importance + flat + log(left->slope)) / 3);
+        steps = fmin(steps, plan->widest * fmin(0.1 * left->slope, 0.25 / (1 + tilt)) / plan->spacing);
     }
     return floor(fmin(fmax(steps, 1), INDEX_MAX));
 }
@@ -600,4 +602,40 @@ double eps__pld_log_delta(const struct eps__pld *pld, double eps)
     }
     total += pld->infinity;
     return log(total) + sign * EPS__UNIT_ROUNDOFF * (8 + (double)pld->len);
+}
+
+static bool copy_part(struct eps__pld *part, const struct eps__pld *pld, size_t from, size_t len)
+{
+    *part = *pld;
+    part->infinity = 0;
+    part->len = len;
+    part->index = malloc((len + 1) * sizeof *part->index);
+    part->mass = malloc((len + 1) * sizeof *part->mass);
+    if (!part->index || !part->mass)
+        return false;
+    memcpy(part->index, pld->index + from, len * sizeof *part->index);
+    memcpy(part->mass, pld->mass + from, len * sizeof *part->mass);
+    return true;
+}
+
+enum eps_status eps__pld_split(const struct eps__pld *pld, double cut, struct eps__pld *core, struct eps__pld *jump)
+{
+    size_t at = 0;
+    while (at < pld->len && eps__pld_loss(pld, at) <= cut)
+        at++;
+    *jump = (struct eps__pld){0};
+    bool made = copy_part(core, pld, 0, at) && copy_part(jump, pld, at, pld->len - at);
+    if (made)
+        return EPS_OK;
+    eps__pld_clear(core);
+    eps__pld_clear(jump);
+    return EPS_NO_MEMORY;
+}
+
+double eps__pld_total(const struct eps__pld *pld)
+{
+    double total = 0;
+    for (size_t i = 0; i < pld->len; i++)
+        total += pld->mass[i];
+    return total * (1 + ((double)pld->len + 4) * EPS__UNIT_ROUNDOFF);
 }

@@ -42,6 +42,9 @@ struct eps__pld_plan {
     double log_reference; /* a cell where the density (per unit of loss) is this much is one spacing wide */
     double log_small;     /* ln of a density (per unit of z) under which an error is harmless */
     double widest;        /* in (0, 1]: scales the widest cell, a tenth of a unit of z and 1/(4 (1 + t)) of loss */
+    double cut;           /* losses above it matter one at a time (pld/expansion.h); INFINITY if there is no cut */
+    double cut_tilt;      /* their tilt */
+    double log_flat;      /* ln of how much less their curve bends, so that their cells may be wider */
     double z_low;         /* left of it, mass is rounded to the edge */
     double fine_low;      /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
     double fine_high;
@@ -80,6 +83,13 @@ double eps__pld_log_moment(const struct eps__pld *pld, double tilt);
 /* delta(eps) of one untilted PLD alone, as a natural logarithm: >= or <= its curve, rounding counted. */
 double eps__pld_log_delta(const struct eps__pld *pld, double eps);
 
+/* Splits the masses by loss: *core has those up to `cut`, *jump the others (len 0 if there are none); infinity stays
+ * with neither. Each to be released with eps__pld_clear(). EPS_NO_MEMORY. */
+enum eps_status eps__pld_split(const struct eps__pld *pld, double cut, struct eps__pld *core, struct eps__pld *jump);
+
+/* sum_i mass_i, rounded up, infinity left out. */
+double eps__pld_total(const struct eps__pld *pld);
+
 /* A PLD and how many times it is composed. */
 struct eps__pld_power {
     const struct eps__pld *pld;
@@ -96,8 +106,8 @@ struct eps__panel {
     double start, spacing;
     size_t len;
     double *tail;    /* sum over losses above of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
-    double below;    /* lower: sum over all losses of a_j e^{-(t + 1)(l_j - start)} */
-    double beyond;   /* upper: tilted mass above the window, to be added with e^{-t (end - eps)} */
+    double below;    /* sum over all losses of a_j e^{-(t + 1)(l_j - start)} */
+    double beyond;   /* upper: tilted mass above the window, to be added with e^{-t (end - eps)}, and below it */
     double wrapped;  /* lower: tilted mass that may have been wrapped into the window, to be taken away */
     double infinity; /* upper: probability of infinite loss */
     double widening; /* total loss_error */

@@ -125,8 +125,7 @@ static double half_moment(double t, double d, double deviation)
     return exp(-t * d + 0.5 * t * t * deviation * deviation);
 }
 
-/* The saddle-point approximation of ln delta(eps), with the tilt's sum taken as normal. */
-static double saddle_log_delta(const struct eps__saddle *saddle, double eps)
+double eps__saddle_log_delta(const struct eps__saddle *saddle, double eps)
 {
     double deviation = sqrt(saddle->variance), d = saddle->mean - eps;
     double part = half_moment(saddle->tilt, d, deviation) - half_moment(saddle->tilt + 1, d, deviation);
@@ -134,8 +133,7 @@ static double saddle_log_delta(const struct eps__saddle *saddle, double eps)
     return fmin(log_delta, 0);
 }
 
-/* Is the tilted sum so skew that where the steps are cut decides what the saddle says? */
-static bool is_skew(const struct eps__saddle *saddle)
+bool eps__is_skew(const struct eps__saddle *saddle)
 {
     return saddle->tilt > 0 && saddle->third > 0.5 * saddle->variance * sqrt(saddle->variance);
 }
@@ -186,9 +184,7 @@ static double step_log_delta(const struct eps__step *step, double eps)
     return total > 0 ? largest + log(total) : -INFINITY;
 }
 
-/* ln of the largest of the steps' own delta(eps), times how many there are: about a lower bound on delta(eps), and
- * its size where one large loss among small ones is what happens. */
-static double jump_log_delta(const struct eps__steps *steps, double eps)
+double eps__jump_log_delta(const struct eps__steps *steps, double eps)
 {
     double log_delta = -INFINITY;
     for (size_t k = 0; k < steps->len; k++)
@@ -196,8 +192,7 @@ static double jump_log_delta(const struct eps__steps *steps, double eps)
     return log_delta;
 }
 
-/* Where the steps may be cut if delta is at least e^least: beyond, their tails no longer count against it. */
-static double cut_excess(const struct eps__steps *steps, double least, double tolerance)
+double eps__cut_excess(const struct eps__steps *steps, double least, double tolerance)
 {
     double tail = fmax(least, EPS__LOG_DELTA_FLOOR) + log(tolerance * 1e-4 / steps->total);
     return fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, EPS__TAIL_REACH);
@@ -207,17 +202,17 @@ static double cut_excess(const struct eps__steps *steps, double least, double to
 static double cut_log_delta(const struct eps__steps *steps, double eps, double least, double tolerance,
                             struct eps__saddle *saddle)
 {
-    eps__find_tilt(steps, eps, cut_excess(steps, least, tolerance), saddle);
-    return saddle_log_delta(saddle, eps);
+    eps__find_tilt(steps, eps, eps__cut_excess(steps, least, tolerance), saddle);
+    return eps__saddle_log_delta(saddle, eps);
 }
 
 /* The right cut is where the cut for a delta gives that delta; no delta is smaller than the jump's. */
 void eps__aim(const struct eps__steps *steps, double eps, double known, double tolerance, struct eps__saddle *saddle)
 {
-    double jump = jump_log_delta(steps, eps), log_delta = known;
+    double jump = eps__jump_log_delta(steps, eps), log_delta = known;
     if (isnan(known)) {
         log_delta = cut_log_delta(steps, eps, jump, tolerance, saddle);
-        if (is_skew(saddle)) {
+        if (eps__is_skew(saddle)) {
             double low = jump, high = 0;
             for (int i = 0; i < 16 && high - low > 2; i++) {
                 double middle = 0.5 * (low + high);
@@ -227,7 +222,7 @@ void eps__aim(const struct eps__steps *steps, double eps, double known, double t
         }
     }
     cut_log_delta(steps, eps, fmax(log_delta - 25, jump), tolerance, saddle);
-    if (is_skew(saddle))
+    if (eps__is_skew(saddle))
         cut_log_delta(steps, eps, fmax(log_delta - 2, jump), tolerance, saddle);
     saddle->eps = eps;
     saddle->log_delta = fmin(fmax(log_delta, jump), 0);
@@ -257,18 +252,18 @@ double eps__scout_epsilon(const struct eps__steps *steps, double log_delta, doub
     double z_excess = fmin(eps__normal_tail_quantile(tail), EPS__TAIL_REACH);
     struct eps__saddle saddle;
     eps__scout_moments(steps, 0, z_excess, &saddle);
-    if (saddle_log_delta(&saddle, saddle.mean) < log_delta) { /* below the mean, the sum as normal */
+    if (eps__saddle_log_delta(&saddle, saddle.mean) < log_delta) { /* below the mean, the sum as normal */
         double low = saddle.mean - 10 * sqrt(saddle.variance), high = saddle.mean;
         for (int i = 0; i < 40; i++) {
             double middle = 0.5 * (low + high);
-            *(saddle_log_delta(&saddle, middle) > log_delta ? &low : &high) = middle;
+            *(eps__saddle_log_delta(&saddle, middle) > log_delta ? &low : &high) = middle;
         }
         return fmax(low, 0);
     }
     double low = 0, high = 2 / sqrt(saddle.variance);
     for (int i = 0; i < 60; i++) { /* along the tilts, where every eps is its own mean */
         eps__scout_moments(steps, high, z_excess, &saddle);
-        if (saddle_log_delta(&saddle, saddle.mean) < log_delta)
+        if (eps__saddle_log_delta(&saddle, saddle.mean) < log_delta)
             break;
         low = high;
         high *= 2;
@@ -276,9 +271,9 @@ double eps__scout_epsilon(const struct eps__steps *steps, double log_delta, doub
     for (int i = 0; i < 14; i++) {
         double middle = 0.5 * (low + high);
         eps__scout_moments(steps, middle, z_excess, &saddle);
-        *(saddle_log_delta(&saddle, saddle.mean) > log_delta ? &low : &high) = middle;
+        *(eps__saddle_log_delta(&saddle, saddle.mean) > log_delta ? &low : &high) = middle;
     }
-    return is_skew(&saddle) ? skew_epsilon(steps, log_delta, tolerance, saddle.mean) : fmax(saddle.mean, 0);
+    return eps__is_skew(&saddle) ? skew_epsilon(steps, log_delta, tolerance, saddle.mean) : fmax(saddle.mean, 0);
 }
 
 /* width^2/6 a step (with the wider cells where the density is small), but no more than |loss| width where nearly every

@@ -56,6 +56,20 @@ double eps__scout_z(const struct eps__scout *scout, size_t i);
 /* The log moment generating function of the sum and its derivatives, steps cut at reach + z_excess. */
 void eps__scout_moments(const struct eps__steps *steps, double tilt, double z_excess, struct eps__saddle *saddle);
 
+/* The saddle-point approximation of ln delta(eps), with the tilt's sum taken as normal. */
+double eps__saddle_log_delta(const struct eps__saddle *saddle, double eps);
+
+/* Is the tilted sum so skew that where the steps are cut decides what the saddle says? */
+bool eps__is_skew(const struct eps__saddle *saddle);
+
+/* ln of the largest of the steps' own delta(eps), times how many there are: about a lower bound on delta(eps), and
+ * its size where one large loss among small ones is what happens. */
+double eps__jump_log_delta(const struct eps__steps *steps, double eps);
+
+/* Where the steps may be cut, beyond their reach, if delta is at least e^least: there their tails no longer count
+ * against it. */
+double eps__cut_excess(const struct eps__steps *steps, double least, double tolerance);
+
 /* The tilt t >= 0 at which the tilted mean is eps: where e^{K(t) - t eps} is least. */
 void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess, struct eps__saddle *saddle);
 

@@ -10,8 +10,8 @@
 
 static struct eps__interval complement(struct eps__interval tail)
 {
-    return (struct eps__interval){fmax((1 - tail.upper) * (1 - EPS__UNIT_ROUNDOFF), 0),
-                                  fmin((1 - tail.lower) * (1 + EPS__UNIT_ROUNDOFF), 1)};
+    return (struct eps__interval){fmax((1 - tail.upper) * (1 - 2 * EPS__UNIT_ROUNDOFF), 0),
+                                  fmin((1 - tail.lower) * (1 + 2 * EPS__UNIT_ROUNDOFF), 1)};
 }
 
 static struct eps__interval meet(struct eps__interval a, struct eps__interval b)

@@ -145,7 +145,7 @@ static int by_falling_weight(const void *a, const void *b)
 double eps__tail_largest(const struct eps__weights *weights, double tau, double log_eta)
 {
     struct weighted *sorted = malloc((weights->len + 1) * sizeof *sorted);
-    double total = 0, half = log_eta - M_LN2 * (1 + EPS__UNIT_ROUNDOFF), sum = 0;
+    double total = 0, half = log_eta - M_LN2 - 4 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_eta)), sum = 0;
     size_t len = 0;
     if (!sorted)
         return INFINITY;

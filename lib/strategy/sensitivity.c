@@ -210,11 +210,10 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
             return eps__error(error, EPS_UNSUPPORTED, "/matrix",
                               "C has a negative entry: its worst pattern under sampling is bounded only where "
                               "C >= 0; use sampling.scheme none, or a non-negative strategy");
-        if (sampling->truncation)
-            return eps__error(error, EPS_UNSUPPORTED, "/sampling/truncation",
-                              "truncated batches have no bound without amplification; leave it out");
         if (sampling->examples_per_user > 1)
             factor *= (double)sampling->examples_per_user;
+        if (sampling->truncation) /* 2 against 0, -1 or -2 (accounting of truncated batches: sampling/truncation.h) */
+            factor = mechanism->adjacency == EPS_ADJACENCY_ZERO_OUT ? 3 : 2 * factor;
     }
     struct eps__participation participation = eps__participation_of(mechanism);
     struct eps__square square = {0};
