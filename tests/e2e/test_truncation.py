@@ -1,0 +1,76 @@
+"""
+Cyclic sampling and truncated batches over HTTP: the setting of BMS section 7.4, what must agree by two ways, what is
+assumed, and what a client is told that asks for what cannot be.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import pytest
+
+from conftest import check_problem
+
+BMS = {"n": 7200, "matrix": {"family": "square_root", "bands": 256},
+       "sampling": {"scheme": "cyclic_poisson", "groups": 256, "batch_size": 1793, "dataset_size": 14745600,
+                    "truncation": {"max_batch_size": 2048}},
+       "epsilon": 10, "delta": 1.301e-8}
+
+
+@pytest.mark.parametrize("adjacency, least, most", [("add_remove", 0.573, 0.575), ("zero_out", 0.573, 0.575),
+                                                    ("replace_one", 0.5808, 0.5841)])
+def test_the_noise_of_bms_7_4(server, adjacency, least, most):
+    """An independent computation gives 0.5746 and 0.5831 with unit columns; the paper prints 0.627."""
+    result = server.solve(dict(BMS, adjacency=adjacency))["result"]
+    assert result["accountant"] == "pld" and least <= result["noise_multiplier"] <= most
+    assert result["bracket"]["upper"] <= (1 + 1.001e-3) * result["bracket"]["lower"]
+    assert any("14745600, is public" in line for line in result["assumptions"])
+    assert any("256 groups" in line for line in result["assumptions"])
+
+
+def test_plain_dp_sgd_of_bms_7_4(server):
+    job = {"n": 7200, "sampling": {"scheme": "poisson", "batch_size": 1793, "dataset_size": 14745600,
+                                   "truncation": {"max_batch_size": 2048}}, "epsilon": 10, "delta": 1.301e-8}
+    assert server.solve(job)["result"]["noise_multiplier"] == pytest.approx(0.367, abs=5e-4)
+
+
+def test_a_limit_that_no_batch_reaches_is_none(server):
+    job = {"n": 100, "sampling": {"scheme": "poisson", "p": 0.02, "dataset_size": 3000}, "noise_multiplier": 1,
+           "delta": 1e-6}
+    limited = dict(job, sampling=dict(job["sampling"], truncation={"max_batch_size": 3000}))
+    assert server.solve(job)["result"]["epsilon"] == server.solve(limited)["result"]["epsilon"]
+
+
+def test_cyclic_with_enough_groups_is_poisson_over_the_rounds(server):
+    """Unit columns, b bands, b groups: every round of an example is one subsampled Gaussian of norm 1."""
+    cyclic = server.solve({"n": 96, "matrix": {"family": "banded", "bands": 8, "column_normalize": True},
+                           "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 8}, "noise_multiplier": 1,
+                           "delta": 1e-6})["result"]
+    rounds = server.solve({"n": 12, "sampling": {"scheme": "poisson", "p": 0.1}, "noise_multiplier": 1,
+                           "delta": 1e-6})["result"]
+    assert cyclic["epsilon"] == pytest.approx(rounds["epsilon"], rel=1e-6)
+    assert cyclic["accountant"] == "pld" and cyclic["adaptive"] is True
+
+
+def test_uneven_groups_take_the_worse_size(server):
+    job = {"n": 20, "matrix": {"family": "identity"}, "noise_multiplier": 1, "delta": 1e-6,
+           "sampling": {"scheme": "cyclic_poisson", "p": 0.2, "groups": 4, "truncation": {"max_batch_size": 14}}}
+    at = lambda size: server.solve(dict(job, sampling=dict(job["sampling"], dataset_size=size)))["result"]["epsilon"]
+    assert at(202) == pytest.approx(max(at(200), at(204)), rel=1e-9)
+
+
+@pytest.mark.parametrize("sampling, pointer", [
+    ({"scheme": "poisson", "p": 0.1, "truncation": {"max_batch_size": 5}}, "/sampling/dataset_size"),
+    ({"scheme": "poisson", "p": 0.1, "dataset_size": 50, "truncation": {"max_batch_size": 0}},
+     "/sampling/truncation/max_batch_size"),
+    ({"scheme": "poisson", "batch_size": 60, "dataset_size": 50, "truncation": {"max_batch_size": 5}},
+     "/sampling/batch_size"),
+    ({"scheme": "cyclic_poisson", "batch_size": 30, "dataset_size": 50, "groups": 2}, "/sampling/batch_size"),
+])
+def test_what_cannot_be_is_refused(server, sampling, pointer):
+    job = {"n": 10, "sampling": sampling, "noise_multiplier": 1, "delta": 1e-6}
+    check_problem(server.post(job), 422, "invalid-job", pointer)
+
+
+def test_truncation_with_a_banded_strategy_needs_groups(server):
+    job = {"n": 10, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1, "delta": 1e-6,
+           "sampling": {"scheme": "poisson", "p": 0.1, "dataset_size": 50, "truncation": {"max_batch_size": 9}},
+           "accountant": "pld"}
+    check_problem(server.post(job), 422, "unsupported", "/matrix")

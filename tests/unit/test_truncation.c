@@ -1,0 +1,280 @@
+/*
+ * Truncated batches and cyclic sampling: the binomial figures against quadruple precision, one step of a truncated batch
+ * against the mixture of its two pairs evaluated exactly, and what must come out the same by two ways.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+
+#include "lib/epsilon.h"
+#include "lib/numerics/binomial.h"
+#include "lib/sampling/truncation.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/exact.h"
+
+/* Pr[first <= Binom(n, p) <= last], term by term. */
+static __float128 exact_between(uint64_t n, double p, uint64_t first, uint64_t last)
+{
+    __float128 total = 0;
+    for (uint64_t x = first; x <= last; x++)
+        total += expq(lgammaq((__float128)n + 1) - lgammaq((__float128)x + 1) - lgammaq((__float128)(n - x) + 1) +
+                      (__float128)x * logq(p) + (__float128)(n - x) * log1pq(-(__float128)p));
+    return total;
+}
+
+static void assert_within(struct eps__interval found, __float128 exact, double relative)
+{
+    __float128 slack = exact * (__float128)1e-25; /* of the test's own sums */
+    if (!((__float128)found.lower <= exact + slack && exact - slack <= (__float128)found.upper))
+        fail_msg("%.17g not in [%.17g, %.17g]", (double)exact, found.lower, found.upper);
+    assert_true(found.upper - found.lower <= relative * found.upper + 1e-290);
+}
+
+static void binomial_tails_lie_in_their_intervals(void **unused)
+{
+    (void)unused;
+    uint64_t state = 7;
+    for (int i = 0; i < 300; i++) {
+        uint64_t n = 1 + draw_below(&state, i % 3 == 0 ? 2000 : 40), k = 1 + draw_below(&state, n);
+        double p = i % 2 ? draw_unit(&state) * 0.98 + 0.01 : draw_log(&state, 1e-5, 0.5);
+        __float128 above = exact_between(n, p, k, n), below = exact_between(n, p, 0, k - 1);
+        if (above < (__float128)1e-280 || below < (__float128)1e-280)
+            continue;
+        assert_within(eps__binomial_at_least(n, p, k), above, 1e-10);
+        assert_within(eps__binomial_at_most(n, p, k - 1), below, 1e-10);
+    }
+    /* the sizes of a real data set: against a sum in quadruple precision near the threshold */
+    __float128 far = exact_between(57599, 1793.0 / 57600, 2048, 2700);
+    assert_within(eps__binomial_at_least(57599, 1793.0 / 57600, 2048), far, 1e-9);
+}
+
+/* Pr[example in the batch | the others fill it], by summing over how many others were drawn: an example that was drawn
+ * too is among the B of m + 1 with probability B/(m + 1). */
+static void the_full_batch_takes_an_example_as_often_as_counting_says(void **unused)
+{
+    (void)unused;
+    uint64_t state = 11;
+    for (int i = 0; i < 200; i++) {
+        uint64_t dataset = 2 + draw_below(&state, 30), limit = 1 + draw_below(&state, dataset - 1);
+        double p = 0.02 + 0.96 * draw_unit(&state);
+        __float128 open = 0, full = 0, taken = 0;
+        for (uint64_t m = 0; m < dataset; m++) {
+            __float128 mass = exact_between(dataset - 1, p, m, m);
+            if (m < limit)
+                open += mass;
+            else
+                full += mass, taken += mass * p * limit / (m + 1);
+        }
+        struct eps__truncation t = eps__truncate(dataset, p, limit);
+        assert_within(t.open, open, 1e-10);
+        assert_within(t.full, full, 1e-10);
+        assert_within(t.q, taken / full, 1e-9);
+    }
+    struct eps__truncation never = eps__truncate(100, 0.5, 100), always = eps__truncate(100, 1, 7);
+    assert_true(never.open.lower == 1 && never.full.upper == 0);
+    assert_true(always.open.upper == 0 && always.full.lower == 1 && always.q.lower <= 0.07 && always.q.upper >= 0.07);
+}
+
+/* with * Bern(q) against -without * Bern(q), in units of sigma. */
+static void coin_pair(struct draw_pair *drawn, double q, double with, double without, bool remove)
+{
+    double right = remove ? with : without, left = remove ? without : with;
+    *drawn = (struct draw_pair){0};
+    drawn->numerator_weight[0] = right > 0 ? 1 - q : 1;
+    drawn->numerator_weight[1] = q;
+    drawn->numerator_shift[1] = right;
+    drawn->denominator_weight[0] = left > 0 ? 1 - q : 1;
+    drawn->denominator_weight[1] = q;
+    drawn->denominator_shift[1] = left;
+    drawn->pair.numerator = (struct eps__mixture){drawn->numerator_weight, drawn->numerator_shift, right > 0 ? 2 : 1};
+    drawn->pair.denominator =
+        (struct eps__mixture){drawn->denominator_weight, drawn->denominator_shift, left > 0 ? 2 : 1};
+}
+
+static struct eps_job truncated_job(enum eps_adjacency adjacency, uint64_t dataset, double p, uint64_t limit)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = 1;
+    job.mechanism.adjacency = adjacency;
+    job.mechanism.sampling.p = p;
+    job.mechanism.sampling.dataset_size = dataset;
+    job.mechanism.sampling.truncation = true;
+    job.mechanism.sampling.max_batch_size = limit;
+    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    return job;
+}
+
+static struct eps_result *solve(struct eps_job *job)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(job);
+    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    return result;
+}
+
+/* What accounting.md section 6 tabulates, evaluated in quadruple precision. */
+static __float128 one_step(enum eps_adjacency adjacency, const struct eps__truncation *t, double p, double sigma,
+                           double eps, bool remove)
+{
+    static const double without[EPS_ADJACENCY_COUNT][2] = {
+        [EPS_ADJACENCY_ZERO_OUT] = {0, 1}, [EPS_ADJACENCY_ADD_REMOVE] = {0, 0}, [EPS_ADJACENCY_REPLACE_ONE] = {1, 2}};
+    struct draw_pair open, full;
+    coin_pair(&open, p, 1 / sigma, without[adjacency][0] / sigma, remove);
+    coin_pair(&full, t->q.upper, 2 / sigma, without[adjacency][1] / sigma, remove);
+    return t->open.upper * exact_delta(&open.pair, eps) + t->full.upper * exact_delta(&full.pair, eps);
+}
+
+static void one_step_is_the_mixture_of_two_pairs(void **unused)
+{
+    (void)unused;
+    uint64_t state = 3;
+    for (int i = 0; i < 36; i++) {
+        enum eps_adjacency adjacency = (enum eps_adjacency)(i % EPS_ADJACENCY_COUNT);
+        uint64_t dataset = 20 + draw_below(&state, 2000);
+        double p = draw_log(&state, 0.01, 0.4), mean = (double)dataset * p;
+        uint64_t limit = (uint64_t)fmin(fmax(mean + sqrt(mean) * draw_between(&state, -1, 5), 1), (double)dataset - 1);
+        double sigma = draw_log(&state, 0.5, 4), eps = draw_between(&state, 0.01, 3 / sigma);
+        struct eps_job job = truncated_job(adjacency, dataset, p, limit);
+        job.query.noise_multiplier = sigma;
+        job.query.epsilon = eps;
+        struct eps_result *result = solve(&job);
+        struct eps__truncation t = eps__truncate(dataset, p, limit);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            double exact = (double)one_step(adjacency, &t, p, sigma, eps, direction == EPS_REMOVE);
+            double found = result->directions[direction].value;
+            assert_true(found >= exact * (1 - 1e-9) || found <= 1e-300);
+            assert_true(found <= exact * (1 + 1.01e-3) + 1e-290);
+        }
+        double worst = fmax((double)one_step(adjacency, &t, p, sigma, eps, true),
+                            (double)one_step(adjacency, &t, p, sigma, eps, false));
+        assert_true(result->bracket_lower <= worst * (1 + 1e-9));
+        eps_result_destroy(result);
+    }
+}
+
+/* A limit that no batch exceeds is no limit; a batch that is always full is a batch of fixed size. */
+static void the_extremes_are_exact(void **unused)
+{
+    (void)unused;
+    for (int adjacency = 0; adjacency < EPS_ADJACENCY_COUNT; adjacency++) {
+        struct eps_job limited = truncated_job((enum eps_adjacency)adjacency, 500, 0.03, 500), plain = limited;
+        limited.mechanism.n = plain.mechanism.n = 40;
+        limited.query.noise_multiplier = plain.query.noise_multiplier = 1.2;
+        limited.query.delta = plain.query.delta = 1e-6;
+        plain.mechanism.sampling.truncation = false;
+        plain.mechanism.sampling.max_batch_size = 0;
+        struct eps_result *a = solve(&limited), *b = solve(&plain);
+        assert_true(a->epsilon == b->epsilon && a->bracket_lower == b->bracket_lower);
+        eps_result_destroy(a);
+        eps_result_destroy(b);
+        struct eps_job fixed = truncated_job((enum eps_adjacency)adjacency, 500, 1, 25);
+        fixed.query.noise_multiplier = 1.5;
+        fixed.query.epsilon = 0.4;
+        a = solve(&fixed);
+        const struct eps__truncation always = {.full = {1, 1}, .q = {0.05, 0.05}};
+        double exact = (double)one_step((enum eps_adjacency)adjacency, &always, 1, 1.5, 0.4, true);
+        assert_true(a->directions[EPS_REMOVE].value >= exact * (1 - 1e-9));
+        assert_true(a->directions[EPS_REMOVE].value <= exact * (1 + 1.01e-3));
+        eps_result_destroy(a);
+    }
+}
+
+/* With as many groups as bands the rounds of one example are subsampled Gaussians of its columns' norms: what Poisson
+ * sampling of a diagonal strategy with those norms gives, whichever part has the worst of them. */
+static void cyclic_is_poisson_over_its_own_columns(void **unused)
+{
+    (void)unused;
+    static const double banded[] = {1, 0.6, 0.3};
+    struct eps_job cyclic;
+    eps_job_init(&cyclic);
+    cyclic.mechanism.n = 30;
+    cyclic.mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
+    cyclic.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    cyclic.mechanism.matrix.coefficients = banded;
+    cyclic.mechanism.matrix.coefficients_len = 3;
+    cyclic.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+    cyclic.mechanism.sampling.p = 0.2;
+    cyclic.mechanism.sampling.groups = 3;
+    cyclic.query.noise_multiplier = 1.5;
+    cyclic.query.delta = 1e-7;
+    cyclic.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    struct eps_job rounds = cyclic;
+    rounds.mechanism.n = 10;
+    rounds.mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
+    rounds.mechanism.sampling = (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = 0.2, .examples_per_user = 1};
+    rounds.query.noise_multiplier = 1.5 / sqrt(1 + 0.36 + 0.09);
+    struct eps_result *a = solve(&cyclic), *b = solve(&rounds);
+    assert_true(fabs(a->epsilon - b->epsilon) <= 1e-3 * b->epsilon);
+    assert_true(a->bracket_lower <= b->epsilon && b->bracket_lower <= a->epsilon);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+
+    /* A dense strategy whose third part has by far the longest columns: the worst part is not the first. */
+    enum { N = 12 };
+    static double rows[N * N];
+    for (size_t i = 0; i < N; i++)
+        rows[i * N + i] = i % 3 == 2 ? 2 : 1;
+    cyclic.mechanism.n = N;
+    cyclic.mechanism.matrix.family = EPS_FAMILY_DENSE;
+    cyclic.mechanism.matrix.rows = rows;
+    cyclic.mechanism.matrix.rows_n = N;
+    cyclic.mechanism.matrix.coefficients = NULL;
+    cyclic.mechanism.matrix.coefficients_len = 0;
+    rounds.mechanism.n = N / 3;
+    rounds.query.noise_multiplier = 1.5 / 2;
+    a = solve(&cyclic);
+    b = solve(&rounds);
+    assert_true(fabs(a->epsilon - b->epsilon) <= 1e-3 * b->epsilon);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* Few expected participations and a small delta: one large loss is what happens. By the union over the steps: delta is
+ * at least that of one step, and at most n times it plus what several participations could do, (n p)^2. */
+static void rare_participations_are_bracketed(void **unused)
+{
+    (void)unused;
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = 349;
+    job.mechanism.sampling.p = 1.9752903e-4;
+    job.query.noise_multiplier = 1.38088642;
+    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    for (int i = 0; i < 3; i++) {
+        job.query.epsilon = (const double[]){0.0371208, 0.3, 2}[i];
+        struct eps_result *result = solve(&job);
+        struct draw_pair one;
+        coin_pair(&one, job.mechanism.sampling.p, 1 / job.query.noise_multiplier, 0, true);
+        double alone = (double)exact_delta(&one.pair, job.query.epsilon);
+        assert_true(result->bracket_upper - result->bracket_lower <= 1e-3 * result->bracket_upper);
+        assert_true(result->bracket_upper >= alone);
+        assert_true(result->bracket_lower >= 300 * alone);
+        eps_result_destroy(result);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(binomial_tails_lie_in_their_intervals),
+        cmocka_unit_test(the_full_batch_takes_an_example_as_often_as_counting_says),
+        cmocka_unit_test(one_step_is_the_mixture_of_two_pairs),
+        cmocka_unit_test(the_extremes_are_exact),
+        cmocka_unit_test(cyclic_is_poisson_over_its_own_columns),
+        cmocka_unit_test(rare_participations_are_bracketed),
+    };
+    gsl_set_error_handler_off();
+    return cmocka_run_group_tests_name("truncation", tests, NULL, NULL);
+}
