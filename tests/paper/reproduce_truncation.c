@@ -84,7 +84,8 @@ static bool compare(const struct setting *setting)
 int main(void)
 {
     static const struct setting settings[] = {
-        {"truncated cyclic Poisson, add_remove", EPS_SCHEME_CYCLIC_POISSON, EPS_ADJACENCY_ADD_REMOVE, 0.627, 0.573, 0.575},
+        {"truncated cyclic Poisson, add_remove", EPS_SCHEME_CYCLIC_POISSON, EPS_ADJACENCY_ADD_REMOVE, 0.627, 0.573,
+         0.575},
         {"truncated cyclic Poisson, zero_out", EPS_SCHEME_CYCLIC_POISSON, EPS_ADJACENCY_ZERO_OUT, 0.627, 0.573, 0.575},
         {"truncated cyclic Poisson, replace_one", EPS_SCHEME_CYCLIC_POISSON, EPS_ADJACENCY_REPLACE_ONE, 0.627, 0.583,
          0.5832},
