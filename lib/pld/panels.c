@@ -1,0 +1,240 @@
+/*
+ * Panels: step PLDs built side by side, composed around one epsilon.
+ *
+ * Where there are many equal steps, two levels: groups of about sqrt(n) steps on a fine grid, and the groups, with
+ * the few steps that are left over, on one that is as much coarser as their deviation is larger. Then neither
+ * transform is long.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/pld/composition_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/numerics/normal.h"
+
+enum { GROUPS_FROM = 64 };
+
+void eps__slot_release(struct eps__panel_slot *slot)
+{
+    for (size_t i = 0; i < slot->panels_len; i++)
+        eps__panel_clear(&slot->panels[i]);
+    free(slot->panels);
+    free(slot->log_counts);
+    free(slot->bound_tilts);
+    free(slot->bound_moments);
+    eps__pld_clear(&slot->pld);
+    slot->panels = NULL;
+    slot->log_counts = slot->bound_tilts = slot->bound_moments = NULL;
+    slot->panels_len = 0;
+}
+
+void eps__slot_clear(struct eps__panel_slot *slot)
+{
+    eps__slot_release(slot);
+    *slot = (struct eps__panel_slot){0};
+}
+
+bool eps__slot_reserve(struct eps__panel_slot *slot, size_t len)
+{
+    slot->panels = calloc(len, sizeof *slot->panels);
+    slot->log_counts = calloc(len, sizeof *slot->log_counts);
+    slot->bound_tilts = calloc(len, sizeof *slot->bound_tilts);
+    slot->bound_moments = calloc(len, sizeof *slot->bound_moments);
+    slot->panels_len = slot->panels ? len : 0;
+    return slot->panels && slot->log_counts && slot->bound_tilts && slot->bound_moments;
+}
+
+/* The PLDs of the steps, for one tilt and spacing: as many as there are, each to be cleared. */
+struct build {
+    const struct eps__composition *c;
+    const struct eps__saddle *saddle;
+    enum eps__estimate estimate;
+    double spacing;
+    const struct eps__expansion *expansion; /* NULL if there is none */
+    struct eps__pld *built;
+    enum eps_status *status;
+};
+
+static enum eps_status build_step(const struct build *build, size_t k)
+{
+    const struct eps__composition *c = build->c;
+    const struct eps__step *step = &c->steps.items[k];
+    struct eps__pld_plan one, *plans = step->len > 1 ? calloc(step->len, sizeof *plans) : &one;
+    if (!plans)
+        return EPS_NO_MEMORY;
+    eps__plan_common(&plans[0], c, step, build->saddle, build->spacing);
+    if (build->expansion)
+        eps__plan_expansion(&plans[0], c, build->expansion);
+    for (size_t b = step->len; b-- > 0;) {
+        plans[b] = plans[0];
+        eps__plan_range(&plans[b], &step->scouts[b], build->saddle);
+    }
+    enum eps_status status =
+        eps__pld_obtain(c->context, c->tally, &build->built[k], step->branches, plans, step->len, build->estimate);
+    if (plans != &one)
+        free(plans);
+    return status;
+}
+
+static void build_task(void *arg, size_t k)
+{
+    const struct build *build = arg;
+    build->status[k] = build_step(build, k);
+}
+
+enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__pld *built, enum eps__estimate estimate,
+                                 const struct eps__saddle *saddle, const struct eps__expansion *expansion,
+                                 double spacing)
+{
+    size_t len = c->steps.len;
+    enum eps_status first = EPS_OK, *status = calloc(len, sizeof *status);
+    struct build build = {c, saddle, estimate, spacing, expansion, built, status};
+    if (!status)
+        return EPS_NO_MEMORY;
+    if (len > 1 && c->context && c->context->parallel_for)
+        c->context->parallel_for(c->context->user, len, build_task, &build);
+    else
+        for (size_t k = 0; k < len && first == EPS_OK; k++)
+            first = status[k] = build_step(&build, k);
+    for (size_t k = 0; k < len && first == EPS_OK; k++)
+        first = status[k];
+    free(status);
+    return first;
+}
+
+enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double eps, double *out)
+{
+    const struct eps__steps *steps = &c->steps;
+    struct eps__saddle saddle;
+    double low = 0, high = 1e-3;
+    eps__find_tilt(steps, eps, EPS__TAIL_REACH, &saddle);
+    for (eps__scout_moments(steps, high, EPS__TAIL_REACH, &saddle); high < 1e9;
+         eps__scout_moments(steps, high, EPS__TAIL_REACH, &saddle)) {
+        if (saddle.log_moment - high * eps < EPS__LOG_DELTA_FLOOR)
+            break;
+        low = high;
+        high *= 2;
+    }
+    for (int i = 0; i < 20; i++) {
+        double middle = 0.5 * (low + high);
+        eps__scout_moments(steps, middle, EPS__TAIL_REACH, &saddle);
+        *(saddle.log_moment - middle * eps < EPS__LOG_DELTA_FLOOR ? &high : &low) = middle;
+    }
+    eps__scout_moments(steps, high, EPS__TAIL_REACH, &saddle);
+    saddle.eps = eps;
+    saddle.log_delta = EPS__LOG_DELTA_FLOOR;
+    struct eps__pld *built = calloc(steps->len, sizeof *built);
+    if (!built)
+        return EPS_NO_MEMORY;
+    double by_rounding = 0.1 / (1 + high); /* rounding losses up by this costs a tenth of a unit of the logarithm */
+    double spacing = fmax(fmin(by_rounding, 0.1 * sqrt(saddle.variance / steps->total)), by_rounding / steps->total);
+    double log_bound = -high * eps, infinity = 0, size = fabs(high * eps);
+    enum eps_status status = eps__build_steps(c, built, EPS__UPPER, &saddle, NULL, spacing);
+    for (size_t k = 0; k < steps->len && status == EPS_OK; k++) {
+        double count = (double)steps->items[k].count, log_moment = eps__pld_log_moment(&built[k], high);
+        log_bound += count * (log_moment + high * built[k].loss_error);
+        infinity += count * built[k].infinity;
+        size += count * (fabs(log_moment) + (double)built[k].len);
+    }
+    if (status == EPS_OK)
+        *out = fmin(log(exp(log_bound + 8 * EPS__UNIT_ROUNDOFF * size) + 2 * infinity), 0);
+    for (size_t k = 0; k < steps->len; k++)
+        eps__pld_clear(&built[k]);
+    free(built);
+    return status;
+}
+
+/* About sqrt(total), such that few steps are left over. */
+static uint64_t group_size(double total)
+{
+    uint64_t n = (uint64_t)total, root = (uint64_t)sqrt(total), best = root;
+    for (uint64_t m = root / 2 + 1; m <= 2 * root; m++)
+        if (n % m < n % best ||
+            (n % m == n % best && fabs((double)m - (double)root) < fabs((double)best - (double)root)))
+            best = m;
+    return best;
+}
+
+/* A grid for the groups as wide as where most of a group's loss lies would treat it as an atom between two knots, which
+ * the lower estimate pays for dearly: the middle half of a step's tilted losses, times sqrt(group), must cover it. */
+static enum eps_status compose_groups(const struct eps__composition *c, struct eps__panel_slot *slot,
+                                      const struct eps__saddle *saddle, double spacing,
+                                      const struct eps__compose_plan *plan)
+{
+    struct eps__pld step = {0}, single = {0}, group = {0};
+    uint64_t n = (uint64_t)c->steps.total, size = group_size(c->steps.total), groups = n / size, left_over = n % size;
+    size_t coarser = (size_t)fmax(nearbyint(sqrt((double)size)), 2);
+    double fine = spacing * M_SQRT1_2;
+    /* What the groups lose must be little after all of them are composed. */
+    struct eps__compose_plan group_plan = *plan;
+    group_plan.tail_mass = plan->tail_mass * 0.1 / (double)groups;
+    group_plan.log_infinity = saddle->log_delta + log(1e-4 * c->accuracy.tolerance / (double)groups);
+    enum eps_status status = eps__build_steps(c, &step, slot->estimate, saddle, NULL, fine);
+    if (status == EPS_OK && left_over)
+        status = eps__build_steps(c, &single, slot->estimate, saddle, NULL, fine * (double)coarser);
+    if (status == EPS_OK)
+        status = eps__pld_compose(c->context, &group, &step, size, coarser, &group_plan);
+    if (status == EPS_OK) {
+        const struct eps__pld_power powers[] = {{&group, groups}, {&single, left_over}};
+        status = eps__compose(c->context, slot->panels, powers, left_over ? 2 : 1, plan);
+    }
+    eps__pld_clear(&step);
+    eps__pld_clear(&single);
+    eps__pld_clear(&group);
+    return status;
+}
+
+enum eps_status eps__compose_slot(const struct eps__composition *c, struct eps__panel_slot *slot,
+                                  const struct eps__saddle *saddle, double spacing)
+{
+    const struct eps__steps *steps = &c->steps;
+    struct eps__compose_plan plan = {.tilt = saddle->tilt,
+                                     .tail_mass = eps__tail_mass(saddle, c->accuracy.tolerance),
+                                     .log_infinity = INFINITY,
+                                     .max_len = eps__max_length(c)};
+    if (steps->total == 1) {
+        slot->single = true;
+        return eps__build_steps(c, &slot->pld, slot->estimate, saddle, NULL, spacing);
+    }
+    if (!eps__slot_reserve(slot, 1))
+        return EPS_NO_MEMORY;
+    if (steps->len == 1 && steps->total >= GROUPS_FROM && eps__scout_resolved(&steps->items[0], saddle, spacing))
+        return compose_groups(c, slot, saddle, spacing, &plan);
+    enum eps_status status = EPS_NO_MEMORY;
+    struct eps__pld *built = calloc(steps->len, sizeof *built);
+    struct eps__pld_power *powers = calloc(steps->len, sizeof *powers);
+    if (!built || !powers)
+        goto out;
+    status = eps__build_steps(c, built, slot->estimate, saddle, NULL, spacing);
+    if (status != EPS_OK)
+        goto out;
+    for (size_t k = 0; k < steps->len; k++)
+        powers[k] = (struct eps__pld_power){&built[k], steps->items[k].count};
+    status = eps__compose(c->context, slot->panels, powers, steps->len, &plan);
+out:
+    for (size_t k = 0; built && k < steps->len; k++)
+        eps__pld_clear(&built[k]);
+    free(built);
+    free(powers);
+    return status;
+}
+
+double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
+{
+    double sum = 0, sign = slot->estimate == EPS__UPPER ? 1 : -1;
+    if (slot->single)
+        return eps__pld_log_delta(&slot->pld, eps);
+    if (slot->panels_len == 1)
+        return eps__panel_log_delta(slot->panels, eps);
+    for (size_t i = 0; i < slot->panels_len; i++) {
+        double log_term = slot->panels[i].len ? eps__panel_log_delta(&slot->panels[i], eps) + slot->log_counts[i]
+                                              : slot->bound_moments[i] - slot->bound_tilts[i] * eps;
+        if (!(log_term > -INFINITY))
+            continue;
+        sum += exp(log_term) * (1 + sign * 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_term) + fabs(slot->log_counts[i])));
+    }
+    sum += slot->remainder;
+    return sum > 0 ? fmin(log(sum) + sign * 8 * EPS__UNIT_ROUNDOFF, 0) : -INFINITY;
+}
