@@ -238,7 +238,7 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
                                     sampling->examples_per_user);
     if (sampling->last_iterate)
         made = made && add_sentence(list, len, "the losses are linear and only the last iterate is released");
-    if (mechanism->matrix.family != EPS_FAMILY_IDENTITY)
+    if (mechanism->matrix.family != EPS_FAMILY_IDENTITY && eps__strategy_nonnegative(setting->strategy))
         made = made && add_sentence(list, len, "all entries of the strategy are >= 0");
     if (result->directions[EPS_REMOVE].accountant == EPS_ACCOUNTANT_MMCC ||
         result->directions[EPS_ADD].accountant == EPS_ACCOUNTANT_MMCC)

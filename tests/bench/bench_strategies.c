@@ -74,10 +74,12 @@ static void time_optimiser(const char *family, char **arguments)
     struct eps_matrix *matrix = &job.mechanism.matrix;
     size_t size = strtoul(arguments[1], NULL, 10), iterations = 0;
     double best = INFINITY, loss = NAN;
-    matrix->family = strcmp(family, "banded") == 0    ? EPS_FAMILY_BANDED
-                     : strcmp(family, "blt") == 0     ? EPS_FAMILY_BLT
-                     : strcmp(family, "optimal") == 0 ? EPS_FAMILY_OPTIMAL
-                                                      : EPS_FAMILY_BANDED_INVERSE;
+    bool columns = strcmp(family, "banded_columns") == 0; /* not Toeplitz */
+    matrix->toeplitz = !columns;
+    matrix->family = columns || strcmp(family, "banded") == 0 ? EPS_FAMILY_BANDED
+                     : strcmp(family, "blt") == 0             ? EPS_FAMILY_BLT
+                     : strcmp(family, "optimal") == 0         ? EPS_FAMILY_OPTIMAL
+                                                              : EPS_FAMILY_BANDED_INVERSE;
     if (matrix->family == EPS_FAMILY_OPTIMAL)
         matrix->gap = pow(10, -(double)size);
     else

@@ -44,13 +44,18 @@ def optimal(case):
     return lambda: float(jnp.sqrt(jnp.mean(dense.per_query_error(strategy_matrix=c)))), c
 
 
+def banded_columns(case):
+    c = dense.optimize(case["n"], epochs=case["epochs"], bands=case["size"], equal_norm=True)
+    return lambda: float(jnp.sqrt(jnp.mean(dense.per_query_error(strategy_matrix=c)))), c
+
+
 def noise(case):
     root = toeplitz.optimal_max_error_strategy_coefs(case["size"])
     coefficients = toeplitz.inverse_coef(root, case["n"])
     return lambda: float(jnp.linalg.norm(coefficients)), coefficients
 
 
-KINDS = {"banded": banded, "blt": blt, "optimal": optimal, "noise": noise}
+KINDS = {"banded": banded, "blt": blt, "optimal": optimal, "banded_columns": banded_columns, "noise": noise}
 
 
 def main():

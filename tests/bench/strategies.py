@@ -27,6 +27,7 @@ def case(kind, n, size, epochs=1, objective="mean_squared", peer=True):
 CASES = [
     case("banded", 1024, 16), case("banded", 4096, 32), case("banded", 4096, 32, objective="max_squared"),
     case("banded", 1000000, 64, peer=False),
+    case("banded_columns", 256, 16), case("banded_columns", 4096, 64, peer=False),
     case("blt", 1024, 3, objective="max_squared"), case("blt", 1024, 3, epochs=4),
     case("blt", 1000000, 4, peer=False),
     case("banded_inverse", 1024, 8, peer=False), case("banded_inverse", 4096, 16, epochs=8, peer=False),
