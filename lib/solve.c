@@ -273,7 +273,7 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
         made = add_sentence(&result->hints, &result->hints_len,
                             "noise_multiplier / sensitivity = %.6g, the figure that papers print",
                             result->noise_multiplier / result->sensitivity);
-    if (mechanism->sampling.scheme != EPS_SCHEME_NONE && !amplified)
+    if (mechanism->sampling.scheme != EPS_SCHEME_NONE && setting->p < 1 && !amplified)
         made =
             made && add_sentence(&result->hints, &result->hints_len,
                                  "this is the bound without amplification by sampling: no accountant of this version "

@@ -73,10 +73,12 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     return false;
 }
 
+/* A full batch that is cut to a limit is still sampled. */
 static bool exact(const struct eps__setting *setting)
 {
+    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
     return setting->sensitivity_known &&
-           (setting->job->mechanism.sampling.scheme == EPS_SCHEME_NONE || setting->p >= 1);
+           (sampling->scheme == EPS_SCHEME_NONE || (setting->p >= 1 && !sampling->truncation));
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)

@@ -39,7 +39,10 @@ double eps__choose_spacing(const struct eps__composition *c, const struct eps__s
     double eps = saddle->eps;
     double deviation = sqrt(saddle->variance), u = (saddle->tilt + 1) * deviation;
     double share = budget[estimate] * accuracy->tolerance / (c->finer * c->finer), variance;
-    double for_delta = 2 * share * deviation * (eps__mills(saddle->tilt * deviation) - eps__mills(u));
+    /* the difference of two Mills ratios; far out, where it cancels, by its expansion */
+    double fall = saddle->tilt * deviation < 1e4 ? eps__mills(saddle->tilt * deviation) - eps__mills(u)
+                                                 : deviation / (saddle->tilt * deviation * u);
+    double for_delta = 2 * share * deviation * fall;
     double for_epsilon = 2 * share * fmax(eps, 1e-6) * deviation * eps__mills(u);
     if (accuracy->unknown == EPS_SOLVE_EPSILON)
         variance = for_epsilon;
@@ -48,7 +51,7 @@ double eps__choose_spacing(const struct eps__composition *c, const struct eps__s
     else
         variance = for_delta;
     double spacing = sqrt(6 * variance / (1.7 * c->steps.total));
-    while (eps__added_variance(&c->steps, saddle, 2 * spacing) <= variance && spacing < 1)
+    while (spacing > 0 && eps__added_variance(&c->steps, saddle, 2 * spacing) <= variance && spacing < 1)
         spacing *= 2;
     spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / 2) / c->finer);
     /* A nearly constant loss: a grid on which rounding every loss up is within the share is fine enough. */

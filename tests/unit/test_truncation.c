@@ -188,6 +188,10 @@ static void the_extremes_are_exact(void **unused)
         assert_true(a->directions[EPS_REMOVE].value >= exact * (1 - 1e-9));
         assert_true(a->directions[EPS_REMOVE].value <= exact * (1 + 1.01e-3));
         eps_result_destroy(a);
+        fixed.query.accountant.method = EPS_ACCOUNTANT_AUTO;
+        a = solve(&fixed);
+        assert_int_equal(a->accountant, EPS_ACCOUNTANT_PLD);
+        eps_result_destroy(a);
     }
 }
 
