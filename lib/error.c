@@ -22,6 +22,12 @@ enum eps_status eps__error(struct eps_error *error, enum eps_status status, cons
     return status;
 }
 
+bool eps__decline(struct eps_error *error, const char *pointer, const char *message)
+{
+    eps__error(error, EPS_UNSUPPORTED, pointer, "%s", message);
+    return false;
+}
+
 enum eps_status eps__poll(const struct eps_context *context)
 {
     if (context && context->canceled && context->canceled(context->user))

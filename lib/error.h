@@ -13,6 +13,9 @@
 enum eps_status eps__error(struct eps_error *error, enum eps_status status, const char *pointer, const char *format,
                            ...) __attribute__((format(printf, 4, 5)));
 
+/* Why an accountant does not serve a job: EPS_UNSUPPORTED into *error. Returns false. */
+bool eps__decline(struct eps_error *error, const char *pointer, const char *message);
+
 /* EPS_OK, or EPS_CANCELED or EPS_TIMEOUT if the context says so. context may be NULL. */
 enum eps_status eps__poll(const struct eps_context *context);
 

@@ -8,10 +8,10 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/error.h"
 #include "lib/numerics/normal.h"
 
 struct gaussian_profile {
@@ -65,12 +65,9 @@ static const struct eps__profile_class profile_class = {log_delta, approximate, 
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
-    if (setting->sensitivity_known)
-        return true;
-    snprintf(error->pointer, sizeof error->pointer, "/matrix");
-    snprintf(error->message, sizeof error->message,
-             "the Gaussian bound under sampling needs a strategy whose entries are all >= 0");
-    return false;
+    return setting->sensitivity_known ||
+           eps__decline(error, "/matrix",
+                        "the Gaussian bound under sampling needs a strategy whose entries are all >= 0");
 }
 
 /* A full batch that is cut to a limit is still sampled. */

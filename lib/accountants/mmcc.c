@@ -17,13 +17,13 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/mmcc_compose.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
+#include "lib/sampling/sampling.h"
 
 enum { SEARCHES = 7 };
 
@@ -60,12 +60,6 @@ struct mmcc_profile {
     struct side sides[EPS_DIRECTIONS];
 };
 
-static size_t groups_of(const struct eps__setting *setting)
-{
-    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
-    return sampling->scheme == EPS_SCHEME_CYCLIC_POISSON ? sampling->groups : 1;
-}
-
 /* ------------------------------------------------------------ rows */
 
 /* Toeplitz blocks that the groups divide, or one alone, have one worst part. */
@@ -78,7 +72,7 @@ static enum eps_status make_rows(struct eps__rows **rows, const struct eps__sett
                                  struct eps_error *error)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
-    size_t groups = groups_of(setting);
+    size_t groups = eps__sampling_groups(&setting->job->mechanism);
     double p = fmin(setting->p * (1 + 2 * EPS__UNIT_ROUNDOFF), 1);
     if (toeplitz_parts(&blocks, groups))
         return eps__toeplitz_rows(rows, &blocks, groups, p);
@@ -90,7 +84,8 @@ static enum eps_status make_rows(struct eps__rows **rows, const struct eps__sett
 static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, struct eps_error *error)
 {
     struct eps__blocks blocks = eps__strategy_blocks(m->setting->strategy);
-    size_t groups = groups_of(m->setting), len = toeplitz_parts(&blocks, groups) ? 1 : groups;
+    size_t groups = eps__sampling_groups(&m->setting->job->mechanism),
+           len = toeplitz_parts(&blocks, groups) ? 1 : groups;
     if (side->parts)
         return EPS_OK;
     if (len > m->setting->job->mechanism.n)
@@ -403,17 +398,10 @@ static const struct eps__profile_class profile_class = {log_delta, approximate, 
 
 /* ------------------------------------------------------------ the accountant */
 
-static bool declines(struct eps_error *error, const char *pointer, const char *message)
-{
-    snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
-    snprintf(error->message, sizeof error->message, "%s", message);
-    return false;
-}
-
 /* Where no example's participations share a row, pld has the same pairs without any bad event. */
 static bool separate(const struct eps__setting *setting)
 {
-    return eps_strategy_bands(setting->strategy) <= groups_of(setting);
+    return eps_strategy_bands(setting->strategy) <= eps__sampling_groups(&setting->job->mechanism);
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
@@ -421,26 +409,27 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
     if (sampling->scheme != EPS_SCHEME_POISSON && sampling->scheme != EPS_SCHEME_CYCLIC_POISSON)
-        return declines(error, "/sampling/scheme", "mmcc serves the schemes poisson and cyclic_poisson");
+        return eps__decline(error, "/sampling/scheme", "mmcc serves the schemes poisson and cyclic_poisson");
     if (sampling->truncation)
-        return declines(error, "/sampling/truncation", "mmcc does not serve truncated batches; leave truncation out");
+        return eps__decline(error, "/sampling/truncation",
+                            "mmcc does not serve truncated batches; leave truncation out");
     if (sampling->examples_per_user > 1)
-        return declines(error, "/sampling/examples_per_user", "mmcc serves one example per user");
+        return eps__decline(error, "/sampling/examples_per_user", "mmcc serves one example per user");
     if (sampling->last_iterate)
-        return declines(error, "/sampling/last_iterate", "mmcc accounts for every iterate; use pld");
+        return eps__decline(error, "/sampling/last_iterate", "mmcc accounts for every iterate; use pld");
     if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return declines(error, "/adjacency",
-                        "mmcc knows no dominating pair for replace_one; use zero_out or add_remove");
+        return eps__decline(error, "/adjacency",
+                            "mmcc knows no dominating pair for replace_one; use zero_out or add_remove");
     if (setting->job->query.curve)
-        return declines(error, "/curve",
-                        "mmcc spends a fixed part of delta and has no curve of its own; name two of "
-                        "epsilon, delta and noise_multiplier");
+        return eps__decline(error, "/curve",
+                            "mmcc spends a fixed part of delta and has no curve of its own; name two of "
+                            "epsilon, delta and noise_multiplier");
     if (!eps__strategy_nonnegative(setting->strategy))
-        return declines(error, "/matrix", "amplification by mmcc needs a strategy whose entries are all >= 0");
+        return eps__decline(error, "/matrix", "amplification by mmcc needs a strategy whose entries are all >= 0");
     if (!eps__strategy_lower_triangular(setting->strategy))
-        return declines(error, "/matrix", "mmcc needs a lower-triangular strategy or a tree");
+        return eps__decline(error, "/matrix", "mmcc needs a lower-triangular strategy or a tree");
     if (setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO && separate(setting))
-        return declines(error, "/matrix", "pld is at least as good here");
+        return eps__decline(error, "/matrix", "pld is at least as good here");
     return true;
 }
 
@@ -461,7 +450,7 @@ struct work {
 static struct work count_work(const struct eps__setting *setting)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
-    size_t groups = groups_of(setting);
+    size_t groups = eps__sampling_groups(&setting->job->mechanism);
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double rounds = ceil((double)blocks.block / (double)groups), wide = fmin(ceil(bands / (double)groups) + 1, rounds);
     if (toeplitz_parts(&blocks, groups)) /* a table, and a few evaluations for the tilt of each of its rows */
@@ -490,7 +479,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return sqrt(eps__strategy_column_norm(setting->strategy, 0)) / REACH;
+    return eps__strategy_largest_norm(setting->strategy) / REACH;
 }
 
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
@@ -504,25 +493,17 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     m->setting = setting;
     m->sigma = sigma;
     m->accuracy = *accuracy;
-    size_t columns = eps_strategy_is_toeplitz(setting->strategy) ? 1 : setting->job->mechanism.n;
-    for (size_t j = 0; j < columns; j++) {
-        double norm = eps__strategy_column_norm(setting->strategy, j);
-        m->norm_square = fmax(m->norm_square, norm * norm);
-    }
+    double norm = eps__strategy_largest_norm(setting->strategy);
+    m->norm_square = norm * norm;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         m->sides[direction] = (struct side){.direction = direction, .finer = 1, .log_delta1 = -INFINITY};
     *profile = &m->base;
     return EPS_OK;
 }
 
-/* With sigma = 0 all is known once the example takes part: remove: Pr[it does]; add: 1 - e^eps Pr[it does not]. */
 static double log_delta_without_noise(const struct eps__setting *setting, enum eps_direction direction, double eps)
 {
-    double rounds = ceil((double)setting->job->mechanism.n / (double)groups_of(setting));
-    double log_never = setting->p < 1 ? rounds * log1p(-setting->p) : -INFINITY;
-    if (direction == EPS_REMOVE)
-        return fmin(log(-expm1(log_never)) + 1e-12, 0);
-    return eps + log_never < 0 ? fmin(log(-expm1(eps + log_never)) + 1e-12, 0) : -INFINITY;
+    return eps__sampling_log_delta_without_noise(&setting->job->mechanism, direction, eps);
 }
 
 const struct eps__accountant eps__accountant_mmcc = {EPS_ACCOUNTANT_MMCC,     serves,     exact, cost, open_profile,

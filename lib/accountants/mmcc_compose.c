@@ -113,12 +113,14 @@ static enum eps_status binomial_form(struct form *form, const struct eps__factor
 static bool atoms_form(struct form *form, const struct composing *c, const struct eps__factor *factors, size_t len,
                        enum eps__estimate estimate, double budget, size_t max_len)
 {
-    double participations = 0, log_floor = c->plan->log_outside - log(c->total);
-    for (size_t k = 0; k < len; k++)
-        participations += factors[k].count;
-    form->shift_error = (participations + 8) * 4 * EPS__UNIT_ROUNDOFF;
-    return eps__product_atoms(&form->mixture, &form->error, &form->lost, factors, len,
-                              side_of(c->plan->direction, estimate), budget, log_floor, max_len);
+    struct eps__atoms_error error;
+    double log_floor = c->plan->log_outside - log(c->total);
+    bool made = eps__product_atoms(&form->mixture, &error, factors, len, side_of(c->plan->direction, estimate), budget,
+                                   log_floor, max_len);
+    form->error = error.weight;
+    form->lost = error.lost;
+    form->shift_error = error.shift;
+    return made;
 }
 
 /* Where |z| may end so that little is outside. */

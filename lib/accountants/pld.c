@@ -12,7 +12,6 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +20,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/composition.h"
 #include "lib/sampling/law.h"
+#include "lib/sampling/sampling.h"
 #include "lib/sampling/truncation.h"
 
 #define SHIFT_MAX 200.0 /* a sigma under column norm / 200 is out of a PLD's reach */
@@ -234,17 +234,11 @@ static void parts_clear(struct parts *parts)
     *parts = (struct parts){0};
 }
 
-/* The number of parts the rounds are dealt to. */
-static size_t group_count(const struct eps_mechanism *mechanism)
-{
-    return mechanism->sampling.scheme == EPS_SCHEME_CYCLIC_POISSON ? mechanism->sampling.groups : 1;
-}
-
 /* Every part that may be the worst. */
 static bool find_parts(struct parts *parts, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    size_t groups = group_count(mechanism), n = mechanism->n;
+    size_t groups = eps__sampling_groups(mechanism), n = mechanism->n;
     size_t candidates = eps_strategy_is_toeplitz(setting->strategy) ? 1 : groups < n ? groups : n;
     parts->items = calloc(candidates, sizeof *parts->items);
     if (!parts->items)
@@ -348,13 +342,6 @@ static const struct eps__profile_class profile_class = {log_delta, approximate, 
 
 /* ------------------------------------------------------------ the accountant */
 
-static bool decline(struct eps_error *error, const char *pointer, const char *message)
-{
-    snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
-    snprintf(error->message, sizeof error->message, "%s", message);
-    return false;
-}
-
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -363,14 +350,14 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return true;
     if (sampling->scheme == EPS_SCHEME_POISSON)
         return eps__strategy_is_diagonal(setting->strategy) ||
-               decline(error, "/matrix", "pld under poisson needs a strategy with one band, such as identity");
+               eps__decline(error, "/matrix", "pld under poisson needs a strategy with one band, such as identity");
     if (sampling->scheme != EPS_SCHEME_CYCLIC_POISSON)
-        return decline(error, "/sampling/scheme", "pld serves the schemes none, poisson and cyclic_poisson");
+        return eps__decline(error, "/sampling/scheme", "pld serves the schemes none, poisson and cyclic_poisson");
     if (eps_strategy_bands(setting->strategy) > sampling->groups)
-        return decline(error, "/sampling/groups",
-                       "pld under cyclic_poisson needs at least as many groups as the strategy has bands");
+        return eps__decline(error, "/sampling/groups",
+                            "pld under cyclic_poisson needs at least as many groups as the strategy has bands");
     if (!eps__strategy_lower_triangular(setting->strategy))
-        return decline(error, "/matrix", "pld under cyclic_poisson needs a lower-triangular strategy");
+        return eps__decline(error, "/matrix", "pld under cyclic_poisson needs a lower-triangular strategy");
     return true;
 }
 
@@ -385,7 +372,7 @@ static double step_count(const struct eps__setting *setting)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     if (mechanism->sampling.scheme == EPS_SCHEME_NONE || mechanism->sampling.last_iterate)
         return 1;
-    return ceil((double)mechanism->n / (double)group_count(mechanism));
+    return ceil((double)mechanism->n / (double)eps__sampling_groups(mechanism));
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -409,9 +396,7 @@ static double least_sigma(const struct eps__setting *setting)
     double norm = 0, n = (double)mechanism->n;
     if (sampling->scheme == EPS_SCHEME_NONE)
         return setting->sensitivity.value / SHIFT_MAX;
-    size_t columns = eps_strategy_is_toeplitz(setting->strategy) ? 1 : mechanism->n;
-    for (size_t j = 0; j < columns; j++)
-        norm = fmax(norm, eps__strategy_column_norm(setting->strategy, j));
+    norm = eps__strategy_largest_norm(setting->strategy);
     if (sampling->last_iterate)
         return norm * fmin(n, n * setting->p + 40 * sqrt(n * setting->p) + 800) / sqrt(n) / SHIFT_MAX;
     return norm * (sampling->truncation ? 2 : (double)sampling->examples_per_user) / SHIFT_MAX;
@@ -438,7 +423,7 @@ static enum eps_status compose_part(struct eps__composition *composition, const 
 /* The sizes of the parts of the data set: they matter where batches are truncated. */
 static size_t part_sizes(const struct eps_mechanism *mechanism, uint64_t *sizes)
 {
-    uint64_t groups = group_count(mechanism), dataset = mechanism->sampling.dataset_size;
+    uint64_t groups = eps__sampling_groups(mechanism), dataset = mechanism->sampling.dataset_size;
     sizes[0] = mechanism->sampling.truncation ? dataset / groups : 0;
     if (!mechanism->sampling.truncation || dataset % groups == 0)
         return 1;
@@ -501,20 +486,11 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-/* With sigma = 0 all is known once the example takes part: remove: Pr[it does]; add: 1 - e^eps Pr[it does not]. */
 static double log_delta_without_noise(const struct eps__setting *setting, enum eps_direction direction, double eps)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps_sampling *sampling = &mechanism->sampling;
-    if (sampling->scheme == EPS_SCHEME_NONE || setting->p >= 1 || sampling->truncation)
-        return 0;
-    double trials = ceil((double)mechanism->n / (double)group_count(mechanism));
-    if (!sampling->last_iterate)
-        trials *= (double)sampling->examples_per_user;
-    double log_never = trials * log1p(-setting->p); /* ln Pr[the example never takes part] */
-    if (direction == EPS_REMOVE || mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return log(-expm1(log_never)) + 1e-12;
-    return eps + log_never < 0 ? log(-expm1(eps + log_never)) + 1e-12 : -INFINITY;
+    bool worst = mechanism->sampling.scheme == EPS_SCHEME_NONE || mechanism->sampling.truncation;
+    return worst ? 0 : eps__sampling_log_delta_without_noise(mechanism, direction, eps);
 }
 
 const struct eps__accountant eps__accountant_pld = {EPS_ACCOUNTANT_PLD,      serves,     exact, cost, open_profile,

@@ -265,12 +265,11 @@ double eps__expansion_effect(const struct eps__steps *steps, const struct eps__e
     double effect = 0;
     for (size_t i = 0; i < expansion->terms_len; i++) {
         const struct eps__saddle *saddle = &expansion->terms[i].saddle;
-        double share = exp(fmin(saddle->log_delta - expansion->log_delta, 0)),
-               rate = saddle->tilt + 1 / sqrt(saddle->variance);
+        double share = exp(fmin(saddle->log_delta - expansion->log_delta, 0));
         if (expansion->terms[i].negligible)
             continue;
         /* the curvature of e^{-t eps} (1 - e^-...), or of a normal density where there is no tilt */
-        rate = fmin(saddle->tilt, 1e6) > 0 ? saddle->tilt : fmin(rate, 1 / spacing);
+        double rate = saddle->tilt > 0 ? saddle->tilt : fmin(1 / sqrt(saddle->variance), 1 / spacing);
         double added = core_variance(steps, saddle->tilt, expansion->cut, spacing);
         for (size_t k = 0; k < steps->len; k++)
             added += (double)expansion->terms[i].jumps[k] * 1.7 / 6 * spacing * spacing;

@@ -27,8 +27,8 @@ struct atom {
 };
 
 struct atoms {
-    struct atom *items, *spare; /* two arrays of `capacity` */
-    size_t len, capacity;
+    struct atom *items, *spare;   /* two arrays of `capacity` */
+    size_t len, capacity, passes; /* passes of thinning */
     double lost;
 };
 
@@ -126,7 +126,7 @@ static void merge_pass(struct atoms *atoms, double threshold)
 /* In-out: *threshold, doubled as often as it takes. */
 static void thin(struct atoms *atoms, enum eps__side side, double *threshold, size_t max_len)
 {
-    for (; atoms->len > max_len; *threshold *= 2)
+    for (; atoms->len > max_len; *threshold *= 2, atoms->passes++)
         (side == EPS__OVER ? split_pass : merge_pass)(atoms, *threshold);
 }
 
@@ -157,7 +157,7 @@ static bool to_mixture(struct eps__mixture *mixture, const struct atoms *atoms, 
     return true;
 }
 
-bool eps__product_atoms(struct eps__mixture *mixture, double *error, double *lost, const struct eps__factor *factors,
+bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *error, const struct eps__factor *factors,
                         size_t len, enum eps__side side, double budget, double log_floor, size_t max_len)
 {
     struct atoms atoms = {0};
@@ -183,14 +183,16 @@ bool eps__product_atoms(struct eps__mixture *mixture, double *error, double *los
         thin(&atoms, side, &threshold, max_len);
     for (size_t i = 0; made && i < atoms.len; i++)
         sum += atoms.items[i].weight;
-    /* Two products and a sum a participation, the probabilities' own, the last sums'. */
-    *error = EPS__UNIT_ROUNDOFF * (16 * total + 2 * (double)atoms.len + 16);
+    /* Two products and a sum a participation, the probabilities' own, what a pass does to an atom, the last sums'. */
+    double passes = (double)atoms.passes;
+    error->weight = EPS__UNIT_ROUNDOFF * (16 * total + 16 * passes + 2 * (double)atoms.len + 16);
+    error->shift = EPS__UNIT_ROUNDOFF * (4 * total + 4 * passes + 32);
     double scale = 1;
     if (made && side == EPS__OVER && sum > 1) {
         scale = 1 / sum;
-        *error += (sum - 1) * (1 + 1e-9);
+        error->weight += (sum - 1) * (1 + 1e-9);
     }
-    *lost = side == EPS__OVER ? atoms.lost * (1 + 1e-9) : 0;
+    error->lost = side == EPS__OVER ? atoms.lost * (1 + 1e-9) : 0;
     made = made && to_mixture(mixture, &atoms, scale);
     free(atoms.items);
     free(atoms.spare);

@@ -19,16 +19,22 @@ struct eps__factor {
 /* Which side of P, the density of the law convolved with N(0, 1), the mixture must lie on. */
 enum eps__side { EPS__OVER, EPS__UNDER };
 
+/* How far a mixture may be off, rounding included. */
+struct eps__atoms_error {
+    double weight; /* relative, of the density */
+    double shift;  /* relative, of every shift */
+    double lost;   /* OVER: mass that was left out; else 0 */
+};
+
 /*
- * A mixture with at most max_len atoms, all of the law's where these are so few.
- *   OVER:  P <= (1 + *error) mixture + a measure of mass *lost
- *   UNDER: P >= (1 - *error) mixture
- * pointwise, rounding of the weights included. A shift may be off by (N + 4) 2^-52, relative, N being the number of
- * participations. budget: what *error may come to, roughly; it is more where max_len leaves no choice. log_floor: ln
- * of the mass that may be lost.
+ * A mixture with at most max_len atoms, all of the law's where these are so few. But for the shifts' error, pointwise,
+ *   OVER:  P <= (1 + weight) mixture + a measure of mass `lost`
+ *   UNDER: P >= (1 - weight) mixture.
+ * budget: what the weights' error may come to, roughly; it is more where max_len leaves no choice. log_floor: ln of the
+ * mass that may be lost.
  * Returns false without memory; *mixture is the caller's to clear in every case.
  */
-bool eps__product_atoms(struct eps__mixture *mixture, double *error, double *lost, const struct eps__factor *factors,
+bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *error, const struct eps__factor *factors,
                         size_t len, enum eps__side side, double budget, double log_floor, size_t max_len);
 
 /*

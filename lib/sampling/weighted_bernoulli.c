@@ -27,10 +27,12 @@ enum { CELLS = 512, SEARCH_STEPS = 14 };
 double eps__tail_gaussian(double tau, double log_eta)
 {
     double z = eps__normal_tail_quantile(log_eta), margin = NATS_ERROR * (1 + fabs(log_eta));
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0;; i++) {
         double excess = eps__log_normal_tail(z) + margin + 2 * EPS__UNIT_ROUNDOFF * z * z - log_eta;
         if (excess <= 0)
             break;
+        if (i == 8)
+            return INFINITY;
         z += 1.01 * excess * (z > -36 ? eps__mills(z) : 1) + 4 * EPS__UNIT_ROUNDOFF * fabs(z);
     }
     return tau * z + 4 * EPS__UNIT_ROUNDOFF * tau * fabs(z);

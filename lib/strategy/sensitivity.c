@@ -80,6 +80,11 @@ static struct eps__interval largest_column(const struct eps_strategy *s)
     return best;
 }
 
+double eps__strategy_largest_norm(const struct eps_strategy *strategy)
+{
+    return eps__sqrt_up(largest_column(strategy).upper);
+}
+
 /* Sums of k squared column norms b apart, each from the one before it: a compensated sum may also subtract. */
 static struct eps__interval separated_columns(const struct eps_strategy *s, const struct eps__participation *p)
 {

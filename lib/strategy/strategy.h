@@ -29,7 +29,9 @@ EPS_MUST_USE enum eps_status eps__strategy_sensitivity(const struct eps_context 
 
 /* The norm of column j, rounded up. O(1). */
 double eps__strategy_column_norm(const struct eps_strategy *strategy, size_t j);
-/* The same rounded down: what the lower end of a bracket needs. O(1). */
+/* The largest of them. */
+double eps__strategy_largest_norm(const struct eps_strategy *strategy);
+/* A column's norm rounded down: what the lower end of a bracket needs. O(1). */
 double eps__strategy_column_norm_lower(const struct eps_strategy *strategy, size_t j);
 
 /* All entries of C are >= 0: what amplification needs. */

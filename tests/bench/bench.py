@@ -24,6 +24,8 @@ import tempfile
 import time
 import urllib.parse
 
+from peers import peer_python
+
 PEER = "dp-accounting==0.6.0"
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = [
@@ -32,19 +34,6 @@ CASES = [
     {"name": "Poisson q=0.01, n=1e5, sigma=1", "n": 100000, "p": 0.01, "noise_multiplier": 1.0, "delta": 1e-6},
     {"name": "Gaussian, n=1, sigma=2", "n": 1, "p": 1.0, "noise_multiplier": 2.0, "delta": 1e-6},
 ]
-
-
-def peer_python(build):
-    """The interpreter of a virtual environment that has the peer; made on the first call."""
-    venv = os.path.join(build, "venv")
-    python = os.path.join(venv, "bin", "python")
-    stamp = os.path.join(venv, PEER)
-    if not os.path.exists(stamp):
-        print(f"bench: installing {PEER} into {venv}", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", PEER], check=True)
-        open(stamp, "w").close()
-    return python
 
 
 def time_peer(python, repeat):
@@ -153,7 +142,7 @@ def main():
     if options.skip_peer:
         peers = [{"epsilon": float("inf"), "seconds": float("nan")}] * len(CASES)
     else:
-        peers = time_peer(peer_python(options.build), options.repeat)
+        peers = time_peer(peer_python(options.build, "venv", PEER), options.repeat)
     print(f"\nTime per solve for epsilon at delta = 1e-6, best of {options.repeat}; the peer is {PEER}, interval 1e-4\n")
     print(f"  {'':<32}{'dp_accounting':>24}{'ours, in process':>36}{'ours, HTTP':>14}{'faster':>10}")
     print(f"  {'case':<32}{'epsilon':>13}{'ms':>11}{'epsilon':>13}{'tolerance':>12}{'ms':>11}{'ms':>14}{'times':>10}")
@@ -168,7 +157,7 @@ def main():
               f"{peer['seconds'] / ours['seconds']:>10.0f}{verdict}", flush=True)
     subprocess.run([sys.executable, os.path.join(HERE, "strategies.py"), "--build", options.build, "--objects",
                     options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
-    peer = [] if options.skip_peer else ["--python", peer_python(options.build)]
+    peer = [] if options.skip_peer else ["--python", peer_python(options.build, "venv", PEER)]
     subprocess.run([sys.executable, os.path.join(HERE, "mmcc.py"), "--build", options.build, *peer], check=True)
     throughput(options.build, options.seconds)
 

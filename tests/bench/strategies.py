@@ -13,7 +13,8 @@ import argparse
 import json
 import os
 import subprocess
-import sys
+
+from peers import peer_python
 
 PEER = "jax-privacy==2.0.0"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,19 +36,6 @@ CASES = [
     case("noise", 10000, 32), case("noise", 1000000, 32),
 ]
 MINIMISERS = [(256, 4), (1024, 8), (1024, 32), (4096, 16)]
-
-
-def peer_python(build):
-    """The interpreter of a virtual environment that has the peer; made on the first call."""
-    venv = os.path.join(build, "venv-strategies")
-    python = os.path.join(venv, "bin", "python")
-    stamp = os.path.join(venv, PEER)
-    if not os.path.exists(stamp):
-        print(f"bench: installing {PEER} into {venv}", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", PEER], check=True)
-        open(stamp, "w").close()
-    return python
 
 
 def time_peer(python, repeat):
@@ -89,7 +77,7 @@ def main():
     parser.add_argument("--skip-peer", action="store_true")
     options = parser.parse_args()
 
-    peers = {} if options.skip_peer else time_peer(peer_python(options.build), options.repeat)
+    peers = {} if options.skip_peer else time_peer(peer_python(options.build, "venv-strategies", PEER), options.repeat)
     print(f"\nStrategies, best of {options.repeat}; the peer is {PEER} on the CPU, double precision\n")
     print(f"  {'':<46}{'jax_privacy':>26}{'ours, in process':>26}{'faster':>10}")
     print(f"  {'case':<46}{'root loss':>14}{'ms':>12}{'root loss':>14}{'ms':>12}{'times':>10}")

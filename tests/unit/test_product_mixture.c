@@ -71,15 +71,15 @@ static void atoms_lie_on_their_side(void **state)
         size_t len = draw_factors(&seed, factors, draw_log(&seed, 0.01, 3)), most = c % 2 ? 12 : 60;
         for (enum eps__side side = EPS__OVER; side <= EPS__UNDER; side++) {
             struct eps__mixture mixture;
-            double error, lost;
-            assert_true(eps__product_atoms(&mixture, &error, &lost, factors, len, side, 1e-5, -200, most));
+            struct eps__atoms_error error;
+            assert_true(eps__product_atoms(&mixture, &error, factors, len, side, 1e-5, -200, most));
             assert_in_range(mixture.len, 1, most);
             for (double z = -9; z <= 12; z += 0.75) {
                 long double truth = true_density(factors, len, z), own = density(&mixture, z);
                 if (side == EPS__OVER)
-                    assert_true(truth <= own * (1 + (long double)error) * (1 + 1e-15L));
+                    assert_true(truth <= own * (1 + (long double)error.weight) * (1 + 1e-15L));
                 else
-                    assert_true(truth >= own * (1 - (long double)error) * (1 - 1e-15L));
+                    assert_true(truth >= own * (1 - (long double)error.weight) * (1 - 1e-15L));
                 if ((size_t)1 << len <= most)
                     assert_true(fabsl(truth / own - 1) < 1e-12L);
             }
@@ -143,12 +143,13 @@ static void trimmed_mass_is_lost_mass(void **state)
     (void)state;
     const struct eps__factor factors[] = {{1, -3, 6}, {0.5, -4, 2}};
     struct eps__mixture mixture;
-    double error, lost, sum = 0;
-    assert_true(eps__product_atoms(&mixture, &error, &lost, factors, 2, EPS__OVER, 1e-9, log(1e-4), 60));
+    struct eps__atoms_error error;
+    double sum = 0;
+    assert_true(eps__product_atoms(&mixture, &error, factors, 2, EPS__OVER, 1e-9, log(1e-4), 60));
     for (size_t i = 0; i < mixture.len; i++)
         sum += mixture.weight[i];
-    assert_true(lost > 0 && lost <= 1.1e-4);
-    assert_true(near(sum + lost, 1, 1e-11));
+    assert_true(error.lost > 0 && error.lost <= 1.1e-4);
+    assert_true(near(sum + error.lost, 1, 1e-11));
     eps__mixture_clear(&mixture);
 }
 

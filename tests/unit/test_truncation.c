@@ -17,6 +17,7 @@
 
 #include "lib/epsilon.h"
 #include "lib/numerics/binomial.h"
+#include "lib/sampling/sampling.h"
 #include "lib/sampling/truncation.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
@@ -269,6 +270,29 @@ static void rare_participations_are_bracketed(void **unused)
     }
 }
 
+/* Without noise, add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
+static void without_noise_the_bound_survives_cancellation(void **unused)
+{
+    (void)unused;
+    uint64_t state = 5;
+    for (int i = 0; i < 2000; i++) {
+        struct eps_job job;
+        eps_job_init(&job);
+        job.mechanism.n = 1 + draw_below(&state, 5000);
+        double p = job.mechanism.sampling.p = draw_log(&state, 1e-6, 0.3);
+        __float128 log_never = (__float128)job.mechanism.n * log1pq(-(__float128)p);
+        double eps = (double)-log_never * (1 - (i % 4 ? ldexp(draw_unit(&state), -(i % 52)) : 0x1p-52));
+        __float128 exact = -expm1q((__float128)eps + log_never);
+        double found = eps__sampling_log_delta_without_noise(&job.mechanism, EPS_ADD, eps);
+        assert_true(exact <= 0 || logq(exact) <= (__float128)found);
+        __float128 slack = (__float128)(eps - (double)log_never) * 0x1p-49;
+        assert_true(exact + slack <= 0 || (__float128)found <= logq(exact + slack) + (__float128)1e-11);
+        __float128 ever = -expm1q(log_never);
+        found = eps__sampling_log_delta_without_noise(&job.mechanism, EPS_REMOVE, eps);
+        assert_true(logq(ever) <= (__float128)found && (__float128)found <= logq(ever) + (__float128)1e-11);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test(the_extremes_are_exact),
         cmocka_unit_test(cyclic_is_poisson_over_its_own_columns),
         cmocka_unit_test(rare_participations_are_bracketed),
+        cmocka_unit_test(without_noise_the_bound_survives_cancellation),
     };
     gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("truncation", tests, NULL, NULL);
