@@ -11,6 +11,7 @@
  */
 #include "lib/accountants/mmcc_compose.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,6 +91,8 @@ static enum eps_status binomial_form(struct form *form, const struct eps__factor
     struct eps__law law = {0};
     double odds = factor->log_odds, p = odds > 0 ? 1 / (1 + exp(-odds)) : exp(odds) / (1 + exp(odds));
     double slack = 4 * EPS__UNIT_ROUNDOFF;
+    if (p < DBL_MIN) /* fewer digits than the slack allows for */
+        p = estimate == EPS__UPPER ? DBL_MIN : 0;
     p = estimate == EPS__UPPER ? fmin(p * (1 + slack), 1) : p * (1 - slack);
     enum eps_status status = eps__binomial_law(&law, (uint64_t)factor->count, p, log_floor);
     if (status != EPS_OK)
@@ -137,6 +140,16 @@ static double find_reach(const struct composing *c, const struct eps__factor *fa
     return reach;
 }
 
+/* Pr[|z| > reach] under a mixture: what its own estimate may have there that the law has not (L3). */
+static double mass_outside(const struct eps__mixture *mixture, double reach)
+{
+    double mass = 0;
+    for (size_t i = 0; i < mixture->len; i++)
+        mass += mixture->weight[i] * (exp(eps__log_normal_tail(reach - mixture->shift[i])) +
+                                      exp(eps__log_normal_tail(reach + mixture->shift[i])));
+    return mass * (1 + 1e-9);
+}
+
 /* Both estimates by one quadrature; EPS_OK with *found = false where it does not do. */
 static enum eps_status quadrature(struct row *row, const struct composing *c, const struct eps__factor *factors,
                                   size_t len, double budget, bool *found)
@@ -148,6 +161,8 @@ static enum eps_status quadrature(struct row *row, const struct composing *c, co
     *found = !isinf(error);
     if (!*found)
         return EPS_OK;
+    if (c->plan->direction == EPS_REMOVE)
+        row->outside = fmax(row->outside, mass_outside(&form.mixture, reach));
     for (size_t k = 0; k < len; k++)
         slack += odds_slack(c, &factors[k]) * factors[k].count;
     bool made = true;
@@ -254,8 +269,11 @@ enum eps_status eps__rows_compose(struct eps__composition *composition, struct e
     if (!plan->proven && rows->classes > 2 * SAMPLE)
         c.stride = rows->classes / SAMPLE;
     size_t len = (rows->classes + c.stride - 1) / c.stride;
+    uint64_t total = 0;
     for (size_t k = 0; k < rows->classes; k++)
-        c.total += (double)rows->class->count(rows, k);
+        total += rows->class->count(rows, k);
+    assert(total == rows->rows); /* (L1): a row that is not counted is released for nothing */
+    c.total = (double)total;
     c.items = calloc(len + 1, sizeof *c.items);
     if (!c.items)
         return EPS_NO_MEMORY;

@@ -26,7 +26,8 @@ enum { KEPT_PRODUCTS = 1 << 21, FEW_PAIRS = 100, MANY_PAIRS = 1 << 14, CHUNK = 6
 /* One entry of the matrix of blocks, and what its tail bound needs. */
 struct entry {
     double value;  /* the norm of the column's part in the block of rows */
-    double square; /* ||a||^2 of the rows above; 0: none */
+    double square; /* ||a||^2 of the rows above */
+    bool paired;   /* a is not 0 */
     double odds;
     size_t first, len;    /* of its products, where they are kept */
     double most, sums[3]; /* else their maximum and power sums, and len their number */
@@ -119,7 +120,7 @@ static void bound_chunk(void *user, size_t chunk)
     for (size_t i = chunk * CHUNK; i < end; i++) {
         struct entry *e = &g->entries[i];
         e->odds = g->base.prior;
-        if (!(e->square > 0))
+        if (!e->paired)
             continue;
         double tail, tau = b->query->sigma * eps__rows_norm_upper(&g->base, e->square);
         if (b->query->direction == EPS_ADD)
@@ -260,6 +261,12 @@ static bool read_row(struct reader *r, size_t row, struct eps_error *error, size
     return true;
 }
 
+struct making {
+    double *gram, *squares, *pending; /* squares: of the open block's columns; pending: its rows */
+    bool *shown, *above;              /* by column: some entry of the open block, of a block before it, is not 0 */
+    size_t *index, pending_len, pending_capacity;
+};
+
 static bool add_entry(struct general_rows *g, const struct entry *entry)
 {
     if (g->entries_len == g->entries_capacity) {
@@ -303,24 +310,30 @@ static bool take_products(struct general_rows *g, struct entry *e, const double 
     return true;
 }
 
-/* The entries of one block of rows, whose squared norms are in `squares`, after the rows that `gram` holds. */
-static bool close_block(struct general_rows *g, const double *gram, double *squares, size_t block, size_t kept)
+/* The entries of the open block of rows, after the rows that the Gram matrix holds. */
+static bool close_block(struct general_rows *g, struct making *m, size_t block, size_t kept)
 {
     size_t last = block < kept ? block : kept - 1;
     for (size_t j = last + 1; j-- > 0;) {
-        if (!(squares[j] > 0))
+        if (!m->shown[j])
             continue;
-        struct entry e = {.value = sqrt(squares[j]), .square = gram[j * kept + j]};
-        if (e.square > 0) {
+        /* The norm of entries whose squares underflow is under the root of `tiny` (L2). */
+        struct entry e = {
+            .value = sqrt(m->squares[j] + g->base.tiny), .square = m->gram[j * kept + j], .paired = m->above[j]};
+        if (e.paired) {
             g->base.pairs += (double)g->stamps;
-            if (!take_products(g, &e, gram, j, last, kept))
+            if (!take_products(g, &e, m->gram, j, last, kept))
                 return false;
         }
         if (!add_entry(g, &e))
             return false;
-        squares[j] = 0;
+        m->squares[j] = 0;
+        m->shown[j] = false;
+        m->above[j] = true;
     }
     g->start[++g->rounds] = g->entries_len;
+    if (g->entries_len > g->start[g->rounds - 1])
+        g->base.rows += g->stamps;
     if (g->entries_len - g->start[g->rounds - 1] > g->base.entries_max)
         g->base.entries_max = g->entries_len - g->start[g->rounds - 1];
     return true;
@@ -345,11 +358,6 @@ static void add_row(double *gram, const double *row, size_t last, size_t kept, s
     }
 }
 
-struct making {
-    double *gram, *squares, *pending; /* pending: the rows of the open block */
-    size_t *index, pending_len, pending_capacity;
-};
-
 static bool push_pending(struct making *m, const double *row, size_t kept)
 {
     if (m->pending_len == m->pending_capacity) {
@@ -361,8 +369,10 @@ static bool push_pending(struct making *m, const double *row, size_t kept)
         m->pending_capacity = capacity;
     }
     memcpy(m->pending + m->pending_len++ * kept, row, kept * sizeof *row);
-    for (size_t k = 0; k < kept; k++)
+    for (size_t k = 0; k < kept; k++) {
         m->squares[k] += row[k] * row[k];
+        m->shown[k] = m->shown[k] || row[k] != 0;
+    }
     return true;
 }
 
@@ -370,7 +380,7 @@ static bool finish_block(struct general_rows *g, struct making *m, size_t block,
 {
     if (m->pending_len == 0)
         return true;
-    if (!close_block(g, m->gram, m->squares, block, kept))
+    if (!close_block(g, m, block, kept))
         return false;
     for (size_t i = 0; i < m->pending_len; i++)
         add_row(m->gram, m->pending + i * kept, block < kept ? block : kept - 1, kept, m->index);
@@ -414,7 +424,7 @@ enum eps_status eps__general_rows(struct eps__rows **rows, const struct eps_cont
     struct general_rows *g = calloc(1, sizeof *g);
     if (!g)
         return EPS_NO_MEMORY;
-    eps__rows_init(&g->base, &general_class, p, (double)r.rows);
+    eps__rows_init(&g->base, &general_class, p, (double)r.rows, (double)r.kept);
     g->stamps = alike ? blocks.stamps : 1;
     g->start = calloc(r.kept + 1, sizeof *g->start);
     g->class_row = malloc(r.kept * sizeof *g->class_row);
@@ -424,15 +434,19 @@ enum eps_status eps__general_rows(struct eps__rows **rows, const struct eps_cont
     r.columns = malloc(r.kept * sizeof *r.columns);
     m.gram = calloc(r.kept * r.kept, sizeof *m.gram);
     m.squares = calloc(r.kept, sizeof *m.squares);
+    m.shown = calloc(r.kept, sizeof *m.shown);
+    m.above = calloc(r.kept, sizeof *m.above);
     m.index = malloc(r.kept * sizeof *m.index);
     if (g->start && g->class_row && g->class_count && g->products && r.row && r.columns && m.gram && m.squares &&
-        m.index)
+        m.shown && m.above && m.index)
         status = read_all(g, &r, &m, context, error);
     free(r.row);
     free(r.columns);
     free(m.gram);
     free(m.squares);
     free(m.pending);
+    free(m.shown);
+    free(m.above);
     free(m.index);
     if (status != EPS_OK) {
         destroy_general(&g->base);

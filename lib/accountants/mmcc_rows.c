@@ -9,7 +9,10 @@
 
 #include "lib/numerics/normal.h"
 
-void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class, double p, double terms)
+/* More than what a sum of 2^24 products can lose to underflow, 2^-1074 a product. */
+#define TINY 1e-300
+
+void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class, double p, double terms, double columns)
 {
     rows->class = class;
     rows->p = p;
@@ -17,6 +20,7 @@ void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class,
     rows->prior += 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(log(p)) + fabs(rows->prior));
     rows->square_error = (terms + 8) * EPS__UNIT_ROUNDOFF;
     rows->entry_error = (terms + 8) * EPS__UNIT_ROUNDOFF;
+    rows->tiny = (columns + 1) * TINY;
 }
 
 struct eps__tail_query eps__tail_query(enum eps_direction direction, double sigma, double log_eta, bool quick)
@@ -34,5 +38,6 @@ double eps__rows_log_odds(const struct eps__rows *rows, const struct eps__tail_q
 {
     double variance = query->sigma * query->sigma, excess = (2 * tail - square) / (2 * variance);
     double size = (2 * fabs(tail) + square) / (2 * variance);
-    return rows->prior + excess + size * rows->square_error + 8 * EPS__UNIT_ROUNDOFF * (size + fabs(rows->prior));
+    return rows->prior + excess + size * rows->square_error + 8 * EPS__UNIT_ROUNDOFF * (size + fabs(rows->prior)) +
+           2 * rows->tiny / variance;
 }

@@ -12,6 +12,7 @@
 #define EPS_ACCOUNTANTS_MMCC_ROWS_H
 
 #include <math.h>
+#include <stdint.h>
 
 #include "lib/pld/product_mixture.h"
 #include "lib/sampling/weighted_bernoulli.h"
@@ -46,11 +47,13 @@ struct eps__rows {
     const struct eps__rows_class *class;
     size_t classes; /* once bound */
     size_t entries_max;
+    uint64_t rows;       /* (blocks of) rows that show anything, of all stamps: what the counts add up to (L1) */
     double pairs;        /* M: how many tail bounds are used */
     double prior;        /* ln(p/(1 - p)), rounded up */
     double p;            /* rounded up */
     double entry_error;  /* relative, of an entry */
-    double square_error; /* relative, of a sum of products of entries */
+    double square_error; /* relative, of a sum of products of entries, */
+    double tiny;         /* and absolute: what may have underflowed, of all such sums that one tail bound takes (L2) */
 };
 
 /* Columns `part`, part + groups, ... of C, rows in blocks of `groups` steps; groups = 1: all of it. Out: *rows, which
@@ -62,12 +65,14 @@ enum eps_status eps__general_rows(struct eps__rows **rows, const struct eps_cont
 
 /* ---- what the shapes share ---- */
 
-void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class, double p, double terms);
+/* terms: of the longest sum of products; columns: the most that one tail bound takes. */
+void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class, double p, double terms,
+                    double columns);
 
-/* ||a||, a being the rows above of a column: bounds from its computed square. */
+/* ||a||, a being the rows above of a column, not all 0: an upper bound from its computed square. */
 static inline double eps__rows_norm_upper(const struct eps__rows *rows, double square)
 {
-    return sqrt(square) * (1 + rows->square_error);
+    return sqrt(square + rows->tiny) * (1 + rows->square_error);
 }
 
 /* Add: the tail bound on <y, a> without the example. */

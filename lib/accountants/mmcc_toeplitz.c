@@ -28,14 +28,15 @@ struct toeplitz_rows {
     size_t stamps;
     size_t rounds;  /* blocks of rows in one stamp */
     size_t bands;   /* blocks of rows that a column reaches */
-    size_t steady;  /* rows from here on are equal */
+    size_t whole;   /* of these rows, those that are not cut: rounds, or rounds - 1 */
+    size_t first;   /* the m of the column's first nonzero block: there is something above after it */
+    size_t steady;  /* whole rows from here on are equal; at most `whole` */
     double *entry;  /* by m: the norm of the column's m-th block of rows */
     double *last;   /* the same in the last block, which may be cut */
     double *odds;   /* the table: row m at offset[m], by j */
     size_t *offset; /* bands + 1 */
     const double *coefficients;
     size_t len, groups;
-    bool cut; /* the last block is shorter than the others */
 };
 
 static size_t table_columns(const struct toeplitz_rows *t, size_t m)
@@ -120,7 +121,7 @@ static void bound_row(void *user, size_t row)
     const struct toeplitz_rows *t = batch->rows;
     size_t m = batch->first + row, columns = table_columns(t, m);
     double *out = t->odds + t->offset[m], square = batch->square[row];
-    if (!(square > 0) || m == 0) {
+    if (m <= t->first) {
         for (size_t j = 0; j < columns; j++)
             out[j] = t->base.prior;
         return;
@@ -156,8 +157,8 @@ static enum eps_status bound_toeplitz(struct eps__rows *rows, const struct eps_c
     struct batch batch = {.rows = t, .query = query, .ratio = 0.95};
     enum eps_status status = EPS_NO_MEMORY;
     size_t needed = query->direction == EPS_REMOVE ? 2 * t->bands - 2 : t->bands - 1, bands = t->bands;
-    t->steady = needed < t->rounds ? needed : t->rounds;
-    t->base.classes = t->steady + (t->rounds - t->steady > (t->cut ? 1 : 0)) + (t->cut && t->steady < t->rounds);
+    t->steady = needed < t->whole ? needed : t->whole;
+    t->base.classes = t->steady + (t->steady < t->whole) + (t->whole < t->rounds);
     batch.square = calloc(BATCH, sizeof(double));
     batch.later = calloc(BATCH * bands, sizeof(double));
     batch.earlier = calloc(BATCH * bands, sizeof(double));
@@ -195,24 +196,24 @@ out:
 
 /* ---- classes ---- */
 
-/* A row of class k. The steady rows are one class, before the cut one. */
-static size_t row_of(const struct toeplitz_rows *t, size_t k)
+/* Classes, in order: each row before the steady ones, all steady rows, the cut one (L1). */
+static bool is_cut(const struct toeplitz_rows *t, size_t k)
 {
-    return t->cut && k + 1 == t->base.classes ? t->rounds - 1 : k;
+    return t->whole < t->rounds && k + 1 == t->base.classes;
 }
 
 static uint64_t count_toeplitz(const struct eps__rows *rows, size_t k)
 {
     const struct toeplitz_rows *t = (const struct toeplitz_rows *)rows;
-    bool steady = k == t->steady && row_of(t, k) == k;
-    return t->stamps * (steady ? t->rounds - t->steady - (t->cut ? 1 : 0) : 1);
+    bool steady = k == t->steady && !is_cut(t, k);
+    return t->stamps * (steady ? t->whole - t->steady : 1);
 }
 
 static size_t fill_toeplitz(const struct eps__rows *rows, size_t k, struct eps__factor *out)
 {
     const struct toeplitz_rows *t = (const struct toeplitz_rows *)rows;
-    size_t i = row_of(t, k), len = 0;
-    const double *entry = t->cut && i + 1 == t->rounds ? t->last : t->entry;
+    size_t i = is_cut(t, k) ? t->rounds - 1 : k, len = 0;
+    const double *entry = is_cut(t, k) ? t->last : t->entry;
     for (size_t m = 0; m <= i && m < t->bands; m++) {
         size_t columns = table_columns(t, m), j = i - m < columns ? i - m : columns - 1;
         if (entry[m] > 0)
@@ -233,15 +234,17 @@ static void destroy_toeplitz(struct eps__rows *rows)
 
 static const struct eps__rows_class toeplitz_class = {bound_toeplitz, count_toeplitz, fill_toeplitz, destroy_toeplitz};
 
-/* The norm of `height` rows of the first column from row `from`. */
+/* The norm of `height` rows of the first column from row `from`: 0 only if all are. */
 static double block_norm(const struct toeplitz_rows *t, size_t from, size_t height)
 {
-    double sum = 0;
+    double sum = 0, most = 0;
     if (height == 1)
         return from < t->len ? t->coefficients[from] : 0;
     for (size_t row = from; row < from + height && row < t->len; row++)
-        sum += t->coefficients[row] * t->coefficients[row];
-    return sqrt(sum);
+        most = fmax(most, t->coefficients[row]);
+    for (size_t row = from; row < from + height && row < t->len && most > 0; row++)
+        sum += (t->coefficients[row] / most) * (t->coefficients[row] / most);
+    return sqrt(sum) * most;
 }
 
 enum eps_status eps__toeplitz_rows(struct eps__rows **rows, const struct eps__blocks *blocks, size_t groups, double p)
@@ -249,7 +252,7 @@ enum eps_status eps__toeplitz_rows(struct eps__rows **rows, const struct eps__bl
     struct toeplitz_rows *t = calloc(1, sizeof *t);
     if (!t)
         return EPS_NO_MEMORY;
-    eps__rows_init(&t->base, &toeplitz_class, p, (double)blocks->coefficients_len);
+    eps__rows_init(&t->base, &toeplitz_class, p, (double)blocks->coefficients_len, (double)blocks->block);
     t->coefficients = blocks->coefficients;
     t->len = blocks->coefficients_len;
     t->groups = groups;
@@ -257,7 +260,8 @@ enum eps_status eps__toeplitz_rows(struct eps__rows **rows, const struct eps__bl
     t->rounds = (blocks->block + groups - 1) / groups;
     t->bands = (t->len + groups - 1) / groups;
     size_t left = blocks->block - (t->rounds - 1) * groups; /* rows of the last block */
-    t->cut = left < groups;
+    t->whole = left < groups ? t->rounds - 1 : t->rounds;
+    t->base.rows = (uint64_t)t->stamps * t->rounds;
     t->base.entries_max = t->bands;
     if (groups == 1)
         t->base.entry_error = 0;
@@ -275,13 +279,12 @@ enum eps_status eps__toeplitz_rows(struct eps__rows **rows, const struct eps__bl
     t->odds = malloc(t->offset[t->bands] * sizeof *t->odds);
     if (!t->odds)
         goto fail;
+    while (t->first < t->bands && !(t->entry[t->first] > 0))
+        t->first++;
     /* Pairs: an entry, and something above it. */
-    bool above = false;
-    for (size_t m = 0; m < t->bands; m++) {
+    for (size_t m = t->first + 1; m < t->bands; m++) {
         double full = (double)(t->rounds - m - 1);
-        if (above)
-            t->base.pairs += (double)t->stamps * ((t->entry[m] > 0 ? full : 0) + (t->last[m] > 0 ? 1 : 0));
-        above = above || t->entry[m] > 0;
+        t->base.pairs += (double)t->stamps * ((t->entry[m] > 0 ? full : 0) + (t->last[m] > 0 ? 1 : 0));
     }
     *rows = &t->base;
     return EPS_OK;

@@ -91,7 +91,7 @@ enum eps_status eps__tree_rows(struct eps__rows **rows, const struct eps__blocks
     struct tree_rows *t = calloc(1, sizeof *t);
     if (!t)
         return EPS_NO_MEMORY;
-    eps__rows_init(&t->base, &tree_class, p, 4);
+    eps__rows_init(&t->base, &tree_class, p, 4, (double)blocks->block);
     t->stamps = blocks->stamps;
     t->leaves = blocks->block;
     t->height = blocks->height;
@@ -99,6 +99,8 @@ enum eps_status eps__tree_rows(struct eps__rows **rows, const struct eps__blocks
     t->base.entry_error = 0;
     t->base.entries_max = 1;
     t->base.classes = 2 * (t->height + 1);
+    for (size_t height = 0; height <= t->height; height++) /* nodes with a leaf in use */
+        t->base.rows += (uint64_t)t->stamps * (((t->leaves - 1) >> height) + 1);
     t->base.pairs = (double)t->stamps * (double)t->leaves * (double)t->height;
     t->odds = malloc((t->height + 1) * sizeof *t->odds);
     if (!t->odds) {

@@ -6,8 +6,8 @@
  */
 #include "lib/numerics/binomial.h"
 
+#include <float.h>
 #include <math.h>
-#include <stdbool.h>
 
 #include "lib/numerics/normal.h"
 
@@ -25,7 +25,7 @@ static double stirling_error(double n)
 static double deviance(double x, double np)
 {
     double difference = x - np;
-    if (fabs(difference) < 0.1 * (x + np)) {
+    if (fabs(difference) < 0.5 * (x + np)) {
         double ratio = difference / (x + np), sum = difference * ratio, term = 2 * x * ratio;
         for (int j = 1; j < 1000; j++) {
             term *= ratio * ratio;
@@ -52,11 +52,32 @@ double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k)
            deviance(size - x, size * (1 - p)) + 0.5 * log(size / (x * (size - x))) - EPS__LOG_SQRT_2PI;
 }
 
-/* The deviance takes x - np with an error of np u, which moves it by its derivative, at most twice the number of
- * deviations times sqrt(np) u. */
 double eps__binomial_error(uint64_t n, double p)
 {
-    return 1e-12 + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
+    return 2e-12 + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
+}
+
+/* Terms relative to the first by their exact ratios, and the geometric series that the rest stays under (L3). */
+double eps__binomial_log_tail(uint64_t n, double p, uint64_t k, bool up)
+{
+    double size = (double)n, x = (double)k, term = 1, total = 1, odds = p / (1 - p);
+    if (up ? k > n : k == 0 && n == 0)
+        return up ? -INFINITY : 0;
+    double first = eps__binomial_log_pmf(n, p, k), terms = 40 + 2 * sqrt(size * p * (1 - p));
+    double error = 2 * eps__binomial_error(n, p) + 1e-14 * fabs(first) + 16 * terms * EPS__UNIT_ROUNDOFF;
+    for (double i = 0; i < terms && (up ? x < size : x > 0) && term > 0x1p-60 * total; i++) {
+        term *= up ? (size - x) / (x + 1) * odds : x / (size - x + 1) / odds;
+        total += term;
+        x += up ? 1 : -1;
+    }
+    /* beyond x: ratio/(1 - ratio), ratio the next one; x's distance from the mode is positive where that is under 1 */
+    double distance = up ? fma(-(size + 1), p, x + 1) : fma(size + 1, p, -x);
+    if (up ? x < size : x > 0) {
+        if (!(distance > 0))
+            return 0;
+        total += term * (up ? (size - x) * p : x * (1 - p)) / distance;
+    }
+    return fmin(first + log(total) + error, 0);
 }
 
 /* A sum of terms relative to the first one, and a bound on the relative error of each. */
@@ -88,8 +109,8 @@ static struct eps__interval tail_sum(uint64_t n, double p, uint64_t k, bool up)
     double size = (double)n, mode = fmin(floor((size + 1) * p), size), edge = (double)k;
     double start = up ? fmax(edge, mode) : fmin(edge, mode);
     double log_first = eps__binomial_log_pmf(n, p, (uint64_t)start);
-    if (log_first < -700)
-        return (struct eps__interval){0, fmin(exp(log_first) * (size + 1), 1)};
+    if (log_first < -700) /* beyond the mode, or else the tail is nearly all there is */
+        return (struct eps__interval){0, start == edge ? exp(eps__binomial_log_tail(n, p, k, up)) + DBL_MIN : 1};
     struct terms terms = {.total = 1};
     add_terms(&terms, size, p, start, up ? size : 0, up);
     add_terms(&terms, size, p, start, edge, !up);

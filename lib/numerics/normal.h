@@ -11,11 +11,11 @@
 #define EPS__LOG_SQRT_2PI 0.91893853320467274178
 
 /* Mills' ratio Pr[Z > x] / phi(x) for a standard normal Z; x > -37. Relative error at most EPS__MILLS_ERROR, and
- * x^2 2^-53 more for x < 0. */
+ * 2 x^2 2^-53 more for x < 0 (L1). */
 double eps__mills(double x);
 #define EPS__MILLS_ERROR 4e-15
 
-/* ln Pr[Z > x], any x. Absolute error at most EPS__MILLS_ERROR + 2 x^2 2^-53. */
+/* ln Pr[Z > x], any x. Absolute error at most EPS__MILLS_ERROR + 2 x^2 2^-53 (L1). */
 double eps__log_normal_tail(double x);
 
 /* The x with ln Pr[Z > x] = log_tail, log_tail < 0, to about 1e-12: for choosing limits, never for a bound. */

@@ -14,6 +14,7 @@
  */
 #include "lib/pld/product_mixture.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +52,10 @@ static void multiply(struct atoms *atoms, double shift, double p, double q)
             next = (struct atom){moved, p * atoms->items[move].weight};
             move++;
         }
-        if (!(next.weight > 0))
+        if (next.weight < DBL_MIN) { /* it has lost digits, or all of itself */
+            atoms->lost += DBL_MIN;
             continue;
+        }
         if (len > 0 && atoms->spare[len - 1].shift == next.shift)
             atoms->spare[len - 1].weight += next.weight;
         else

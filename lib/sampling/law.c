@@ -1,12 +1,13 @@
 /*
  * For few examples the probabilities are products, for many they come from Loader's form in logs. The atoms left out
- * lie beyond the first one under the floor on each side of the mode, where the probabilities fall at least
- * geometrically by their first ratio.
+ * lie beyond the first one under the floor on each side of the mode. No floor is so low that an atom could underflow:
+ * a weight with few digits would be no bound on anything (L2).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/sampling/law.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,6 +15,9 @@
 #include "lib/numerics/normal.h"
 
 enum { PRODUCT_MAX = 48 }; /* the binomial coefficient is an exact double up to here */
+
+/* No factor of such a weight, coefficient and powers, is under DBL_MIN. */
+#define LOG_WEIGHT_LEAST (-650.0)
 
 static double product_weight(uint64_t k, double p, uint64_t j)
 {
@@ -42,37 +46,32 @@ static uint64_t edge(uint64_t k, double p, double log_floor, uint64_t mode, bool
     return inside;
 }
 
-/* A bound on the probability beyond `last`: a geometric series with the ratio at `last`. */
-static double lost_beyond(uint64_t k, double p, uint64_t last, bool above)
+/* Never 0: it is the probability of something. */
+static double lost_beyond(uint64_t k, double p, uint64_t from, bool above)
 {
-    if (above ? last >= k : last == 0)
-        return 0;
-    uint64_t next = above ? last + 1 : last - 1;
-    double first = eps__binomial_log_pmf(k, p, next), ratio = exp(first - eps__binomial_log_pmf(k, p, last));
-    return ratio < 1 ? exp(first) / (1 - ratio) * (1 + 1e-6) : 1;
+    return exp(eps__binomial_log_tail(k, p, from, above)) * (1 + 1e-12) + DBL_MIN;
 }
 
 enum eps_status eps__binomial_law(struct eps__law *law, uint64_t k, double p, double log_floor)
 {
     struct eps__law made = {0};
-    if (p >= 1) {
+    if (p <= 0 || p >= 1) {
         made.weight = malloc(sizeof *made.weight);
         if (!made.weight)
             return EPS_NO_MEMORY;
-        made.first = k;
+        made.first = p >= 1 ? k : 0;
         made.len = 1;
         made.weight[0] = 1;
         *law = made;
         return EPS_OK;
     }
-    uint64_t mode = (uint64_t)fmin((double)k, floor(((double)k + 1) * p)), last = k;
+    uint64_t mode = (uint64_t)fmin((double)k, floor(((double)k + 1) * p));
     bool product = k <= PRODUCT_MAX;
-    if (!product) {
-        made.first = edge(k, p, log_floor, mode, false);
-        last = edge(k, p, log_floor, mode, true);
-        made.lost_low = lost_beyond(k, p, made.first, false);
-        made.lost_high = lost_beyond(k, p, last, true);
-    }
+    double least = product ? LOG_WEIGHT_LEAST : fmax(log_floor, LOG_WEIGHT_LEAST);
+    made.first = edge(k, p, least, mode, false);
+    uint64_t last = edge(k, p, least, mode, true);
+    made.lost_low = made.first > 0 ? lost_beyond(k, p, made.first - 1, false) : 0;
+    made.lost_high = last < k ? lost_beyond(k, p, last + 1, true) : 0;
     made.len = (size_t)(last - made.first + 1);
     made.weight = malloc(made.len * sizeof *made.weight);
     if (!made.weight)

@@ -17,7 +17,8 @@ struct eps__law {
     double weight_error;        /* bound on the relative error of each weight */
 };
 
-/* Keeps every atom whose log probability is at least log_floor (<= -1). Release with eps__law_clear(). */
+/* Keeps every atom whose log probability is at least log_floor (<= -1) and well above a double's underflow. Release with
+ * eps__law_clear(). */
 enum eps_status eps__binomial_law(struct eps__law *law, uint64_t k, double p, double log_floor);
 void eps__law_clear(struct eps__law *law);
 

@@ -40,9 +40,10 @@ double eps__tail_gaussian(double tau, double log_eta)
 
 double eps__bernoulli_log_moment(double p, double exponent)
 {
-    if (exponent > 30)
-        return exponent + log(p + (1 - p) * exp(-exponent));
-    return log1p(p * expm1(exponent));
+    if (exponent < 700)
+        return log1p(p * expm1(exponent));
+    double log_taken = exponent + log(p); /* the exponential itself overflows */
+    return log_taken > 40 ? log_taken + (1 - p) * exp(-log_taken) : log1p(exp(log_taken));
 }
 
 double eps__weights_log_moment(const struct eps__weights *weights, double lambda)
@@ -102,34 +103,17 @@ double eps__tail_tilted(const struct eps__weights *weights, double tau, double l
 
 /* ------------------------------------------------------------ the largest weights */
 
-/* A bound on Pr[Binom(n, p) > t], t >= the mode: the first terms, and a geometric series from there. */
-static double log_binomial_tail(uint64_t n, double p, uint64_t t)
-{
-    double error = 2e-12 + 400 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
-    double first = eps__binomial_log_pmf(n, p, t + 1), last = first, total = 1;
-    if (isinf(first))
-        return -INFINITY;
-    for (uint64_t k = t + 2; k <= n; k++) {
-        double term = eps__binomial_log_pmf(n, p, k), ratio = exp(term - last);
-        total += exp(term - first);
-        last = term;
-        if (k > t + 40 || term - first < -40)
-            return first + log(total + exp(term - first) * ratio / (1 - ratio)) + 3 * error;
-    }
-    return first + log(total) + 3 * error;
-}
-
 /* The least t with Pr[Binom(n, p) > t] <= e^log_eta. */
 static uint64_t binomial_quantile(uint64_t n, double p, double log_eta)
 {
     uint64_t low = (uint64_t)fmin(floor(((double)n + 1) * p), (double)n), high = n;
     if (p >= 1 || low >= n)
         return n;
-    if (log_binomial_tail(n, p, low) <= log_eta)
+    if (eps__binomial_log_tail(n, p, low + 1, true) <= log_eta)
         return low;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        *(log_binomial_tail(n, p, middle) <= log_eta ? &high : &low) = middle;
+        *(eps__binomial_log_tail(n, p, middle + 1, true) <= log_eta ? &high : &low) = middle;
     }
     return high;
 }

@@ -23,7 +23,8 @@ struct eps__weights {
 /* tau z with Pr[Z > z] <= e^log_eta: the quantile where nothing is summed. log_eta < 0. */
 double eps__tail_gaussian(double tau, double log_eta);
 
-/* ln E e^{lambda w Bern(p)} rounded to nearest; lambda w >= 0. Few units of rounding, relative, and lambda w more. */
+/* ln E e^{lambda w Bern(p)} at exponent = lambda w >= 0, p in (0, 1]: within 8 + 4 exponent units of rounding,
+ * relative (L1). */
 double eps__bernoulli_log_moment(double p, double exponent);
 
 /* A bound on ln E e^{lambda S}. */

@@ -25,7 +25,7 @@ static __float128 exact_log_pmf(uint64_t n, double p, uint64_t k)
     return lgammaq(size + 1) - lgammaq(x + 1) - lgammaq(rest + 1) + x * logq(p) + rest * log1pq(-(__float128)p);
 }
 
-/* What is not under e^-700 is within the bound of the header, for every n: the worst as a share of it. */
+/* numerics/LEMMAS.md, L2: what is not under e^-750 is within the bound of the header, for every n: the worst as a share of it. */
 static void probabilities_are_within_their_error(void **unused)
 {
     (void)unused;
@@ -35,15 +35,16 @@ static void probabilities_are_within_their_error(void **unused)
         uint64_t n = (uint64_t)draw_log(&state, 1, c % 2 ? 200 : 0x1p24);
         double p = draw_below(&state, 2) ? draw_unit(&state) : draw_log(&state, 1e-8, 1), mean = (double)n * p;
         double deviation = sqrt(mean * (1 - p));
-        double at = draw_below(&state, 3) ? mean + draw_between(&state, -35, 35) * deviation
-                                          : draw_between(&state, 0, (double)n);
+        double at = draw_below(&state, 3) ? mean + draw_between(&state, -38, 38) * deviation
+                    : c % 5               ? draw_between(&state, 0, (double)n)
+                                          : mean * draw_log(&state, 0.3, 3);
         uint64_t k = (uint64_t)fmin(fmax(nearbyint(at), 0), (double)n);
         if (!(p > 0 && p < 1))
             continue;
         __float128 exact = exact_log_pmf(n, p, k);
-        if (exact < -700)
+        if (exact < -750)
             continue;
-        double bound = 1e-12 + 200 * deviation * 0x1p-53;
+        double bound = eps__binomial_error(n, p);
         double miss = fabs((double)(eps__binomial_log_pmf(n, p, k) - exact)) / bound;
         if (miss > worst) {
             worst = miss;
@@ -55,6 +56,65 @@ static void probabilities_are_within_their_error(void **unused)
     print_message("# largest error of ln pmf over its bound %.3g, at n %.17g, p %.17g, k %.17g, seed %llu\n", worst,
                   worst_n, worst_p, worst_k, (unsigned long long)seed);
     assert_true(worst <= 1);
+}
+
+/* numerics/LEMMAS.md, L3: above the tail, and not far above where it is beyond the mode; with ratios near 1, and in the
+ * depths where a probability is no double any more. */
+static void tails_are_bounded_closely(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    for (int c = 0; c < 400; c++) {
+        uint64_t n = (uint64_t)draw_log(&state, 1, c % 4 ? 3000 : 0x1p22);
+        double p = c % 3 ? draw_log(&state, 1e-7, 1) : draw_unit(&state), mean = ((double)n + 1) * p;
+        double deviation = sqrt(mean * (1 - p)) + 1e-3;
+        bool up = c % 2;
+        double from = c % 5 ? mean + (up ? 1 : -1) * draw_log(&state, 1e-2, 60) * deviation : (up ? (double)n : 0);
+        if (!(from >= 0 && from <= (double)n) || !(p > 0 && p < 1))
+            continue;
+        uint64_t k = (uint64_t)(up ? ceil(from) : floor(from));
+        if (k > n)
+            continue;
+        __float128 first = exact_log_pmf(n, p, k), total = 0;
+        for (uint64_t x = k;; x += up ? 1 : (uint64_t)-1) {
+            __float128 term = expq(exact_log_pmf(n, p, x) - first);
+            total += term;
+            if (x == (up ? n : 0) || term < 1e-6 * total)
+                break;
+        }
+        double exact = (double)(first + logq(total)), found = eps__binomial_log_tail(n, p, k, up);
+        if (!(found >= exact && found <= exact + M_LN2 + 1e-12 * fabs(exact)))
+            fail_msg("n %llu, p %.17g, k %llu, %s: %.17g is no close bound on %.17g", (unsigned long long)n, p,
+                     (unsigned long long)k, up ? "up" : "down", found, exact);
+    }
+    assert_true(eps__binomial_log_tail(10, 0.25, 11, true) == -INFINITY);
+    assert_true(eps__binomial_log_tail(10, 0.5, 1, true) >= log1p(-0x1p-10));
+}
+
+/* Atoms that would underflow are left out and counted: no weight has fewer digits than it claims. */
+static void laws_do_not_underflow(void **unused)
+{
+    (void)unused;
+    const struct {
+        uint64_t k;
+        double p;
+    } cases[] = {{45, 0.9999999339843307}, {45, 1e-12}, {1, 1e-320}, {48, 1e-7}, {1000, 1 - 1e-9}, {64, 1e-30}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct eps__law law;
+        uint64_t k = cases[c].k;
+        double p = cases[c].p;
+        assert_int_equal(eps__binomial_law(&law, k, p, -10000), EPS_OK);
+        for (size_t i = 0; i < law.len; i++) {
+            double miss = fabs((double)(law.weight[i] / expq(exact_log_pmf(k, p, law.first + i)) - 1));
+            assert_true(law.weight[i] >= 1e-290 && miss <= law.weight_error);
+        }
+        assert_true((law.lost_low > 0) == (law.first > 0) && (law.lost_high > 0) == (law.first + law.len - 1 < k));
+        if (law.first > 0)
+            assert_true(log(law.lost_low) >= exact_log_pmf(k, p, law.first - 1) && law.lost_low < 1e-280);
+        if (law.lost_high > 0)
+            assert_true(log(law.lost_high) >= exact_log_pmf(k, p, law.first + law.len) && law.lost_high < 1e-280);
+        eps__law_clear(&law);
+    }
 }
 
 static void ends_are_exact(void **unused)
@@ -92,7 +152,7 @@ static void laws_are_within_their_error(void **unused)
             uint64_t next = side ? law.first + law.len : law.first - 1;
             if (side ? next > k : law.first == 0)
                 continue;
-            assert_true(expq(exact_log_pmf(k, p, next)) <= (side ? law.lost_high : law.lost_low) * (1 + 1e-9));
+            assert_true(expq(exact_log_pmf(k, p, next)) <= (side ? law.lost_high : law.lost_low));
         }
         eps__law_clear(&law);
     }
@@ -102,6 +162,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_are_within_their_error),
+        cmocka_unit_test(tails_are_bounded_closely),
+        cmocka_unit_test(laws_do_not_underflow),
         cmocka_unit_test(ends_are_exact),
         cmocka_unit_test(laws_are_within_their_error),
     };

@@ -17,6 +17,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/sampling/weighted_bernoulli.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/exact.h"
 
 static bool near(double a, double b, double error)
 {
@@ -83,6 +84,31 @@ static void all_are_bounds(void **state)
     assert_true(worst[0] < 0.05);
 }
 
+/* sampling/LEMMAS.md, L1: relative, also where p is far below e^-exponent, and thousands of such terms add up. */
+static void moments_keep_their_digits(void **state)
+{
+    (void)state;
+    uint64_t seed = 31337;
+    for (int c = 0; c < 4000; c++) {
+        double p = c % 3 ? draw_log(&seed, 1e-300, 1) : draw_unit(&seed), exponent = draw_log(&seed, 1e-6, 2000);
+        if (!(p > 0))
+            continue;
+        __float128 exact = log1pq((__float128)p * expm1q(exponent));
+        double miss = fabs((double)(eps__bernoulli_log_moment(p, exponent) / exact - 1));
+        if (!(miss <= (8 + 4 * exponent) * EPS__UNIT_ROUNDOFF))
+            fail_msg("p %.17g, exponent %.17g: off by %.3g", p, exponent, miss);
+    }
+    double weight[5000];
+    for (size_t k = 0; k < 5000; k++)
+        weight[k] = 30 + (double)(k % 7);
+    struct eps__weights weights = {weight, NULL, 5000, 1e-40};
+    __float128 exact = 0;
+    for (size_t k = 0; k < 5000; k++)
+        exact += log1pq((__float128)1e-40 * expm1q(weight[k]));
+    double found = eps__weights_log_moment(&weights, 1);
+    assert_true(found >= exact && found <= exact * (1 + 1e-10));
+}
+
 static void counts_are_repetitions(void **state)
 {
     (void)state;
@@ -113,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_bounds),
+        cmocka_unit_test(moments_keep_their_digits),
         cmocka_unit_test(counts_are_repetitions),
         cmocka_unit_test(a_constant_costs_nothing),
     };
