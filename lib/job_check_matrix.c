@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MAX_DENSE 4096 /* rows of a dense matrix that is computed, not given */
-#define MAX_BUFFERS 16 /* of an optimised BLT: beyond, doubles have nothing to add at any length */
+#define MAX_BUFFERS 16 /* of a BLT, given or optimised: beyond, doubles have nothing to add at any length */
 #define MAX_LISTED 16  /* offenders named per array */
 
 static void check_finite(struct eps__check *check, const char *pointer, const double *values, size_t len,
@@ -82,6 +82,9 @@ static void check_blt(struct eps__check *check, const struct eps_matrix *matrix)
                         "is required beside the other of the two");
         return;
     }
+    if (matrix->blt_len > MAX_BUFFERS)
+        eps__check_fail(check, "/matrix/decay", "must have at most %d numbers, not %zu: more buffers bring nothing",
+                        MAX_BUFFERS, matrix->blt_len);
     for (size_t i = 0, listed = 0; i < matrix->blt_len && listed < MAX_LISTED; i++) {
         char where[96];
         if (matrix->decay[i] > 0.0 && matrix->decay[i] < 1.0)

@@ -49,25 +49,32 @@ static void hash_request(struct submission *submission)
 
 /* ---------------------------------------------------------------- reading */
 
-static void drop_arrays(json_t *parent, const char *child)
+/* Takes the arrays out of a member. True: there were some. */
+static bool drop_arrays(json_t *parent, const char *child)
 {
     json_t *object = json_object_get(parent, child);
-    if (object) {
-        json_object_del(object, "coefficients");
-        json_object_del(object, "rows");
+    const char *name;
+    json_t *member;
+    void *next;
+    bool dropped = false;
+    json_object_foreach_safe (object, next, name, member) {
+        if (json_is_array(member)) {
+            json_object_del(object, name);
+            dropped = true;
+        }
     }
+    return dropped;
 }
 
 /* The canonical text, and for lists the one without its long arrays where there are any. */
 static bool encode_texts(struct job_record *record, const struct api_job *decoded)
 {
-    const struct eps_mechanism *mechanism = &decoded->job.mechanism;
     json_t *json = api_job_encode(decoded, true);
     record->job = json ? api_json_text(json) : NULL;
     bool ok = record->job != NULL;
-    if (ok && (mechanism->matrix.coefficients || mechanism->matrix.rows || mechanism->workload.coefficients)) {
-        drop_arrays(json, "matrix");
-        drop_arrays(json, "workload");
+    bool dropped = drop_arrays(json, "matrix");
+    dropped = drop_arrays(json, "workload") || dropped;
+    if (ok && dropped) {
         record->brief = api_json_text(json);
         ok = record->brief != NULL;
     }

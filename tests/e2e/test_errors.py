@@ -62,6 +62,8 @@ INVALID = [
     ("/matrix/coefficients", toeplitz([])),
     ("/matrix/coefficients", toeplitz([1, 2, 3, 4])),
     ("/matrix/coefficients/1", toeplitz([1, "2"])),
+    ("/matrix/buffers", changed(matrix={"family": "blt", "buffers": 17})),
+    ("/matrix/decay", changed(matrix={"family": "blt", "decay": [0.5] * 17, "scale": [0.5] * 17})),
 ]
 
 

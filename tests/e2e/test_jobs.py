@@ -132,6 +132,17 @@ def test_list_leaves_out_arrays(server):
     assert item["result"]["epsilon"] == document["result"]["epsilon"]
 
 
+def test_list_leaves_out_every_array(server):
+    blt = {"family": "blt", "decay": [0.9, 0.5], "scale": [0.1, 0.3]}
+    workload = {"type": "toeplitz", "coefficients": [1, 0.25]}
+    given = server.solve(dict(GAUSSIAN, matrix=blt, workload=workload, label="blt"))
+    assert given["job"]["matrix"]["decay"] == [0.9, 0.5]
+    assert given["job"]["workload"]["coefficients"] == [1, 0.25]
+    item = server.get("/v1/jobs?label=blt").json()["items"][0]["job"]
+    assert {"family", "normalization", "stamps"} <= set(item["matrix"])
+    assert not [value for part in ("matrix", "workload") for value in item[part].values() if isinstance(value, list)]
+
+
 @pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "status=done", "cursor=1"])
 def test_list_refuses_bad_queries(server, query):
     check_problem(server.get("/v1/jobs?" + query), 422, "invalid-job")

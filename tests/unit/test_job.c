@@ -341,7 +341,7 @@ static void families_have_their_own_rules(void **state)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
     struct eps_matrix *matrix = &job.mechanism.matrix;
-    double decay[] = {0.5, 1.0}, scale[] = {0.5, -1.0};
+    double decay[17] = {0.5, 1.0}, scale[17] = {0.5, -1.0};
 
     (void)state;
     matrix->family = EPS_FAMILY_FOURIER;
@@ -356,6 +356,13 @@ static void families_have_their_own_rules(void **state)
     assert_refused(&job, "");
     matrix->buffers = 3;
     assert_refused(&job, "/matrix/buffers ");
+    matrix->buffers = 0;
+    for (size_t i = 2; i < 17; i++)
+        decay[i] = 0.5;
+    matrix->blt_len = 16;
+    assert_refused(&job, "");
+    matrix->blt_len = 17;
+    assert_refused(&job, "/matrix/decay ");
 
     matrix->family = EPS_FAMILY_OPTIMAL;
     job.mechanism.n = 4097;
