@@ -172,6 +172,9 @@ TEST_LIBS = $(LIBS_CMOCKA) -lquadmath $(LIBS_SERVER) $(LIBS_LIB)
 $(TESTS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)
 
+# Looks at who writes a document, and when.
+$(B)/tests/unit/test_server_jobs: LDFLAGS += -Wl,--wrap=document_create
+
 $(REPRODUCERS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)
 

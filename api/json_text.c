@@ -200,5 +200,6 @@ char *api_json_text(const json_t *json)
         free(buffer.text);
         return NULL;
     }
-    return buffer.text;
+    char *fitted = realloc(buffer.text, buffer.len + 1); /* texts are kept, and counted by their length */
+    return fitted ? fitted : buffer.text;
 }

@@ -59,9 +59,10 @@ static void publish(struct jobs *jobs, struct live *live, const struct job_chang
     count_end(change->status);
     pthread_mutex_lock(&jobs->mutex);
     map_remove(&jobs->live, &live->node);
+    jobs->bytes -= live->bytes;
     waits_wake(jobs->server->waits, &live->topic);
     pthread_mutex_unlock(&jobs->mutex);
-    jobs__live_destroy(live);
+    jobs__live_release(live);
 }
 
 /* On the writer thread, after the commit. */
@@ -116,16 +117,14 @@ static void detach_locked(struct jobs *jobs, struct live *live)
     live->next = NULL;
     live->run = NULL;
     live->ending = true;
-    if (run->started) {
-        jobs__count_locked(jobs, 0, -1);
-    } else {
-        jobs->bytes -= live->bytes;
-        jobs__count_locked(jobs, -1, 0);
-    }
+    jobs__count_locked(jobs, run->started ? 0 : -1, run->started ? -1 : 0);
     if (!run->lives) {
         atomic_store(&run->abandoned, true);
         map_remove(&jobs->runs, &run->node); /* a new equal job starts afresh */
         run->listed = false;
+        if (pool_withdraw(jobs->server->pool, &run->task)) { /* else the worker that has or gets it sees to it */
+            jobs__run_destroy(run);
+        }
     }
 }
 

@@ -18,19 +18,20 @@
 #include "server/ops/map.h"
 
 #define ATTEMPTS_MAX 3
-#define QUEUE_BYTES_MAX ((size_t)1 << 30) /* of the texts of waiting jobs */
 
 struct run;
 
-/* A job that is not final. */
+/* A job that is not final. Whoever reads its texts outside of the registry's mutex holds a reference: they do not
+ * change once the job is admitted. */
 struct live {
+    atomic_int references;
     struct map_node node; /* in registry.live, by id */
     struct job_record record;
     struct run *run;
     struct live *next; /* of the same run */
     struct wait_topic topic;
     bool ending;  /* its last write is queued: nothing changes it any more */
-    size_t bytes; /* counted in registry.bytes while it waits */
+    size_t bytes; /* counted in registry.bytes until it leaves */
 };
 
 /* One computation. */
@@ -41,7 +42,7 @@ struct run {
     bool started;
     struct jobs *jobs;
     char hash[HASH_SIZE];
-    struct api_job *decoded; /* or NULL: decoded from the text by the worker */
+    struct api_job *decoded; /* from the text, by the worker: a job that waits holds its text alone */
     struct live *lives;
     atomic_bool abandoned; /* no job wants it any more */
     _Atomic double fraction;
@@ -56,7 +57,7 @@ struct jobs {
     struct map runs;
     struct map curves; /* under way, by hash */
     size_t queued;     /* jobs that wait for a worker, reserved places included */
-    size_t bytes;      /* of theirs */
+    size_t bytes;      /* held by live jobs, and reserved for those to come */
     size_t running;
     atomic_bool stopping;
     struct memory *documents; /* by id */
@@ -97,7 +98,7 @@ struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives);
 void jobs__ending_submit(struct ending *ending);
 void jobs__run_task(struct pool_task *task); /* run.c */
 void jobs__run_destroy(struct run *run);
-void jobs__live_destroy(struct live *live);
+void jobs__live_release(struct live *live);
 memory_count_fn jobs__prototype_retain; /* submit.c */
 memory_count_fn jobs__prototype_release;
 /* The problem document of a failed job as text. */

@@ -17,6 +17,8 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
+#define ALLOCATION 32 /* what the allocator and the map add to one */
+
 static void retain_document(void *value)
 {
     document_retain(value);
@@ -76,7 +78,7 @@ void jobs_destroy(struct jobs *jobs)
         while (node) {
             struct live *live = MAP_ENTRY(node, struct live, node);
             node = node->next;
-            jobs__live_destroy(live);
+            jobs__live_release(live);
         }
     }
     map_clear(&jobs->live);
@@ -89,10 +91,12 @@ void jobs_destroy(struct jobs *jobs)
     free(jobs);
 }
 
-void jobs__live_destroy(struct live *live)
+void jobs__live_release(struct live *live)
 {
-    job_record_clear(&live->record);
-    free(live);
+    if (atomic_fetch_sub_explicit(&live->references, 1, memory_order_acq_rel) == 1) {
+        job_record_clear(&live->record);
+        free(live);
+    }
 }
 
 struct live *jobs__find_locked(struct jobs *jobs, const char *id)
@@ -184,26 +188,45 @@ static enum store_status read_stored(struct jobs *jobs, const char *id, struct d
     return status;
 }
 
+/* What a job that is not final is at one moment. Its texts are those of the live job, which is held meanwhile: the
+ * document, which may be megabytes, is written outside of the registry's mutex. */
+struct snapshot {
+    struct live *live;
+    struct job_record record;
+    bool running;
+    struct job_progress progress;
+};
+
+/* False: the job is not live. */
+static bool snapshot_take(struct jobs *jobs, const char *id, struct snapshot *snapshot)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    snapshot->live = live;
+    if (live) {
+        atomic_fetch_add_explicit(&live->references, 1, memory_order_relaxed);
+        snapshot->record = live->record;
+        snapshot->running = live->run && live->run->started;
+        snapshot->progress =
+            snapshot->running ? run_progress(live->run) : (struct job_progress){.remaining_seconds = NAN};
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return live != NULL;
+}
+
 enum store_status jobs_get(struct jobs *jobs, const char *id, struct document **document)
 {
+    struct snapshot snapshot;
     *document = memory_get(jobs->documents, id);
     if (*document) {
         return STORE_OK;
     }
-    pthread_mutex_lock(&jobs->mutex);
-    struct live *live = jobs__find_locked(jobs, id);
-    if (live) {
-        struct job_progress progress;
-        bool running = live->run && live->run->started;
-        if (running) {
-            progress = run_progress(live->run);
-        }
-        *document = document_create(&live->record, NULL, running ? &progress : NULL);
-        pthread_mutex_unlock(&jobs->mutex);
-        return *document ? STORE_OK : STORE_FAILED;
+    if (!snapshot_take(jobs, id, &snapshot)) {
+        return read_stored(jobs, id, document);
     }
-    pthread_mutex_unlock(&jobs->mutex);
-    return read_stored(jobs, id, document);
+    *document = document_create(&snapshot.record, NULL, snapshot.running ? &snapshot.progress : NULL);
+    jobs__live_release(snapshot.live);
+    return *document ? STORE_OK : STORE_FAILED;
 }
 
 bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progress *progress)
@@ -242,11 +265,17 @@ bool jobs_watch(struct jobs *jobs, const char *id, struct request *request, doub
 
 /* ---------------------------------------------------------------- admission */
 
+size_t jobs_bytes(const struct job_record *record)
+{
+    return sizeof(struct live) + sizeof(struct run) + 2 * ALLOCATION + job_record_bytes(record);
+}
+
 bool jobs_reserve(struct jobs *jobs, size_t bytes)
 {
+    const struct config *config = jobs->server->config;
     pthread_mutex_lock(&jobs->mutex);
-    bool room = jobs->queued < jobs->server->config->queue && jobs->bytes + bytes <= QUEUE_BYTES_MAX &&
-                !atomic_load(&jobs->stopping);
+    bool room =
+        jobs->queued < config->queue && jobs->bytes + bytes <= config->queue_bytes && !atomic_load(&jobs->stopping);
     if (room) {
         jobs->bytes += bytes;
         jobs__count_locked(jobs, 1, 0);
@@ -295,7 +324,6 @@ static void start_late_locked(struct jobs *jobs, struct live *live)
     live->record.status = JOB_RUNNING;
     live->record.attempts++;
     live->record.started_at = clock_now_ms();
-    jobs->bytes -= live->bytes;
     jobs__count_locked(jobs, -1, 1);
     struct late_start *start = calloc(1, sizeof *start);
     if (start) {
@@ -327,22 +355,24 @@ static struct run *run_for_locked(struct jobs *jobs, const struct job_record *re
     return run;
 }
 
-bool jobs_admit(struct jobs *jobs, struct job_record *record, struct api_job *decoded)
+bool jobs_admit(struct jobs *jobs, struct job_record *record)
 {
     bool fresh = false;
     struct run *run = NULL;
     struct live *live = calloc(1, sizeof *live);
     if (!live) {
-        api_job_destroy(decoded);
         return false;
     }
-    live->bytes = job_record_bytes(record);
+    atomic_init(&live->references, 1);
+    live->bytes = jobs_bytes(record);
     pthread_mutex_lock(&jobs->mutex);
-    run = run_for_locked(jobs, record, &fresh);
-    if (!run || !map_insert(&jobs->live, &live->node, record->id)) {
+    run = map_insert(&jobs->live, &live->node, record->id) ? run_for_locked(jobs, record, &fresh) : NULL;
+    if (!run) {
+        if (live->node.key) {
+            map_remove(&jobs->live, &live->node);
+        }
         pthread_mutex_unlock(&jobs->mutex);
         free(live);
-        api_job_destroy(decoded);
         return false;
     }
     live->record = *record;
@@ -351,16 +381,12 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record, struct api_job *de
     live->run = run;
     live->next = run->lives;
     run->lives = live;
-    if (fresh) {
-        run->decoded = decoded;
-        decoded = NULL;
-    } else if (run->started) {
+    if (!fresh && run->started) {
         start_late_locked(jobs, live);
     }
     pthread_mutex_unlock(&jobs->mutex);
     if (fresh) {
         pool_submit(jobs->server->pool, &run->task);
     }
-    api_job_destroy(decoded);
     return true;
 }

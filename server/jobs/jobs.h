@@ -53,14 +53,14 @@ enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct reques
 /* Forgets the document of a deleted job. */
 void jobs_forget(struct jobs *jobs, const char *id);
 
-/* A place in the queue, taken before the row is written. False: the queue is full. */
+/* The memory that a job holds from its admission to its end. */
+size_t jobs_bytes(const struct job_record *record);
+/* A place in the queue and so many bytes, taken before the row is written. False: there is no room. */
 bool jobs_reserve(struct jobs *jobs, size_t bytes);
 void jobs_unreserve(struct jobs *jobs, size_t bytes);
-
-struct api_job;
-/* After the commit of its row: queues the job, or joins it to its equal. Takes the record's texts, `decoded` (or
- * NULL), and the reservation. */
-bool jobs_admit(struct jobs *jobs, struct job_record *record, struct api_job *decoded);
+/* After the commit of its row: queues the job, or joins it to its equal. Takes the record's texts and the
+ * reservation, which was of jobs_bytes(). False: no memory; the reservation is the caller's. */
+bool jobs_admit(struct jobs *jobs, struct job_record *record);
 
 /* A finished job's document goes to memory; mark: jobs_mark() from before its row was written. */
 uint64_t jobs_mark(struct jobs *jobs);

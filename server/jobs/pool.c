@@ -154,6 +154,24 @@ void pool_submit(struct pool *pool, struct pool_task *task)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+bool pool_withdraw(struct pool *pool, struct pool_task *task)
+{
+    pthread_mutex_lock(&pool->mutex);
+    struct pool_task **link = &pool->first;
+    while (*link && *link != task) {
+        link = &(*link)->next;
+    }
+    bool found = *link != NULL;
+    if (found) {
+        *link = task->next;
+        if (pool->last == &task->next) {
+            pool->last = link;
+        }
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return found;
+}
+
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg)
 {
     struct loan loan = {.count = count, .body = body, .arg = arg, .left = PTHREAD_COND_INITIALIZER};

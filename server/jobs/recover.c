@@ -35,10 +35,10 @@ static bool recover_one(struct job_record *record, struct job_change *change)
 static bool admit_again(struct jobs *jobs, struct job_record *record)
 {
     pthread_mutex_lock(&jobs->mutex);
-    jobs->bytes += job_record_bytes(record);
+    jobs->bytes += jobs_bytes(record);
     jobs__count_locked(jobs, 1, 0);
     pthread_mutex_unlock(&jobs->mutex);
-    return jobs_admit(jobs, record, NULL);
+    return jobs_admit(jobs, record);
 }
 
 /* Reads the rows and writes their new state in one transaction; what is not queued again is cleared. */

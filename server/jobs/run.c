@@ -62,7 +62,6 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
         live->record.status = JOB_RUNNING;
         live->record.attempts++;
         live->record.started_at = now;
-        jobs->bytes -= live->bytes;
         jobs__count_locked(jobs, -1, 1);
         if (*changes) {
             job_change_of(&(*changes)[i], &live->record, NULL);
@@ -188,15 +187,21 @@ struct api_job *jobs__decode_text(struct jobs *jobs, const char *text, struct ep
     return job;
 }
 
-/* A job that waited across a restart has only its text. */
+/* A job that waits has only its text. */
 static struct api_job *decode_run(struct run *run, struct eps_error *error)
 {
     pthread_mutex_lock(&run->jobs->mutex);
-    char *text = run->lives ? strdup(run->lives->record.job) : NULL;
+    struct live *live = run->lives;
+    if (live) {
+        atomic_fetch_add_explicit(&live->references, 1, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&run->jobs->mutex);
-    struct api_job *job = text ? jobs__decode_text(run->jobs, text, error) : NULL;
-    error->status = text ? error->status : EPS_INTERNAL;
-    free(text);
+    if (!live) { /* canceled meanwhile */
+        error->status = EPS_CANCELED;
+        return NULL;
+    }
+    struct api_job *job = jobs__decode_text(run->jobs, live->record.job, error);
+    jobs__live_release(live);
     return job;
 }
 

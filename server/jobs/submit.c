@@ -247,9 +247,12 @@ void submission_check(struct submission *submission)
         refuse(submission, api_problem_of_error(&error, submission->instance));
         return;
     }
-    size_t bytes = job_record_bytes(&submission->record);
+    api_job_destroy(submission->decoded); /* the worker reads the text again: decoded, a matrix is larger */
+    submission->decoded = NULL;
+    size_t bytes = jobs_bytes(&submission->record);
     if (!jobs_reserve(submission->jobs, bytes)) {
-        refuse_with(submission, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; post it again later");
+        refuse_with(submission, API_PROBLEM_QUEUE_FULL,
+                    "as many jobs wait as may wait, in number (--queue) or bytes (--queue-bytes); post it again later");
         return;
     }
     submission->reserved = bytes;
@@ -273,10 +276,8 @@ static void accept_stored(struct submission *submission)
         submission->outcome = SUBMIT_FINISHED;
         return;
     }
-    struct api_job *decoded = submission->decoded;
-    submission->decoded = NULL;
-    submission->reserved = 0;
-    if (jobs_admit(submission->jobs, &submission->record, decoded)) {
+    if (jobs_admit(submission->jobs, &submission->record)) {
+        submission->reserved = 0;
         submission->outcome = SUBMIT_ACCEPTED;
     } else { /* the row is there: it runs after a restart */
         refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");

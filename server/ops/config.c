@@ -39,6 +39,8 @@ static const struct option_row rows[] = {
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "open connections, waiting ones included"},
     {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N", "jobs that may wait; more are 503"},
+    {"queue-bytes", KIND_BYTES, FIELD(queue_bytes), CONFIG_SERVE, 1 << 12, 1e15, "256MiB", "BYTES",
+     "memory of jobs that wait or run; more are 503"},
     {"max-body", KIND_BYTES, FIELD(max_body), CONFIG_SERVE, 1024, 1e9, "8MiB", "BYTES", "largest request body"},
     {"max-n", KIND_COUNT, FIELD(max_n), BOTH, 1, 1 << 24, "16777216", "N", "largest number of steps"},
     {"max-operations", KIND_REAL, FIELD(max_operations), BOTH, 1, 1e18, "1e13", "NUMBER",

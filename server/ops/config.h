@@ -22,8 +22,9 @@ struct config {
     uint64_t workers;
     uint64_t http_threads;
     uint64_t max_connections;
-    uint64_t queue;    /* jobs that may wait */
-    uint64_t max_body; /* bytes */
+    uint64_t queue;       /* jobs that may wait */
+    uint64_t queue_bytes; /* memory of the jobs that are not final */
+    uint64_t max_body;    /* bytes */
     uint64_t max_n;
     double max_operations;
     uint64_t max_bytes;    /* of one job's memory */

@@ -129,10 +129,12 @@ char *text_steal(struct text *text)
         return NULL;
     }
     text_append(text, "", 0);
-    char *data = text->failed ? NULL : text->data;
-    if (!data) {
-        free(text->data);
+    if (text->failed) {
+        text_clear(text);
+        return NULL;
     }
+    char *fitted = realloc(text->data, text->len + 1); /* what is kept is counted by its length */
+    char *data = fitted ? fitted : text->data;
     *text = (struct text){0};
     return data;
 }

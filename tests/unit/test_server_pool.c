@@ -186,6 +186,42 @@ static void loans_nest_and_may_come_from_workers(void **state)
         assert_marked_once(tasks[i].nest.marks, 16 * 16);
 }
 
+/* What no thread has begun can be taken back, from any place in the queue; what it has cannot. */
+static void a_task_that_waits_can_be_withdrawn(void **state)
+{
+    (void)state;
+    static struct counted tasks[6];
+    const size_t gone[] = {0, 3, 5};
+    atomic_size_t order = 0;
+    struct blocker blocker = {.task.run = block};
+    struct pool *pool = pool_create(1, METRIC_COUNT);
+    assert_non_null(pool);
+    sem_init(&blocker.started, 0, 0);
+    sem_init(&blocker.go, 0, 0);
+    assert_false(pool_withdraw(pool, &blocker.task)); /* not yet submitted */
+    pool_submit(pool, &blocker.task);
+    sem_wait(&blocker.started);
+    assert_false(pool_withdraw(pool, &blocker.task)); /* begun */
+    for (size_t i = 0; i < 6; i++) {
+        tasks[i] = (struct counted){.task.run = count_task, .order = &order, .place = SIZE_MAX};
+        pool_submit(pool, &tasks[i].task);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(pool_withdraw(pool, &tasks[gone[i]].task));
+        assert_false(pool_withdraw(pool, &tasks[gone[i]].task));
+    }
+    struct counted late = {.task.run = count_task, .order = &order};
+    pool_submit(pool, &late.task); /* behind a withdrawn last one */
+    sem_post(&blocker.go);
+    pool_destroy(pool);
+    const size_t places[] = {SIZE_MAX, 0, 1, SIZE_MAX, 2, SIZE_MAX};
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(tasks[i].place, places[i]);
+    assert_int_equal(late.place, 3);
+    sem_destroy(&blocker.started);
+    sem_destroy(&blocker.go);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_loan_needs_no_worker),
         cmocka_unit_test(idle_workers_help),
         cmocka_unit_test(loans_nest_and_may_come_from_workers),
+        cmocka_unit_test(a_task_that_waits_can_be_withdrawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

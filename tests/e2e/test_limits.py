@@ -1,0 +1,81 @@
+"""
+What one client can make the service hold: bytes of memory as the kernel counts them, not bytes of text.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import re
+
+from conftest import check_problem
+
+MIB = 1 << 20
+# Takes minutes in 25 MB of its own.
+QUIET = {"n": 400, "matrix": {"family": "optimal", "gap": 1e-9, "objective": "max_squared"},
+         "sampling": {"scheme": "none", "epochs": 20, "separation": 20}, "epsilon": 8, "delta": 1e-6}
+
+
+def resident(server, field="VmRSS"):
+    """Bytes of memory that the server's process has now (VmHWM: has had at most)."""
+    status = open(f"/proc/{server.process.pid}/status").read()
+    return 1024 * int(re.search(rf"{field}:\s+(\d+) kB", status)[1])
+
+
+def dense(n, noise_multiplier):
+    """A job whose text has two bytes a number: decoded, it is a hundred times larger than it need be."""
+    rows = "[" + ",".join("[" + ",".join(["1"] * (i + 1)) + "]" for i in range(n)) + "]"
+    return ('{"n":%d,"matrix":{"family":"dense","rows":%s},"sampling":{"scheme":"none"},"noise_multiplier":%r,'
+            '"delta":1e-6}' % (n, rows, noise_multiplier))
+
+
+def busy(launch, *options):
+    """A server whose only worker is taken, and that keeps nothing it need not."""
+    server = launch("--workers", "1", "--memory-bytes", "1MiB", *options)
+    running = server.post(QUIET).json()["id"]
+    server.until(running, "running")
+    return server, running
+
+
+def post_text(server, text):
+    return server.request("POST", "/v1/jobs", data=text, headers={"Content-Type": "application/json"})
+
+
+def test_queued_jobs_are_counted_as_they_are_held(launch):
+    server, running = busy(launch, "--queue-bytes", "24MiB")
+    before = resident(server)
+    text = dense(700, 1.0).replace('"noise_multiplier":1.0', '"noise_multiplier":%d')  # half a megabyte
+    accepted = 0
+    while (answer := post_text(server, text % (accepted + 1))).status_code == 202:
+        accepted += 1
+        assert accepted < 100
+    problem = check_problem(answer, 503, "queue-full")
+    assert "--queue-bytes" in problem["detail"]
+    assert accepted >= 20  # a fair use of 24 MiB
+    assert resident(server) - before < 96 * MIB  # with what decoding one of them takes; decoded, all take 200
+    server.post(None, f"/v1/jobs/{running}/cancel")
+
+
+def test_canceled_jobs_hold_nothing(launch):
+    server, running = busy(launch)
+    text = dense(700, 1.0).replace('"noise_multiplier":1.0', '"noise_multiplier":%d')
+    before = None
+    for i in range(60):
+        job_id = post_text(server, text % (i + 1)).json()["id"]
+        assert server.post(None, f"/v1/jobs/{job_id}/cancel").json()["status"] == "canceled"
+        if i == 9:
+            before = resident(server)  # what decoding one of them takes has been taken
+    assert resident(server) - before < 64 * MIB
+    server.post(None, f"/v1/jobs/{running}/cancel")
+
+
+def test_jobs_that_join_a_run_are_counted(launch):
+    server, _ = busy(launch, "--queue-bytes", "64KiB")
+    ids = []
+    while (answer := server.post(dict(QUIET, label="again"))).status_code == 202:
+        ids.append(answer.json()["id"])
+        assert len(ids) < 200
+    check_problem(answer, 503, "queue-full")
+    assert len(ids) > 5
+    for job_id in ids:
+        server.post(None, f"/v1/jobs/{job_id}/cancel")
+    assert server.post(dict(QUIET, label="again")).status_code == 202
+    for item in server.get("/v1/jobs?status=running").json()["items"]:
+        server.post(None, f"/v1/jobs/{item['id']}/cancel")

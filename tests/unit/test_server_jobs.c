@@ -1,0 +1,250 @@
+/*
+ * The registry of live jobs by itself: what they hold is counted from the reservation to the end, however they end,
+ * and no document is written while the registry is locked. Linked with --wrap=document_create.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/jobs/claims.h"
+#include "server/jobs/internal.h"
+#include "server/ops/log.h"
+
+static const char job_text[] = "{\"n\":100,\"sampling\":{\"scheme\":\"none\"},\"noise_multiplier\":2,\"delta\":1e-6}";
+
+struct blocker {
+    struct pool_task task;
+    sem_t started, go;
+};
+
+/* A service without HTTP, whose one worker is taken until it is let go. */
+struct fixture {
+    char folder[64], path[96];
+    struct config config;
+    struct server server;
+    struct blocker blocker;
+    bool let_go;
+};
+
+static void block(struct pool_task *task)
+{
+    struct blocker *blocker = (struct blocker *)task;
+    sem_post(&blocker->started);
+    sem_wait(&blocker->go);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    char message[256] = "";
+    assert_non_null(fixture);
+    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/epsilond-jobs.XXXXXX");
+    assert_non_null(mkdtemp(fixture->folder));
+    snprintf(fixture->path, sizeof fixture->path, "%s/test.db", fixture->folder);
+    log_start(LOG_LEVEL_ERROR + 1);
+    fixture->config = (struct config){.db = fixture->path,
+                                      .workers = 1,
+                                      .queue = 4,
+                                      .queue_bytes = 1 << 16,
+                                      .max_n = 1000,
+                                      .max_operations = 1e13,
+                                      .max_bytes = 1 << 30,
+                                      .memory_bytes = 1 << 20};
+    struct server *server = &fixture->server;
+    server->config = &fixture->config;
+    server->pool = pool_create(1, METRIC_COUNT);
+    server->waits = waits_create();
+    server->claims = claims_create();
+    server->jobs = jobs_create(server);
+    struct store_options options = {.path = fixture->path, .cache_bytes = 1 << 20};
+    server->store = store_open(&options, message, sizeof message);
+    assert_true(server->pool && server->waits && server->claims && server->jobs && server->store);
+    fixture->blocker.task.run = block;
+    sem_init(&fixture->blocker.started, 0, 0);
+    sem_init(&fixture->blocker.go, 0, 0);
+    pool_submit(server->pool, &fixture->blocker.task);
+    sem_wait(&fixture->blocker.started);
+    *state = fixture;
+    return 0;
+}
+
+static void let_go(struct fixture *fixture)
+{
+    if (!fixture->let_go)
+        sem_post(&fixture->blocker.go);
+    fixture->let_go = true;
+}
+
+static int tear_down(void **state)
+{
+    static const char *const tails[] = {"", "-wal", "-shm"};
+    struct fixture *fixture = *state;
+    struct server *server = &fixture->server;
+    jobs_stop(server->jobs);
+    let_go(fixture);
+    pool_destroy(server->pool);
+    store_close(server->store);
+    jobs_destroy(server->jobs);
+    waits_destroy(server->waits);
+    claims_destroy(server->claims);
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", fixture->path, tails[i]);
+        unlink(path);
+    }
+    rmdir(fixture->folder);
+    sem_destroy(&fixture->blocker.started);
+    sem_destroy(&fixture->blocker.go);
+    free(fixture);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- no document under the lock */
+
+static struct jobs *watched; /* whose mutex must be free */
+static int written;
+
+struct document *__real_document_create(const struct job_record *record, const struct result_record *result,
+                                        const struct job_progress *progress);
+struct document *__wrap_document_create(const struct job_record *record, const struct result_record *result,
+                                        const struct job_progress *progress);
+
+struct document *__wrap_document_create(const struct job_record *record, const struct result_record *result,
+                                        const struct job_progress *progress)
+{
+    if (watched) {
+        assert_int_equal(pthread_mutex_trylock(&watched->mutex), 0);
+        pthread_mutex_unlock(&watched->mutex);
+        written++;
+    }
+    return __real_document_create(record, result, progress);
+}
+
+/* Reserves and admits a job; false: there is no room. */
+static bool admit(struct jobs *jobs, const char *hash, char id[UUID_SIZE])
+{
+    struct job_record record = {.created_at = 1};
+    uuid_next(record.id);
+    memcpy(id, record.id, UUID_SIZE);
+    snprintf(record.hash, sizeof record.hash, "%s", hash);
+    record.job = strdup(job_text);
+    assert_non_null(record.job);
+    size_t bytes = jobs_bytes(&record);
+    bool room = jobs_reserve(jobs, bytes);
+    if (room)
+        assert_true(jobs_admit(jobs, &record));
+    job_record_clear(&record);
+    return room;
+}
+
+static void a_live_document_is_written_outside_of_the_lock(void **state)
+{
+    struct fixture *fixture = *state;
+    struct jobs *jobs = fixture->server.jobs;
+    struct document *document = NULL;
+    char id[UUID_SIZE];
+    assert_true(admit(jobs, "one", id));
+    watched = jobs;
+    written = 0;
+    assert_int_equal(jobs_get(jobs, id, &document), STORE_OK);
+    watched = NULL;
+    assert_int_equal(written, 1);
+    assert_non_null(strstr(document->text, "\"status\":\"queued\""));
+    assert_non_null(strstr(document->text, job_text));
+    document_release(document);
+}
+
+/* ---------------------------------------------------------------- counting */
+
+static void until_ended(struct jobs *jobs, const char *id)
+{
+    for (int i = 0; i < 60000 && jobs_is_live(jobs, id); i++) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        nanosleep(&pause, NULL);
+    }
+    assert_false(jobs_is_live(jobs, id));
+}
+
+static void assert_held(struct jobs *jobs, size_t queued, size_t bytes)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    size_t queued_now = jobs->queued;
+    size_t bytes_now = jobs->bytes;
+    pthread_mutex_unlock(&jobs->mutex);
+    assert_int_equal(queued_now, queued);
+    assert_int_equal(bytes_now, bytes);
+}
+
+static void what_is_held_is_given_back_by_a_cancel(void **state)
+{
+    struct fixture *fixture = *state;
+    struct jobs *jobs = fixture->server.jobs;
+    char ids[3][UUID_SIZE];
+    struct job_record same = {.job = (char *)(uintptr_t)job_text};
+    size_t each = jobs_bytes(&same);
+    assert_true(each > sizeof job_text);
+    for (int i = 0; i < 3; i++) /* the last two are equal and share a run */
+        assert_true(admit(jobs, i ? "two" : "one", ids[i]));
+    assert_held(jobs, 3, 3 * each);
+    assert_int_equal(jobs->runs.len, 2);
+    const int order[] = {1, 0, 2};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(jobs_cancel(jobs, ids[order[i]], NULL), CANCEL_STARTED);
+        until_ended(jobs, ids[order[i]]);
+        assert_held(jobs, (size_t)(2 - i), (size_t)(2 - i) * each);
+    }
+    assert_int_equal(jobs->runs.len, 0);
+}
+
+static void what_is_held_is_given_back_by_an_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct jobs *jobs = fixture->server.jobs;
+    char id[UUID_SIZE];
+    assert_true(admit(jobs, "one", id));
+    let_go(fixture);
+    until_ended(jobs, id);
+    assert_held(jobs, 0, 0);
+}
+
+static void the_bound_is_in_bytes_and_in_number(void **state)
+{
+    struct fixture *fixture = *state;
+    struct jobs *jobs = fixture->server.jobs;
+    char ids[5][UUID_SIZE];
+    size_t most = (size_t)fixture->config.queue_bytes;
+    assert_true(jobs_reserve(jobs, most - 1));
+    assert_false(jobs_reserve(jobs, 2));
+    assert_true(jobs_reserve(jobs, 1));
+    jobs_unreserve(jobs, most - 1);
+    jobs_unreserve(jobs, 1);
+    assert_held(jobs, 0, 0);
+    for (int i = 0; i < 4; i++)
+        assert_true(admit(jobs, "one", ids[i]));
+    assert_false(admit(jobs, "one", ids[4]));
+    assert_int_equal(jobs_cancel(jobs, ids[0], NULL), CANCEL_STARTED);
+    until_ended(jobs, ids[0]);
+    assert_true(admit(jobs, "one", ids[0]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_live_document_is_written_outside_of_the_lock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_held_is_given_back_by_a_cancel, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_held_is_given_back_by_an_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_bound_is_in_bytes_and_in_number, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
