@@ -163,7 +163,7 @@ static void check_family(struct eps__check *check, const struct eps_matrix *matr
                             "with toeplitz: false must be at most matrix.separation = %zu, so that the columns of one "
                             "pattern do not overlap",
                             matrix->separation);
-        else
+        if (matrix->toeplitz)
             check_toeplitz_workload(check, "banded with toeplitz: true");
         if (!matrix->toeplitz && matrix->column_normalize)
             eps__check_fail(check, "/matrix/column_normalize",

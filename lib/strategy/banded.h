@@ -55,7 +55,6 @@ struct eps__banded_loss {
     struct eps_error *error;
     enum eps_status status; /* why an evaluation was not finished */
     struct eps_strategy c;  /* one block, all columns stored; borrows its workload */
-    size_t first;           /* the block's first step */
     size_t evaluations;     /* so far; of about `expected` */
     double expected;
     double power;   /* the power mean of the variances that is minimised: 1, or large for their maximum */
@@ -69,9 +68,9 @@ struct eps__banded_loss {
     struct eps__process process;
 };
 
-/* For a block like that of s, which stays as it is. Release with eps__banded_loss_clear() in any case. */
+/* For one block of as many steps as the workload. Release with eps__banded_loss_clear() in any case. */
 enum eps_status eps__banded_loss_init(struct eps__banded_loss *loss, const struct eps_context *context,
-                                      struct eps_error *error, const struct eps_strategy *s, size_t bands);
+                                      struct eps_error *error, const struct eps__workload *workload, size_t bands);
 void eps__banded_loss_clear(struct eps__banded_loss *loss);
 /* An eps__objective_fn for the columns x (block x bands numbers, in the order of eps__banded_steal(), of any norm; or
  * their roots): the logarithm of the power mean of the row norms of B, C having these columns divided by their norms.

@@ -135,18 +135,18 @@ enum eps_status eps__build_banded_columns(const struct eps_context *context, str
     const struct eps_matrix *matrix = &mechanism->matrix;
     size_t n = s->block, bands = matrix->bands;
     struct eps__banded_loss loss = {0};
-    enum eps_status status;
+    struct eps__workload workload = {0};
     if (matrix->epochs > 1 && bands > matrix->separation)
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "with toeplitz: false must be at most matrix.separation = %zu, so that the columns of one "
                           "pattern do not overlap",
                           matrix->separation);
     double *x = malloc(n * (bands + 1) * sizeof *x); /* norms behind the columns */
-    if (!x || !root_start(x, &s->workload, n, bands)) {
+    enum eps_status status = eps__workload_of_block(&workload, error, mechanism, n);
+    if (!status && (!x || !root_start(x, &workload, n, bands)))
         status = eps__strategy_no_memory(error);
-        goto out;
-    }
-    status = eps__banded_loss_init(&loss, context, error, s, bands);
+    if (!status)
+        status = eps__banded_loss_init(&loss, context, error, &workload, bands);
     if (!status)
         status = minimise(&loss, x, &s->iterations, matrix);
     if (status)
@@ -160,5 +160,6 @@ enum eps_status eps__build_banded_columns(const struct eps_context *context, str
 out:
     free(x);
     eps__banded_loss_clear(&loss);
+    eps__workload_clear(&workload);
     return status;
 }

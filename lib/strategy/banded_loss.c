@@ -19,13 +19,13 @@
 #include "lib/strategy/banded.h"
 
 enum eps_status eps__banded_loss_init(struct eps__banded_loss *loss, const struct eps_context *context,
-                                      struct eps_error *error, const struct eps_strategy *s, size_t bands)
+                                      struct eps_error *error, const struct eps__workload *workload, size_t bands)
 {
-    size_t m = s->block, band = m * bands;
-    bool recursive = s->workload.recursive;
+    size_t m = workload->n, band = m * bands;
+    bool recursive = workload->recursive;
     *loss = (struct eps__banded_loss){.context = context, .error = error, .power = 1};
     loss->memory = calloc(3 * m + 2 * band + (recursive ? 3 * band + bands * (bands + 7) : 3 * m), sizeof(double));
-    if (!loss->memory || (recursive && !eps__process_init(&loss->process, &s->workload, bands)))
+    if (!loss->memory || (recursive && !eps__process_init(&loss->process, workload, bands)))
         return eps__strategy_no_memory(error);
     loss->variance = loss->memory;
     loss->weight = loss->variance + m;
@@ -40,7 +40,7 @@ enum eps_status eps__banded_loss_init(struct eps__banded_loss *loss, const struc
                                     .entries_len = band,
                                     .width = bands,
                                     .bands = bands,
-                                    .workload = s->workload};
+                                    .workload = *workload};
     loss->rows = loss->xx = loss->c.entries + band;
     loss->xu = loss->xx + band;
     loss->xs = loss->xu + band;
@@ -97,7 +97,7 @@ static bool forwards(struct eps__banded_loss *loss)
     for (size_t t = 0; t < loss->c.n; t++) {
         if (!poll(loss, t, 256))
             return false;
-        eps__process_step(p, &loss->c, t, eps__workload_rate(&loss->c.workload, loss->first + t));
+        eps__process_step(p, &loss->c, t, eps__workload_rate(&loss->c.workload, t));
         loss->variance[t] = p->past.bb;
         for (size_t d = 0, slot = t % b; d < b; d++, slot = slot ? slot - 1 : b - 1) {
             loss->xx[t * b + d] = p->xx[t % b * b + slot];
@@ -189,9 +189,9 @@ static bool backwards(struct eps__banded_loss *loss)
         if (!poll(loss, t, 256))
             return false;
         if (t + 1 < n)
-            adjoint_step(&a, &loss->process, t + 1, eps__workload_rate(&loss->c.workload, loss->first + t + 1));
+            adjoint_step(&a, &loss->process, t + 1, eps__workload_rate(&loss->c.workload, t + 1));
         a.ss += loss->weight[t];
-        adjoint_direction(&a, &loss->c, t, eps__workload_rate(&loss->c.workload, loss->first + t));
+        adjoint_direction(&a, &loss->c, t, eps__workload_rate(&loss->c.workload, t));
         gradient_row(loss, &a, t);
     }
     return true;

@@ -251,6 +251,9 @@ static inline const struct eps__interval *eps__column_square(const struct eps_st
 
 enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,
                                    const struct eps_mechanism *mechanism);
+/* That of one block of n steps, as a job of so many steps would have it: what an optimised block is the best for. */
+enum eps_status eps__workload_of_block(struct eps__workload *w, struct eps_error *error,
+                                       const struct eps_mechanism *mechanism, size_t n);
 void eps__workload_clear(struct eps__workload *w);
 bool eps__workload_is_toeplitz(const struct eps__workload *w);
 /* eta_s: 1, or falling in the cooldown. */

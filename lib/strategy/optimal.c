@@ -226,16 +226,11 @@ static enum eps_status read_participation(struct eps__optimal *o, struct eps_err
     return EPS_OK;
 }
 
-/* The workload of one block, as a job of so many steps would have it. */
 static enum eps_status read_workload(struct eps__optimal *o, struct eps__workload *workload, struct eps_error *error,
                                      const struct eps_mechanism *mechanism)
 {
-    struct eps_mechanism block = *mechanism;
     size_t n = o->n;
-    block.n = n;
-    if (block.workload.coefficients_len > n)
-        block.workload.coefficients_len = n;
-    enum eps_status status = eps__workload_init(workload, error, &block);
+    enum eps_status status = eps__workload_of_block(workload, error, mechanism, n);
     if (status)
         return status;
     o->workload = workload;

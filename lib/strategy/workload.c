@@ -35,6 +35,16 @@ enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *er
     return EPS_OK;
 }
 
+enum eps_status eps__workload_of_block(struct eps__workload *w, struct eps_error *error,
+                                       const struct eps_mechanism *mechanism, size_t n)
+{
+    struct eps_mechanism block = *mechanism;
+    block.n = n;
+    if (block.workload.coefficients_len > n)
+        block.workload.coefficients_len = n;
+    return eps__workload_init(w, error, &block);
+}
+
 void eps__workload_clear(struct eps__workload *w)
 {
     free(w->coefficients);

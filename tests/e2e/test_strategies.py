@@ -229,9 +229,10 @@ WORKLOADS = [
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=range(len(WORKLOADS)))
-@pytest.mark.parametrize("name", ["identity", "banded", "toeplitz", "dense"])
+@pytest.mark.parametrize("name", ["identity", "banded", "columns", "toeplitz", "dense"])
 def test_error_by_inversion(server, name, workload):
-    job = dict(BASE, n=11, matrix=MATRICES[name], workload=workload, sampling=none(1))
+    matrix = {"family": "banded", "bands": 3, "toeplitz": False} if name == "columns" else MATRICES[name]
+    job = dict(BASE, n=11, matrix=matrix, workload=workload, sampling=none(1))
     if name == "banded" and "cooldown" in workload:
         check_problem(server.post(job), 422, "invalid-job", "/workload/cooldown")
         return

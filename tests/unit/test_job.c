@@ -379,6 +379,17 @@ static void families_have_their_own_rules(void **state)
     job.mechanism.workload = (struct eps_workload){
         .type = EPS_WORKLOAD_MOMENTUM, .momentum = 0.9, .decay = 1.0, .cooldown = true, .cooldown_to = 2.0};
     assert_refused(&job, "/workload/cooldown /workload/cooldown/to ");
+
+    /* Of the banded strategies only those that are Toeplitz need a Toeplitz workload. */
+    job.mechanism.workload.cooldown_to = 0.5;
+    matrix->family = EPS_FAMILY_BANDED;
+    matrix->bands = 4;
+    assert_refused(&job, "/workload/cooldown ");
+    matrix->toeplitz = false;
+    assert_refused(&job, "");
+    matrix->epochs = 30;
+    matrix->separation = 3;
+    assert_refused(&job, "/matrix/bands ");
 }
 
 static void exactly_two_of_three_are_given(void **state)
