@@ -443,6 +443,12 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_coefficients(const struct eps_
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *out,
                                                       struct eps_error *error, enum eps_part part, size_t row);
 
+/* Row `row` of C by its bands: out[d] = C[row, row - d] for d < eps_strategy_bands(strategy), 0 where d > row. For
+ * streaming a banded C of any length, which by its rows would take n x n numbers. EPS_UNSUPPORTED where C is not square
+ * and lower triangular (trees, fourier, a dense C with entries above its diagonal). Cost O(bands). */
+EPS_API EPS_MUST_USE enum eps_status eps_strategy_band_row(const struct eps_strategy *strategy, double *out,
+                                                           struct eps_error *error, size_t row);
+
 /* Per-step variance of A C^-1 z at sigma = 1: out has n numbers. EPS_UNSUPPORTED where it is not defined. */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_variance(const struct eps_context *context,
                                                            const struct eps_strategy *strategy, double *out,

@@ -30,6 +30,12 @@ static void banded_row(const struct eps_strategy *s, double *out, size_t row)
         out[row - d] = eps__banded_column(s, row - d)[d];
 }
 
+static void banded_band_row(const struct eps_strategy *s, double *out, size_t row)
+{
+    for (size_t d = 0; d < s->bands; d++)
+        out[d] = d <= row ? eps__banded_column(s, row - d)[d] : 0;
+}
+
 static void banded_divide(struct eps_strategy *s, double divisor)
 {
     for (size_t i = 0; i < s->entries_len; i++)
@@ -268,6 +274,7 @@ static enum eps_status banded_noise_row(const struct eps_strategy *s, double *ou
 const struct eps__strategy_kind eps__strategy_banded = {
     .name = "banded",
     .row = banded_row,
+    .band_row = banded_band_row,
     .divide = banded_divide,
     .measure = banded_measure,
     .hash = banded_hash,

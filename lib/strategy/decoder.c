@@ -145,3 +145,16 @@ enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *ou
     return part == EPS_PART_DECODER ? strategy->kind->decoder_row(strategy, out, error, inverse, row)
                                     : strategy->kind->noise_row(strategy, out, error, inverse, row);
 }
+
+enum eps_status eps_strategy_band_row(const struct eps_strategy *strategy, double *out, struct eps_error *error,
+                                      size_t row)
+{
+    if (!strategy->kind->band_row || !strategy->lower)
+        return eps__error(error, EPS_UNSUPPORTED, "/matrix",
+                          "C is not square and lower triangular: it has no bands; ask for its rows");
+    if (row >= strategy->n)
+        return eps__error(error, EPS_INVALID, "", "row %zu of a matrix of %zu rows: rows count from 0", row,
+                          strategy->n);
+    strategy->kind->band_row(strategy, out, row % strategy->block);
+    return EPS_OK;
+}

@@ -33,6 +33,12 @@ static void dense_row(const struct eps_strategy *s, double *out, size_t row)
     memcpy(out, s->entries + row * s->block, s->block * sizeof *out);
 }
 
+static void dense_band_row(const struct eps_strategy *s, double *out, size_t row)
+{
+    for (size_t d = 0; d < s->bands; d++)
+        out[d] = d <= row ? s->entries[row * s->block + row - d] : 0;
+}
+
 static void dense_divide(struct eps_strategy *s, double divisor)
 {
     for (size_t i = 0; i < s->entries_len; i++)
@@ -193,6 +199,7 @@ static enum eps_status dense_noise_row(const struct eps_strategy *s, double *out
 const struct eps__strategy_kind eps__strategy_dense = {
     .name = "dense",
     .row = dense_row,
+    .band_row = dense_band_row,
     .divide = dense_divide,
     .measure = dense_measure,
     .hash = dense_hash,

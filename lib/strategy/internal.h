@@ -42,6 +42,9 @@ struct eps__strategy_kind {
     const char *name; /* goes into the content hash */
     /* Row `row` of a block: `block` numbers. */
     void (*row)(const struct eps_strategy *s, double *out, size_t row);
+    /* The same from the diagonal leftwards: s->bands numbers, 0 before column 0. NULL: C is not square. Only for
+     * lower-triangular blocks. */
+    void (*band_row)(const struct eps_strategy *s, double *out, size_t row);
     /* Divides C by a positive number. */
     void (*divide)(struct eps_strategy *s, double divisor);
     /* Recomputes what is derived from the entries: bands, squares, signs, gram_error. False without memory. */

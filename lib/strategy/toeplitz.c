@@ -97,6 +97,12 @@ static void toeplitz_row(const struct eps_strategy *s, double *out, size_t row)
         out[row - i] = s->entries[i];
 }
 
+static void toeplitz_band_row(const struct eps_strategy *s, double *out, size_t row)
+{
+    for (size_t d = 0; d < s->bands; d++)
+        out[d] = d <= row ? s->entries[d] : 0;
+}
+
 static void toeplitz_divide(struct eps_strategy *s, double divisor)
 {
     for (size_t i = 0; i < s->entries_len; i++)
@@ -351,6 +357,7 @@ static void toeplitz_load(struct eps_strategy *s, struct eps__record *from)
 const struct eps__strategy_kind eps__strategy_toeplitz = {
     .name = "toeplitz",
     .row = toeplitz_row,
+    .band_row = toeplitz_band_row,
     .divide = toeplitz_divide,
     .measure = toeplitz_measure,
     .hash = toeplitz_hash,

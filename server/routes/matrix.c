@@ -1,6 +1,6 @@
 /*
  * GET /v1/jobs/{id}/matrix: C, B = A C^-1 or C^-1, as JSON or in NumPy's format. Toeplitz parts are their first
- * column, others go row by row; see drawing.h for who writes and where to.
+ * column, others go row by row, and C also by its bands; see drawing.h for who writes and where to.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,8 +10,9 @@
 
 #include "server/routes/drawing.h"
 
-#define JSON_ROWS_MAX 512 /* of a part that is not Toeplitz */
-#define NPY_HEADER 128    /* bytes, a multiple of 64 as the format asks */
+#define JSON_ROWS_MAX 512    /* of a part that is not Toeplitz */
+#define NPY_HEADER 128       /* bytes, a multiple of 64 as the format asks */
+#define JSON_NUMBER_BYTES 25 /* at most, with its comma */
 
 static bool npy(const struct drawing *drawing)
 {
@@ -90,37 +91,36 @@ static void write_row(struct drawing *drawing, const double *row, size_t index, 
     }
 }
 
-static void write_rows(struct drawing *drawing, const struct eps_strategy *strategy)
+/* What goes row by row: a part, or C by its bands. */
+struct table {
+    const char *name; /* of the rows in JSON */
+    size_t rows, columns;
+    enum eps_status (*row)(const struct eps_strategy *strategy, double *out, struct eps_error *error,
+                           enum eps_part part, size_t row);
+};
+
+static void write_table(struct drawing *drawing, const struct eps_strategy *strategy, const struct table *table)
 {
-    const struct config *config = drawing->request->server->config;
+    const double number_bytes = npy(drawing) ? sizeof(double) : JSON_NUMBER_BYTES;
     struct eps_error error = {0};
-    size_t rows;
-    size_t columns;
-    if (!drawing_ok(drawing, eps_strategy_shape(strategy, &error, drawing->part, &rows, &columns), &error)) {
-        return;
-    }
-    if (!npy(drawing) && rows > JSON_ROWS_MAX) {
-        drawing_fail(drawing, API_PROBLEM_NOT_ACCEPTABLE,
-                     "a matrix that is not Toeplitz is JSON up to n = 512; accept application/x-npy");
-        return;
-    }
-    if ((double)rows * (double)columns * sizeof(double) > (double)config->max_bytes) {
+    if ((double)table->rows * (double)table->columns * number_bytes >
+        (double)drawing->request->server->config->max_bytes) {
         drawing_fail(drawing, API_PROBLEM_TOO_COSTLY, "the matrix has more bytes than --max-bytes");
         return;
     }
-    double *row = malloc(columns * sizeof *row);
+    double *row = malloc(table->columns * sizeof *row);
     if (!row) {
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
         return;
     }
     if (npy(drawing)) {
-        write_npy_header(drawing->file, rows, columns);
+        write_npy_header(drawing->file, table->rows, table->columns);
     } else {
-        fprintf(drawing->file, "{\"part\":\"%s\",\"rows\":[", eps_part_name(drawing->part));
+        fprintf(drawing->file, "{\"part\":\"%s\",\"%s\":[", eps_part_name(drawing->part), table->name);
     }
-    for (size_t i = 0; i < rows && !drawing->problem; i++) {
-        if (drawing_ok(drawing, eps_strategy_row(strategy, row, &error, drawing->part, i), &error)) {
-            write_row(drawing, row, i, columns);
+    for (size_t i = 0; i < table->rows && !drawing->problem; i++) {
+        if (drawing_ok(drawing, table->row(strategy, row, &error, drawing->part, i), &error)) {
+            write_row(drawing, row, i, table->columns);
         }
         if (drawing_stopping(drawing)) {
             drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
@@ -128,6 +128,38 @@ static void write_rows(struct drawing *drawing, const struct eps_strategy *strat
     }
     fputs(npy(drawing) ? "" : "]}\n", drawing->file);
     free(row);
+}
+
+static void write_rows(struct drawing *drawing, const struct eps_strategy *strategy)
+{
+    struct eps_error error = {0};
+    struct table table = {.name = "rows", .row = eps_strategy_row};
+    if (!drawing_ok(drawing, eps_strategy_shape(strategy, &error, drawing->part, &table.rows, &table.columns),
+                    &error)) {
+        return;
+    }
+    if (!npy(drawing) && table.rows > JSON_ROWS_MAX) {
+        drawing_fail(drawing, API_PROBLEM_NOT_ACCEPTABLE,
+                     "a matrix that is not Toeplitz is JSON up to n = 512; accept application/x-npy, or ask for "
+                     "?form=bands of a banded C");
+        return;
+    }
+    write_table(drawing, strategy, &table);
+}
+
+static enum eps_status band_row(const struct eps_strategy *strategy, double *out, struct eps_error *error,
+                                enum eps_part part, size_t row)
+{
+    (void)part;
+    return eps_strategy_band_row(strategy, out, error, row);
+}
+
+/* Called on the side pool. */
+static void write_bands(struct drawing *drawing, const struct eps_context *context, const struct eps_strategy *strategy)
+{
+    const struct table table = {"bands", eps_strategy_columns(strategy), eps_strategy_bands(strategy), band_row};
+    (void)context;
+    write_table(drawing, strategy, &table);
 }
 
 /* Called on the side pool. */
@@ -156,8 +188,16 @@ static bool read_part(const struct request *request, enum eps_part *part)
 enum handled handle_job_matrix(struct request *request)
 {
     enum eps_part part;
+    const char *form = request_query(request, "form");
     if (!read_part(request, &part)) {
         return reply_problem(request, API_PROBLEM_INVALID_JOB, "?part must be encoder, decoder or noise");
     }
-    return drawing_start(request, write_matrix, part);
+    if (form && strcmp(form, "bands") != 0) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB, "?form must be bands, or left out");
+    }
+    if (form && part != EPS_PART_ENCODER) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB,
+                             "?form=bands goes with ?part=encoder: the inverse of a banded matrix has no bands");
+    }
+    return drawing_start(request, form ? write_bands : write_matrix, part);
 }

@@ -126,6 +126,56 @@ def test_unknown_part(server):
     check_problem(server.get(path + "?part=both"), 422, "invalid-job")
 
 
+def by_bands(matrix, bands):
+    return numpy.array([[matrix[i, i - d] if d <= i else 0 for d in range(bands)] for i in range(len(matrix))])
+
+
+@pytest.mark.parametrize("matrix", [
+    {"family": "banded", "bands": 4, "column_normalize": True}, {"family": "banded", "bands": 4, "toeplitz": False},
+    {"family": "square_root", "bands": 4}, {"family": "square_root", "bands": 4, "stamps": 3},
+    {"family": "dense", "rows": [[float(i + 2)] if i == 0 else [0] * (i - 1) + [1.5, float(i)] for i in range(12)]},
+], ids=["normalised", "columns", "toeplitz", "stamped", "dense"])
+def test_matrix_by_its_bands(server, matrix):
+    job = {"n": 12, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
+    path = server.solve(job)["links"]["matrix"]
+    encoder = npy(server, path)
+    encoder = lower_toeplitz(encoder) if encoder.ndim == 1 else encoder
+    bands = npy(server, path + "?form=bands")
+    assert bands.shape == (12, 2 if matrix["family"] == "dense" else 4)
+    assert numpy.array_equal(bands, by_bands(encoder, bands.shape[1]))
+    answer = server.get(path + "?part=encoder&form=bands").json()
+    assert answer == {"part": "encoder", "bands": bands.tolist()}
+    # The formula of the documentation, row by row from the bands alone.
+    noise = numpy.random.default_rng(1).standard_normal(12)
+    x = numpy.zeros(12)
+    for t in range(12):
+        x[t] = (noise[t] - sum(bands[t, d] * x[t - d] for d in range(1, min(t + 1, bands.shape[1])))) / bands[t, 0]
+    assert numpy.allclose(encoder @ x, noise, atol=1e-12)
+
+
+def test_bands_of_a_long_matrix(server):
+    n = 20000
+    job = {"n": n, "matrix": {"family": "banded", "bands": 8, "column_normalize": True}, "noise_multiplier": 2.0,
+           "sampling": {"scheme": "none"}, "delta": 1e-6}
+    path = server.solve(job)["links"]["matrix"]
+    bands = npy(server, path + "?form=bands")
+    assert bands.shape == (n, 8)
+    assert server.get(path + "?form=bands").json()["bands"] == bands.tolist()
+    columns = numpy.zeros((n, 8))
+    for d in range(8):
+        columns[:n - d, d] = bands[d:, d]
+    assert numpy.allclose((columns**2).sum(axis=1), 1, atol=1e-12)
+
+
+def test_bands_that_are_not_there(server):
+    tree = server.solve({"n": 8, "matrix": {"family": "tree"}, "sampling": {"scheme": "none"},
+                         "noise_multiplier": 5.0, "delta": 1e-6})["links"]["matrix"]
+    check_problem(server.get(tree + "?form=bands"), 422, "unsupported")
+    path = server.solve(GAUSSIAN)["links"]["matrix"]
+    check_problem(server.get(path + "?form=diagonals"), 422, "invalid-job")
+    check_problem(server.get(path + "?form=bands&part=noise"), 422, "invalid-job")
+
+
 def test_error_per_step(server):
     document = server.solve(SQUARE_ROOT)
     path = document["links"]["error"]

@@ -255,6 +255,33 @@ static void check_part(const struct eps_strategy *strategy, enum eps_part part, 
     matrix_free(&got);
 }
 
+/* The encoder once more by its bands, where it has any. */
+static void check_bands(const struct eps_strategy *strategy, const struct matrix *encoder)
+{
+    size_t bands = eps_strategy_bands(strategy), n = eps_strategy_columns(strategy);
+    double *band = malloc(bands * sizeof *band), *row = malloc(n * sizeof *row);
+    struct eps_error error = {0};
+    assert_true(band && row);
+    bool lower = encoder->rows == n && bands > 1; /* trees of one leaf are square, too */
+    for (size_t i = 0; i < encoder->rows && lower; i++)
+        for (size_t j = i + 1; j < n; j++)
+            lower = lower && *entry(encoder, i, j) == 0;
+    if (!lower && bands > 1)
+        assert_int_equal(eps_strategy_band_row(strategy, band, &error, 0), EPS_UNSUPPORTED);
+    for (size_t i = 0; i < n && lower; i++) {
+        assert_int_equal(eps_strategy_band_row(strategy, band, &error, i), EPS_OK);
+        assert_int_equal(eps_strategy_row(strategy, row, &error, EPS_PART_ENCODER, i), EPS_OK);
+        for (size_t d = 0; d < bands; d++)
+            assert_true(band[d] == (d <= i ? row[i - d] : 0));
+        for (size_t j = 0; j + bands <= i; j++)
+            assert_true(row[j] == 0);
+    }
+    if (lower)
+        assert_int_equal(eps_strategy_band_row(strategy, band, &error, n), EPS_INVALID);
+    free(band);
+    free(row);
+}
+
 void check_factorisation(const struct eps_strategy *strategy, const struct eps_mechanism *mechanism,
                          const struct matrix *encoder, const struct matrix *noise, long double tolerance)
 {
@@ -264,6 +291,7 @@ void check_factorisation(const struct eps_strategy *strategy, const struct eps_m
     long double norm = 0, sum = 0, largest = 0;
     assert_non_null(variance);
     check_part(strategy, EPS_PART_ENCODER, encoder, tolerance);
+    check_bands(strategy, encoder);
     check_part(strategy, EPS_PART_NOISE, noise, tolerance);
     check_part(strategy, EPS_PART_DECODER, &b, tolerance);
     assert_int_equal(eps_strategy_variance(NULL, strategy, variance, NULL), EPS_OK);
