@@ -11,11 +11,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "server/http/http.h"
-#include "server/http/listen.h"
+#include "server/http/daemon.h"
 #include "server/http/router.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
@@ -24,12 +21,6 @@
 #define SWALLOW_FACTOR 8        /* times --max-body: what is read of a body that is refused */
 #define CONNECTION_MEMORY 32768 /* headers, and the piece of a body that is read at a time */
 #define IDLE_SECONDS 75U        /* of a connection between requests, or slow within one */
-
-struct http {
-    struct MHD_Daemon *daemon;
-    struct server *server;
-    int quiesced;
-};
 
 static void request_destroy(struct request *request)
 {
@@ -43,12 +34,13 @@ static void request_destroy(struct request *request)
     free(request);
 }
 
-static struct request *request_create(struct server *server, struct MHD_Connection *connection, const char *url,
-                                      const char *method)
+static struct request *request_create(const struct daemon_context *context, struct MHD_Connection *connection,
+                                      const char *url, const char *method)
 {
     struct request *request = calloc(1, sizeof *request);
     if (request) {
-        request->server = server;
+        request->server = context->server;
+        request->wake = context->wake;
         request->connection = connection;
         request->method = method;
         request->path = url;
@@ -174,8 +166,7 @@ static void on_message(void *cls, const char *format, va_list args)
     log_event(LOG_LEVEL_WARN, "PEER", "detail=%s", log_quote(quoted, sizeof quoted, message));
 }
 
-/* Every connection is a file descriptor. */
-static void raise_descriptors(void)
+void daemon_raise_descriptors(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -184,60 +175,11 @@ static void raise_descriptors(void)
     }
 }
 
-struct http *http_start(struct server *server, char *url, size_t url_size, char *message, size_t message_size)
+struct MHD_Daemon *daemon_start(struct daemon_context *context, int fd, unsigned connections)
 {
-    struct http *http = calloc(1, sizeof *http);
-    if (!http) {
-        snprintf(message, message_size, "out of memory");
-        return NULL;
-    }
-    raise_descriptors();
-    int fd = listen_on(server->config->listen, url, url_size, message, message_size);
-    if (fd < 0) {
-        free(http);
-        return NULL;
-    }
-    http->server = server;
-    http->quiesced = -1;
-    http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO, 0, NULL, NULL,
-        on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)server->config->http_threads, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)server->config->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-        MHD_OPTION_END);
-    if (!http->daemon) {
-        snprintf(message, message_size, "libmicrohttpd does not start");
-        close(fd);
-        free(http);
-        return NULL;
-    }
-    return http;
-}
-
-void http_quiesce(struct http *http)
-{
-    http->quiesced = MHD_quiesce_daemon(http->daemon);
-}
-
-void http_drain(struct http *http, double seconds)
-{
-    (void)http;
-    double deadline = clock_monotonic() + seconds;
-    while (metric_get(METRIC_HTTP_IN_FLIGHT) > 0 && clock_monotonic() < deadline) {
-        struct timespec pause = {.tv_nsec = 5000000};
-        nanosleep(&pause, NULL);
-    }
-}
-
-void http_stop(struct http *http)
-{
-    if (!http) {
-        return;
-    }
-    MHD_stop_daemon(http->daemon);
-    if (http->quiesced >= 0) {
-        close(http->quiesced);
-    }
-    free(http);
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO, 0, NULL, NULL,
+                            on_request, context, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_LISTEN_SOCKET,
+                            fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
+                            on_completed, NULL, MHD_OPTION_END);
 }

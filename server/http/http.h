@@ -1,5 +1,5 @@
 /*
- * The HTTP daemon: libmicrohttpd with epoll on a small pool of threads of its own.
+ * The HTTP service: libmicrohttpd, polled by a few threads of ours.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

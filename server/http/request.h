@@ -51,6 +51,7 @@ struct wait {
 struct request {
     struct server *server;
     struct MHD_Connection *connection;
+    int wake; /* the eventfd of the connection's thread */
     const char *method;
     const char *path;
     const struct route *route; /* NULL: none fits */

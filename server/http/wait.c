@@ -11,6 +11,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 #include "server/ops/clock.h"
@@ -50,7 +51,9 @@ static void resume_locked(struct waits *waits, struct request *request)
         pthread_cond_signal(&waits->emptied);
     }
     metric_add(METRIC_HTTP_WAITING, -1);
+    int wake = request->wake;
     MHD_resume_connection(request->connection); /* from here an HTTP thread may run it */
+    eventfd_write(wake, 1);
 }
 
 static void *timer_main(void *argument)

@@ -227,7 +227,7 @@ static void run_compute(struct run *run, struct computation *computation)
     computation->progress = run_progress;
     computation->user = run;
     computation_run(computation);
-    metric_run(clock_monotonic() - started);
+    metric_time(METRIC_TIME_RUN, clock_monotonic() - started);
 }
 
 /* Ends the jobs, and then computes the curve that their result still lacks. */

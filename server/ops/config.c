@@ -35,7 +35,7 @@ static const struct option_row rows[] = {
      "address to listen on; port 0 takes a free one"},
     {"db", KIND_TEXT, FIELD(db), BOTH, 0, 0, NULL, "FILE", "SQLite database (serve: epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one a core)"},
-    {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 2, 64, "2", "N", "threads that speak HTTP"},
+    {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that speak HTTP"},
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "open connections, waiting ones included"},
     {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N", "jobs that may wait; more are 503"},

@@ -55,8 +55,19 @@ static const struct family families[METRIC_COUNT] = {
 static const int statuses[] = {200, 202, 204, 304, 400, 404, 405, 406, 409, 413, 415, 422, 500, 503, 0};
 #define STATUSES (sizeof statuses / sizeof statuses[0])
 
-static const double bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
-                                0.5,    1,     2.5,    5,     10,   30,    60,   300, 1800};
+static const struct {
+    const char *name;
+    const char *help;
+} timers[METRIC_TIMERS] = {
+    [METRIC_TIME_REQUEST] = {"epsilond_http_request_seconds", "Time from the header to the end of the reply."},
+    [METRIC_TIME_RUN] = {"epsilond_run_seconds", "Time a computation took."},
+    [METRIC_TIME_COMMIT] = {"epsilond_store_commit_seconds", "Time a commit took: writing the log and syncing it."},
+    [METRIC_TIME_CHECKPOINT] = {"epsilond_store_checkpoint_seconds",
+                                "Time a checkpoint took: the log's pages into the database, and both synced."},
+};
+
+static const double bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                0.25,   0.5,     1,      2.5,   5,      10,    30,   60,    300,  1800};
 #define BOUNDS (sizeof bounds / sizeof bounds[0])
 
 struct histogram {
@@ -66,8 +77,7 @@ struct histogram {
 
 static _Atomic int64_t values[METRIC_COUNT];
 static _Atomic uint64_t requests[METRIC_ROUTES_MAX][STATUSES];
-static struct histogram request_times;
-static struct histogram run_times;
+static struct histogram times[METRIC_TIMERS];
 
 void metric_add(enum metric metric, int64_t amount)
 {
@@ -84,8 +94,9 @@ int64_t metric_get(enum metric metric)
     return atomic_load_explicit(&values[metric], memory_order_relaxed);
 }
 
-static void observe(struct histogram *histogram, double seconds)
+void metric_time(enum metric_timer timer, double seconds)
 {
+    struct histogram *histogram = &times[timer];
     size_t i = 0;
     while (i < BOUNDS && seconds > bounds[i]) {
         i++;
@@ -104,12 +115,7 @@ void metric_request(size_t route, int status, double seconds)
         route = METRIC_ROUTES_MAX - 1;
     }
     atomic_fetch_add_explicit(&requests[route][i], 1, memory_order_relaxed);
-    observe(&request_times, seconds);
-}
-
-void metric_run(double seconds)
-{
-    observe(&run_times, seconds);
+    metric_time(METRIC_TIME_REQUEST, seconds);
 }
 
 static void write_head(struct text *out, const char *name, const char *type, const char *help)
@@ -166,7 +172,7 @@ void metrics_write(struct text *out, const char *const *routes, size_t routes_le
         text_printf(out, "%s%s %lld\n", families[i].name, families[i].labels, (long long)metric_get((enum metric)i));
     }
     write_requests(out, routes, routes_len);
-    write_histogram(out, "epsilond_http_request_seconds", "Time from the header to the end of the reply.",
-                    &request_times);
-    write_histogram(out, "epsilond_run_seconds", "Time a computation took.", &run_times);
+    for (size_t i = 0; i < METRIC_TIMERS; i++) {
+        write_histogram(out, timers[i].name, timers[i].help, &times[i]);
+    }
 }

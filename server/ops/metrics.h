@@ -42,15 +42,23 @@ enum metric {
     METRIC_COUNT
 };
 
+/* What is timed: one histogram each. */
+enum metric_timer {
+    METRIC_TIME_REQUEST,    /* from the header to the end of the reply */
+    METRIC_TIME_RUN,        /* a computation */
+    METRIC_TIME_COMMIT,     /* a commit: its frames to the log, and the log to the disk */
+    METRIC_TIME_CHECKPOINT, /* the log's pages to the database, and both to the disk */
+    METRIC_TIMERS
+};
+
 #define METRIC_ROUTES_MAX 32
 
 void metric_add(enum metric metric, int64_t amount);
 void metric_set(enum metric metric, int64_t value);
 int64_t metric_get(enum metric metric);
+void metric_time(enum metric_timer timer, double seconds);
 /* One request: its row in the route table (METRIC_ROUTES_MAX - 1: no route), status and time. */
 void metric_request(size_t route, int status, double seconds);
-/* One computation. */
-void metric_run(double seconds);
 /* The Prometheus text; routes_len names (path patterns with method). */
 void metrics_write(struct text *out, const char *const *routes, size_t routes_len);
 

@@ -14,10 +14,11 @@
 
 #define BUSY_TIMEOUT_MS 10000
 
-/* WAL with FULL: a commit is on the disk when it returns, and readers never wait for the writer. */
+/* WAL with FULL: a commit is on the disk when it returns, and readers never wait for the writer. The writer decides
+ * when the log goes into the database: see writer.c. */
 static const char write_setup[] = "PRAGMA journal_mode = WAL;"
                                   "PRAGMA synchronous = FULL;"
-                                  "PRAGMA wal_autocheckpoint = 4000;"
+                                  "PRAGMA wal_autocheckpoint = 0;"
                                   "PRAGMA cache_size = -32768;";
 static const char read_setup[] = "PRAGMA query_only = 1; PRAGMA cache_size = -8192; PRAGMA mmap_size = 268435456;";
 

@@ -64,7 +64,9 @@ struct store {
     struct store_write *first;
     struct store_write **last;
     bool stopping;
-    int64_t blob_bytes;           /* kept; the writer thread's */
+    int64_t blob_bytes;           /* kept; the writer thread's, as are the next two */
+    int wal_pages;                /* in the log, as of the last commit */
+    int wal_bound;                /* at so many pages the log goes into the database */
     atomic_uint_fast64_t pending; /* bytes of blobs that wait for the writer */
 };
 

@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/store/internal.h"
 
 #define BATCH_MAX 4096
 #define SWEEP_SECONDS 60
+#define CHECKPOINT_PAGES 4000 /* 16 MB of log */
 
 void store_submit(struct store *store, struct store_write *write)
 {
@@ -50,7 +52,9 @@ static bool batch_commit(struct store *store, struct store_write *batch)
         ok = write->status != STORE_FAILED;
         writes++;
     }
+    double started = clock_monotonic();
     if (ok && run_plain(store, SQL_COMMIT) == STORE_OK) {
+        metric_time(METRIC_TIME_COMMIT, clock_monotonic() - started);
         metric_add(METRIC_STORE_COMMITS, 1);
         metric_add(METRIC_STORE_WRITES, writes);
         metric_set(METRIC_CACHE_BYTES, store->blob_bytes);
@@ -76,6 +80,32 @@ static void batch_run(struct store *store, struct store_write *batch)
         }
         write->done(write, write->status);
     }
+}
+
+static int on_commit(void *store, sqlite3 *db, const char *schema, int pages)
+{
+    (void)db;
+    (void)schema;
+    ((struct store *)store)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* Moves the log into the database once it is long, after the writes in it were answered: no client waits for that. A
+ * reader may hold the end of it back; then it is tried again when as much has come to it. */
+static void checkpoint(struct store *store)
+{
+    if (store->wal_pages < store->wal_bound) {
+        return;
+    }
+    int in_log = 0;
+    int moved = 0;
+    double started = clock_monotonic();
+    if (sqlite3_wal_checkpoint_v2(store->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) != SQLITE_OK) {
+        store__complain(store->writer, "checkpoint");
+    }
+    metric_time(METRIC_TIME_CHECKPOINT, clock_monotonic() - started);
+    store->wal_bound = CHECKPOINT_PAGES + (moved < in_log ? in_log : 0);
+    store->wal_pages = 0;
 }
 
 /* Up to BATCH_MAX writes, or NULL when it is time to sweep or to stop. */
@@ -117,10 +147,13 @@ void *store__writer_main(void *argument)
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += 1; /* the first sweep soon: a service that restarts often must expire too */
+    store->wal_bound = CHECKPOINT_PAGES;
+    sqlite3_wal_hook(store->writer->db, on_commit, store);
     while (!writer_stopping(store)) {
         struct store_write *batch = batch_take(store, &until);
         if (batch) {
             batch_run(store, batch);
+            checkpoint(store);
         }
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);

@@ -6,7 +6,8 @@ peer's), and ours over HTTP (best of five, each against a fresh server with a fr
 cached). Both epsilons are printed: a time without its answer says nothing.
 
 Requests per second: wrk with keep-alive connections, GET of a finished job and POST of a job whose result is
-cached (every such POST commits a row before it is answered).
+cached (every such POST commits a row before it is answered). Beside the POSTs stand the commits of that run and how
+long they took, as the server counted them: whether a slow run was the disk's doing can be read off.
 
     bench.py --build build --objects build/release [--repeat 5] [--seconds 5] [--skip-peer]
 
@@ -112,6 +113,29 @@ def wrk(url, seconds, connections, *arguments, **environment):
     return rate, p99
 
 
+def commits(port):
+    """The server's histogram of commit times: upper bounds in seconds and how many fell under each, and the writes."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    buckets = re.findall(r'^epsilond_store_commit_seconds_bucket\{le="([^"]+)"\} (\d+)$', text, re.M)
+    writes = re.search(r"^epsilond_store_writes_total (\d+)$", text, re.M).group(1)
+    return [float(bound) for bound, _ in buckets], [int(count) for _, count in buckets], int(writes)
+
+
+def describe_commits(before, after):
+    """What was committed between two looks, with bounds on the quantiles of how long a commit took."""
+    bounds, counts = after[0], [now - then for now, then in zip(after[1], before[1])]
+    total = counts[-1]
+    if not total:
+        return "no commit"
+
+    def under(share):
+        return next(f"{1e3 * bound:g} ms" for bound, count in zip(bounds, counts) if count >= share * total)
+    return (f"{total:,} commits of {(after[2] - before[2]) / total:.1f} writes; half within {under(0.5)}, 99% within "
+            f"{under(0.99)}, all within {under(1)}")
+
+
 def throughput(build, seconds):
     print(f"\nRequests per second (wrk on this machine's {os.cpu_count()} cores, {seconds} s each)\n")
     job = http_job(CASES[0], 1e-3, None)
@@ -126,8 +150,11 @@ def throughput(build, seconds):
                 ("GET of a finished job", link, 32, []),
                 ("POST of a cached job", base + "/v1/jobs", 32, again),
                 ("POST of a cached job", base + "/v1/jobs", 128, again)]:
+            before = commits(port)
             rate, p99 = wrk(url, seconds, connections, *arguments, **environment)
             print(f"  {name:<24}{connections:>5} connections {rate:>10,.0f} /s   99% within {p99}", flush=True)
+            if arguments:
+                print(f"  {'':<24}{describe_commits(before, commits(port))}", flush=True)
 
 
 def main():

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -255,6 +256,31 @@ static void finished_jobs_expire(void **state)
     store_close(store);
 }
 
+/* The log goes into the database once it is long, and starts again at its beginning: 48 MB of rows, one commit each,
+ * leave a log of some 16 MB. */
+static void the_log_does_not_grow_without_end(void **state)
+{
+    enum { ROWS = 48, BYTES = 1 << 20 };
+    struct place *place = *state;
+    char path[128];
+    struct stat log;
+    struct store *store = open_store(place, 1 << 20, 0);
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct job_record record = record_new(i, JOB_SUCCEEDED);
+        free(record.job);
+        record.job = malloc(BYTES + 1);
+        assert_non_null(record.job);
+        memset(record.job, 'x', BYTES);
+        record.job[BYTES] = '\0';
+        insert_now(store, &record);
+        job_record_clear(&record);
+    }
+    snprintf(path, sizeof path, "%s-wal", place->path);
+    assert_int_equal(stat(path, &log), 0);
+    assert_true(log.st_size > 0 && log.st_size < 24 * BYTES);
+    store_close(store);
+}
+
 /* ---------------------------------------------------------------- blobs */
 
 enum { BLOB = 1000 };
@@ -393,6 +419,7 @@ int main(void)
         IN_A_PLACE(keys_replay),
         IN_A_PLACE(final_rows_do_not_change),
         IN_A_PLACE(finished_jobs_expire),
+        IN_A_PLACE(the_log_does_not_grow_without_end),
         IN_A_PLACE(the_cache_evicts_in_its_order),
         IN_A_PLACE(a_damaged_blob_is_not_found),
         IN_A_PLACE(an_older_version_keeps_its_named_factorisations),
