@@ -145,50 +145,50 @@ static double pattern_square(const struct eps_strategy *s, double *v, const stru
 
 /* What step `at` shares with the steps of its pattern before it, or behind it: twice the inner products of the
  * columns, at most `reach` of them. alike[e] holds the product of the equal columns b e apart, or NAN. */
-static void add_shared(struct eps__sum *sum, const struct eps_strategy *s, double *alike, size_t at, size_t b,
-                       size_t reach, bool before, double sign)
+static double shared_with(const struct eps_strategy *s, double *alike, size_t at, size_t b, size_t reach, bool before)
 {
     size_t m = s->block, same = m - eps__banded_stored(s);
+    struct eps__sum sum = {0};
     for (size_t e = 1; e <= reach && e * b < s->bands; e++) {
         if (before ? at % m < e * b : at % m + e * b >= m)
             break;
         size_t first = before ? at % m - e * b : at % m;
         bool equal = first + e * b <= same;
-        if (!equal || isnan(alike[e])) {
-            double product = inner(s, first, e * b, true);
-            if (equal)
-                alike[e] = product;
-            eps__sum_add(sum, sign * 2 * product);
-        } else {
-            eps__sum_add(sum, sign * 2 * alike[e]);
-        }
+        double product = equal && !isnan(alike[e]) ? alike[e] : inner(s, first, e * b, true);
+        if (equal)
+            alike[e] = product;
+        eps__sum_add(&sum, 2 * product);
     }
+    return eps__sum_value(&sum);
 }
 
-/* Many starting points: the pattern slides along its class modulo b, and loses one step for each that it gains. */
+/* Many starting points: the pattern slides along its class modulo b, and loses one step for each that it gains; every
+ * k-th is summed afresh (L1). */
 static void sliding(struct eps__interval *best, const struct eps_strategy *s, double *alike,
                     const struct eps__participation *p, size_t class, size_t starts)
 {
     size_t b = p->separation, next = class, taken = 0;
     struct eps__sum lower = {0}, upper = {0}, shared = {0};
     for (size_t start = class; start < starts; start += b) {
-        if (start > class) {
+        if ((start - class) / b % p->epochs == 0) {
+            lower = upper = shared = (struct eps__sum){0};
+            taken = 0;
+            next = start;
+        } else {
             taken--;
             eps__sum_add(&lower, -eps__column_square(s, start - b)->lower);
             eps__sum_add(&upper, -eps__column_square(s, start - b)->upper);
-            add_shared(&shared, s, alike, start - b, b, taken, false, -1);
+            eps__sum_add(&shared, -shared_with(s, alike, start - b, b, taken, false));
         }
         for (; taken < p->epochs && next < s->n; next += b, taken++) {
             eps__sum_add(&lower, eps__column_square(s, next)->lower);
             eps__sum_add(&upper, eps__column_square(s, next)->upper);
-            add_shared(&shared, s, alike, next, b, taken, true, 1);
+            eps__sum_add(&shared, shared_with(s, alike, next, b, taken, true));
         }
-        struct eps__interval cross = eps__sum_interval(&shared, EPS__SUM_ERROR);
+        struct eps__interval cross = eps__sum_interval(&shared, 2 * EPS__SUM_ERROR);
         best->lower = fmax(best->lower, eps__sum_interval(&lower, EPS__SUM_ERROR).lower + cross.lower);
         best->upper = fmax(best->upper, eps__sum_interval(&upper, EPS__SUM_ERROR).upper + cross.upper);
     }
-    best->upper *= 1 + 0x1p-52;
-    best->lower *= 1 - 0x1p-52;
 }
 
 static enum eps_status banded_fixed_order(const struct eps_context *context, struct eps__interval *out,
@@ -208,6 +208,8 @@ static enum eps_status banded_fixed_order(const struct eps_context *context, str
             sliding(out, s, v, p, class, starts);
             status = class % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }
+        out->upper *= 1 + 0x1p-51;
+        out->lower *= 1 - 0x1p-51;
     } else {
         for (size_t start = 0; !status && start < starts; start++) {
             largest = fmax(largest, pattern_square(s, v, p, start));

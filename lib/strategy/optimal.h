@@ -146,8 +146,13 @@ void eps__optimal_reverse_transposed(double *m, size_t n);
 /* The lower bound at the point, rounding apart. */
 double eps__optimal_bound(const struct eps__optimal *o, const struct eps__optimal_point *p);
 
+/* What the U of the point's L may have above the pattern sums, entry by entry, times the most that X may have there; an
+ * upper bound whatever was rounded. Scratch: the point's matrices but for lower. */
+double eps__optimal_excess(const struct eps__optimal *o, struct eps__optimal_point *p);
+
 /* Upper bound on the loss of C, its true sensitivity included, and lower bound on the least loss, whatever was
- * rounded. Scratch: the point's matrices but for lower. False without memory. */
+ * rounded; that of C also for C scaled and rounded by it. Scratch: the point's matrices but for lower. False without
+ * memory. */
 bool eps__optimal_loss_upper(const struct eps__optimal *o, struct eps__optimal_point *p, const double *c, double *loss);
 bool eps__optimal_bound_lower(const struct eps__optimal *o, struct eps__optimal_point *p, double *bound);
 

@@ -8,7 +8,8 @@
  * as computed is one, once its norm is bounded through ||Q'Q - I||. No eigenvalue is trusted.
  *
  * Above: C^-1 = R (I - E)^-1 with the computed inverse R and E = I - C R, so a row of A C^-1 is at most that of A R
- * over 1 - ||E||; the sensitivity from the Gram matrices of C's columns, absolute values summed.
+ * over 1 - ||E||; the sensitivity from the Gram matrices of C's columns, absolute values summed. Both hold for C as it
+ * is returned, too: scaled after this, every entry rounded by up to EPS__DIVISORS_MAX divisions (L3).
  *
  * Rounding of products and recursions of m operations an entry: m 2^-52 times the product of absolute values.
  *
@@ -23,6 +24,9 @@
 #include "lib/strategy/optimal.h"
 
 enum { REFINEMENTS = 30 };
+
+/* What the divisions that scale C may do to an entry, relative: twice their number of roundings. */
+static const double scaling = 2 * EPS__DIVISORS_MAX * EPS__UNIT_ROUNDOFF;
 
 /* At least the relative rounding of any of the chains of `terms` operations here. */
 static double rounding(size_t terms)
@@ -69,26 +73,37 @@ static void magnitudes(const struct eps__optimal *o, double *out, const double *
 
 /* ---------------------------------------------------------------- below */
 
-/* What U may have above the pattern sums, times the most that X may have there. */
-static double excess_up(const struct eps__optimal *o, const struct eps__optimal_point *p, const double *u)
+/* out = m m' for the n x n matrix m; m is transposed into scratch. */
+static void gram_of_rows(double *out, double *scratch, const double *m, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            scratch[i * n + j] = m[j * n + i];
+    eps__gram(out, scratch, n, n);
+}
+
+double eps__optimal_excess(const struct eps__optimal *o, struct eps__optimal_point *p)
 {
     size_t n = o->n;
-    double error = rounding(n + o->epochs), sum = 0;
+    double error = rounding(n + o->epochs), sum = 0, *u = p->gram, *sizes = p->images;
+    for (size_t i = 0; i < n * n; i++)
+        u[i] = fabs(p->lower[i]);
+    gram_of_rows(sizes, p->vectors, u, n);
+    gram_of_rows(u, p->vectors, p->lower, n);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j <= i; j++) {
-            double size = sqrt(u[i * n + i] * u[j * n + j]), entry = u[i * n + j], over;
+            /* A sum whose products are all 0 is exact: its size is 0. One that is 0 need not be (L2). */
+            double size = error * sizes[i * n + j], entry = u[i * n + j];
             bool inside = (i - j) % o->separation == 0 && (i - j) / o->separation < o->epochs;
-            if (entry == 0 && !inside)
-                continue; /* no product in it: exact */
             double most = inside ? eps__optimal_cover(o, p->sums, i, j) : 0;
-            over = entry + error * size - most * (1 - error);
+            double over = entry + size - most * (1 - error);
             if (!inside && !o->nonnegative)
-                over = fabs(entry) + error * size;
+                over = fabs(entry) + size;
             if (over > 0)
                 sum += over * (i == j ? 1 : inside ? 0.5 : 2);
         }
     }
-    return sum * (1 + rounding(n * n));
+    return sum * (1 + rounding(n * n)) + (double)n * EPS__SUM_TINY;
 }
 
 double eps__optimal_bound(const struct eps__optimal *o, const struct eps__optimal_point *p)
@@ -157,16 +172,12 @@ bool eps__optimal_bound_lower(const struct eps__optimal *o, struct eps__optimal_
     size_t n = o->n;
     double error = rounding(4 * n), taken = 0;
     *bound = 0;
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++)
-            p->vectors[i * n + j] = p->lower[j * n + i];
-    eps__gram(p->gram, p->vectors, n, n);
     struct eps__sum total = {0}, weights = {0}, trace = {0};
     for (size_t s = 0; s < o->starts; s++)
         eps__sum_add(&total, p->sums[s]);
     for (size_t t = 0; t < n; t++)
         eps__sum_add(&weights, p->weights[t]);
-    double most = eps__sum_interval(&total, 0).upper + excess_up(o, p, p->gram);
+    double most = eps__sum_interval(&total, 0).upper + eps__optimal_excess(o, p);
     memcpy(p->images, p->lower, n * n * sizeof *p->images);
     eps__optimal_apply(o, p->images);
     for (size_t t = 0; t < n; t++)
@@ -215,7 +226,7 @@ static bool square_up(const struct eps__optimal *o, const double *c, double *squ
                 for (size_t j = from; j < end; j++)
                     sum += fabs(gram[i * count + j]);
             }
-            sum = (sum + rounding(n) * norms * norms) * (1 + rounding(count * count));
+            sum = (sum + (rounding(n) + 2 * scaling) * norms * norms) * (1 + rounding(count * count));
             *square = fmax(*square, sum);
         }
         free(columns);
@@ -239,7 +250,7 @@ bool eps__optimal_loss_upper(const struct eps__optimal *o, struct eps__optimal_p
     eps__multiply_lower(p->gram, c, n, n);
     for (size_t i = 0; i < n; i++)
         p->gram[i * n + i] -= 1;
-    double residual = frobenius_up(p->gram, n * n) + rounding(n) * sizes;
+    double residual = frobenius_up(p->gram, n * n) + (rounding(n) + scaling) * sizes;
     magnitudes(o, p->vectors, p->images, NULL);
     eps__optimal_apply(o, p->images);
     for (size_t t = 0; t < n; t++) {

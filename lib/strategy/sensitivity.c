@@ -85,7 +85,8 @@ double eps__strategy_largest_norm(const struct eps_strategy *strategy)
     return eps__sqrt_up(largest_column(strategy).upper);
 }
 
-/* Sums of k squared column norms b apart, each from the one before it: a compensated sum may also subtract. */
+/* Sums of k squared column norms b apart, each from the one before it; every k-th afresh, so that the compensated sums,
+ * which also subtract, stay within their error (L1). */
 static struct eps__interval separated_columns(const struct eps_strategy *s, const struct eps__participation *p)
 {
     struct eps__interval best = {0};
@@ -94,7 +95,11 @@ static struct eps__interval separated_columns(const struct eps_strategy *s, cons
         struct eps__sum lower = {0}, upper = {0};
         size_t next = class, taken = 0;
         for (size_t start = class; start < starts; start += b) {
-            if (start > class) {
+            if ((start - class) / b % p->epochs == 0) {
+                lower = upper = (struct eps__sum){0};
+                taken = 0;
+                next = start;
+            } else {
                 eps__sum_add(&lower, -eps__column_square(s, start - b)->lower);
                 eps__sum_add(&upper, -eps__column_square(s, start - b)->upper);
                 taken--;

@@ -189,6 +189,75 @@ static void sensitivity_is_that_of_the_dense_matrix(void **unused)
     }
 }
 
+/* A banded matrix of these entries, all its columns stored. */
+static struct eps_strategy *banded_of(size_t n, size_t bands, double (*entry_of)(size_t j, size_t d))
+{
+    struct eps_strategy *s = calloc(1, sizeof *s);
+    double *entries = calloc(n * bands, sizeof *entries);
+    assert_true(s && entries && pthread_mutex_init(&s->lock, NULL) == 0);
+    s->lock_made = true;
+    eps__strategy_size(s, n, 1);
+    for (size_t j = 0; j < n; j++)
+        for (size_t d = 0; d < bands && j + d < n; d++)
+            entries[j * bands + d] = entry_of(j, d);
+    eps__banded_steal(s, entries, n, bands);
+    assert_true(s->kind->measure(s));
+    return s;
+}
+
+/* Columns that rise and fall by many orders of magnitude, in three ways. */
+static double falling(size_t j, size_t d)
+{
+    return (1 + 0.1 * (double)d) * exp(-0.05 * (double)(j % 1000)) / 3;
+}
+
+static double spikes(size_t j, size_t d)
+{
+    return (j % 97 == 5 ? 1e8 / 7 : 1.0 / (3 + (double)(j % 11))) / (1 + (double)d);
+}
+
+static double rising(size_t j, size_t d)
+{
+    return pow(1.001, (double)j) / (7 + (double)d + (double)(j % 3));
+}
+
+/* L1: many starting points, few steps, against sums in quadruple precision; both ends hold and are close. */
+static void sums_that_slide_stay_exact(void **unused)
+{
+    (void)unused;
+    enum { N = 3000 };
+    static double (*const shapes[])(size_t, size_t) = {falling, spikes, rising};
+    for (int trial = 0; trial < 24; trial++) {
+        size_t bands = trial % 2 ? 5 : 1, k = (size_t[]){2, 3, 40, 300}[trial / 2 % 4],
+               b = bands > 1 ? 2 : 1 + (size_t)trial % 3;
+        struct eps_strategy *s = banded_of(N, bands, shapes[trial % 3]);
+        struct eps_mechanism m = mechanism_new(EPS_FAMILY_BANDED, N);
+        m.sampling.epochs = k;
+        m.sampling.separation = b;
+        struct eps_sensitivity got = sensitivity_of(s, &m);
+        __float128 best = 0, *rows = malloc(N * sizeof *rows);
+        assert_non_null(rows);
+        for (size_t start = 0; start + (k - 1) * b < N; start++) {
+            __float128 sum = 0;
+            size_t end = start + (k - 1) * b + bands < N ? start + (k - 1) * b + bands : N;
+            for (size_t i = start; i < end; i++)
+                rows[i] = 0;
+            for (size_t c = 0, j = start; c < k; c++, j += b)
+                for (size_t d = 0; d < bands && j + d < N; d++)
+                    rows[j + d] += eps__banded_column(s, j)[d];
+            for (size_t i = start; i < end; i++)
+                sum += rows[i] * rows[i];
+            best = sum > best ? sum : best;
+        }
+        long double root = sqrtl((long double)best);
+        if (!((long double)got.value >= root * (1 - 1e-18L) && (long double)got.lower <= root * (1 + 1e-18L)))
+            fail_msg("trial %d: %.20Lg is outside [%.17g, %.17g]", trial, root, got.lower, got.value);
+        assert_true(got.exact && got.value - got.lower <= 2e-14 * got.value);
+        free(rows);
+        eps_strategy_destroy(s);
+    }
+}
+
 static void the_gradient_is_the_limit_of_differences(void **unused)
 {
     (void)unused;
@@ -398,6 +467,7 @@ int main(void)
         cmocka_unit_test(columns_are_those_of_the_toeplitz_optimum),
         cmocka_unit_test(sensitivity_bounds_every_pattern),
         cmocka_unit_test(sensitivity_is_that_of_the_dense_matrix),
+        cmocka_unit_test(sums_that_slide_stay_exact),
         cmocka_unit_test(the_gradient_is_the_limit_of_differences),
         cmocka_unit_test(optima_are_those_of_others),
         cmocka_unit_test(cooldowns_have_their_optimum),

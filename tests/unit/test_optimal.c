@@ -157,6 +157,84 @@ static void a_gap_not_reached_is_still_proven(void **unused)
     eps_strategy_destroy(second);
 }
 
+/* L2: entries of U = L L' that are not 0 but whose rounded sums are, in either order of summation. */
+static void a_cancelled_zero_is_not_exact(void **unused)
+{
+    (void)unused;
+    enum { N = 4 };
+    struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, N);
+    struct eps__workload workload;
+    assert_int_equal(eps__workload_init(&workload, NULL, &m), EPS_OK);
+    for (int constraint = 0; constraint < 2; constraint++) {
+        struct eps__optimal o = {
+            .workload = &workload, .n = N, .epochs = 1, .separation = N, .starts = N, .nonnegative = constraint};
+        struct eps__optimal_point p;
+        assert_true(eps__optimal_point_init(&p, &o));
+        double a = 1 + 0x1p-30, b = 1 + 0x1p-29; /* a a - b = 2^-60 */
+        const double l[N][N] = {{1, 0, 0, 0}, {a, b, 1, 0}, {a, -1, 1, 0}, {-1, b, a, a}};
+        __float128 exact = 0;
+        memcpy(p.lower, l, sizeof l);
+        for (size_t s = 0; s < N; s++) {
+            __float128 square = 0;
+            for (size_t c = 0; c < N; c++)
+                square += (__float128)l[s][c] * l[s][c];
+            p.sums[s] = (double)square * (1 + 0x1p-50); /* nothing is over on the diagonal */
+        }
+        for (size_t i = 0; i < N; i++)
+            for (size_t j = 0; j < i; j++) {
+                __float128 sum = 0;
+                for (size_t c = 0; c < N; c++)
+                    sum += (__float128)l[i][c] * l[j][c];
+                exact += 2 * (sum > 0 ? sum : constraint ? 0 : -sum);
+            }
+        assert_true(eps__optimal_excess(&o, &p) >= (double)exact);
+        /* One pair alone, whose sum rounds to 0. */
+        for (int order = 0; order < 2; order++) {
+            const double pair[N][N] = {{1, 0, 0, 0},
+                                       {0, order ? a : b, order ? b : a, 0},
+                                       {0, order ? a : -1, order ? -1 : a, 0},
+                                       {0, 0, 0, 1}};
+            memcpy(p.lower, pair, sizeof pair);
+            for (size_t s = 0; s < N; s++)
+                p.sums[s] = 4;
+            double excess = eps__optimal_excess(&o, &p);
+            assert_true(excess >= 2 * 0x1p-60 && excess <= 1e-12);
+        }
+        /* And no products at all: exactly nothing. */
+        memset(p.lower, 0, N * N * sizeof *p.lower);
+        for (size_t s = 0; s < N; s++)
+            p.lower[s * (N + 1)] = 1;
+        assert_true(eps__optimal_excess(&o, &p) <= 1e-260);
+        eps__optimal_point_clear(&p);
+    }
+    eps__workload_clear(&workload);
+}
+
+/* L3, where rounding is all that is left of the gap: the loss of the entries as they are returned, however scaled,
+ * against the least loss there is: (1 + sqrt 5)^2/8 for two steps (the golden ratio squared, halved). */
+static void the_gap_holds_for_c_as_returned(void **unused)
+{
+    (void)unused;
+    const long double least = (1 + sqrtl(5)) * (1 + sqrtl(5)) / 8;
+    struct setting setting = {2, 1, 2, 0, true, false, 1e-14};
+    struct eps_mechanism m = mechanism_of(&setting);
+    for (int scale = 0; scale < 3; scale++) {
+        m.matrix.normalization = (enum eps_normalization)scale;
+        struct eps_strategy *strategy = strategy_new(&m);
+        double gap = eps_strategy_optimality_gap(strategy);
+        for (int divisions = 0; divisions < 20; divisions++) {
+            struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), x;
+            long double loss = loss_of(&c, &m, &x);
+            assert_true(loss <= least * (1 + (long double)gap) && loss >= least * (1 - 1e-18L));
+            matrix_free(&c);
+            matrix_free(&x);
+            assert_int_equal(eps__strategy_divide(strategy, NULL, 0.7 + 0.037 * divisions), EPS_OK);
+        }
+        assert_true(gap < 1e-12);
+        eps_strategy_destroy(strategy);
+    }
+}
+
 /* What others have computed, and what a closed form says: (2 steps: the golden ratio squared, halved). */
 static void known_optima(void **unused)
 {
@@ -415,6 +493,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaps_close_and_losses_are_true),
+        cmocka_unit_test(a_cancelled_zero_is_not_exact),
+        cmocka_unit_test(the_gap_holds_for_c_as_returned),
         cmocka_unit_test(known_optima),
         cmocka_unit_test(a_gap_not_reached_is_still_proven),
         cmocka_unit_test(nothing_beats_the_bound),
