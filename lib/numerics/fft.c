@@ -3,6 +3,8 @@
  * same bits; they are kept for the life of the process in a table under the planner's lock, and executed on new
  * arrays, which FFTW allows from any thread.
  *
+ * What a plan may be off by is read off what fftw_sprint_plan() prints of it: fft_error.c.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/numerics/fft.h"
@@ -10,6 +12,7 @@
 #include <fftw3.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "lib/numerics/normal.h"
 
@@ -20,6 +23,7 @@ enum { PLANS_MAX = 256 };
 static struct plan_pair {
     size_t n;
     fftw_plan forward, backward;
+    double error; /* of both */
 } plans[PLANS_MAX];
 static size_t plans_len;
 
@@ -62,6 +66,14 @@ void eps__fft_free(void *array)
     fftw_free(array);
 }
 
+static double plan_error(fftw_plan plan)
+{
+    char *text = plan ? fftw_sprint_plan(plan) : NULL;
+    double error = text ? eps__fft_printed_error(text) : INFINITY;
+    free(text);
+    return error;
+}
+
 static struct plan_pair make_plans(size_t n)
 {
     struct plan_pair pair = {.n = n};
@@ -73,6 +85,7 @@ static struct plan_pair make_plans(size_t n)
     }
     fftw_free(real);
     fftw_free(spectrum);
+    pair.error = fmax(plan_error(pair.forward), plan_error(pair.backward));
     return pair;
 }
 
@@ -131,5 +144,8 @@ int eps__fft_backward(double *out, double complex *in, size_t n)
 
 double eps__fft_error(size_t n)
 {
-    return 5 * EPS__UNIT_ROUNDOFF * (ceil(log2((double)n)) + 1);
+    int owned;
+    struct plan_pair pair = plans_of(n, &owned);
+    release(pair, owned);
+    return pair.error;
 }

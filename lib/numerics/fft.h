@@ -14,8 +14,8 @@
 void eps__fftw_lock(void);
 void eps__fftw_unlock(void);
 
-/* The least length >= n of the form 2^k, 3 2^k or 5 2^k, k >= 1: what FFTW does fast and by Cooley-Tukey alone,
- * for which the rounding bound holds; few, because planning a new length costs more than a transform. */
+/* The least length >= n of the form 2^k, 3 2^k or 5 2^k, k >= 1: what FFTW does fast and by Cooley-Tukey alone, for
+ * which eps__fft_error() is finite; few, because planning a new length costs more than a transform. */
 size_t eps__fft_length(size_t n);
 
 /* Aligned arrays for the transforms; NULL without memory. Release with eps__fft_free(). */
@@ -31,12 +31,14 @@ int eps__fft_forward(double complex *out, double *in, size_t n);
 int eps__fft_backward(double *out, double complex *in, size_t n);
 
 /*
- * A bound kappa such that each coefficient computed by a transform of length n is within kappa * ||in||_1 of the
- * exact transform of the stored input. Each level of a Cooley-Tukey transform multiplies by one rounded twiddle
- * factor (relative error under 4 u for complex numbers) and adds once (u), and every intermediate value is a sum
- * of inputs times numbers of modulus one, hence at most the 1-norm of the inputs: 5 u a level, and one level to
- * spare for the real-to-complex step (Higham, Accuracy and Stability of Numerical Algorithms, section 24.1).
+ * A bound kappa such that each number computed by a transform of length n, of either direction, is within
+ * kappa * ||in||_1 of the exact transform of the stored input (backward: the 1-norm of the full spectrum), for 1-norms of
+ * 0 or at least 1e-250. It is read off the plans that FFTW made for n, codelet by codelet (LEMMAS.md, L4). INFINITY where
+ * they contain anything that the lemma does not know, and where there is no plan: then nothing is proven.
  */
 double eps__fft_error(size_t n);
+
+/* That bound for one plan, from what fftw_sprint_plan() prints of it: for fft.c, and its tests. */
+double eps__fft_printed_error(const char *text);
 
 #endif

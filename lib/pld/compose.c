@@ -99,8 +99,8 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
     spectrum.factor = eps__fft_alloc_complex(spectrum.half);
     spectrum.modulus = eps__fft_alloc_real(spectrum.half);
     spectrum.relative = eps__fft_alloc_real(spectrum.half);
-    if (!spectrum.product || !spectrum.factor || !spectrum.modulus || !spectrum.relative)
-        goto out;
+    if (!spectrum.product || !spectrum.factor || !spectrum.modulus || !spectrum.relative || !isfinite(transform_error))
+        goto out; /* no memory, or no plan whose rounding is known */
     for (size_t k = 0; k < spectrum.half; k++) {
         spectrum.product[k] = spectrum.modulus[k] = 1;
         spectrum.relative[k] = 0;

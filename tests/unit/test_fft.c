@@ -1,6 +1,7 @@
 /*
  * The rounding bound of FFT composition is real: against direct circular convolution in quadruple precision, and for
- * transforms too long for that, against laws whose powers have a closed form.
+ * transforms too long for that, against laws whose powers have a closed form; and that of single transforms, against
+ * slow ones in quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <complex.h>
+#include <fftw3.h>
 #include <math.h>
 
 #include "lib/numerics/fft.h"
@@ -184,37 +187,176 @@ static void the_bound_holds_for_long_transforms(void **unused)
     report("long transforms", ratio, LONG_CASES);
 }
 
-/* Each coefficient of a forward transform, against sums in extended precision. */
-static void a_transform_is_within_its_bound(void **unused)
+/* ------------------------------------------------------------ single transforms */
+
+struct quad {
+    __float128 re, im;
+};
+
+extern __float128 cosq(__float128 x);
+extern __float128 sinq(__float128 x);
+extern __float128 acosq(__float128 x);
+
+/* X_k = sum x_j w^(jk), w = roots[stride], n = 2^k times 1, 3 or 5: by halves, and by sums. x is read with that stride. */
+static void transform_direct(struct quad *out, const struct quad *x, const struct quad *roots, size_t n, size_t stride)
+{
+    struct quad *half = n % 2 == 0 && n > 2 ? malloc(n * sizeof *half) : NULL;
+    if (half) {
+        transform_direct(half, x, roots, n / 2, 2 * stride);
+        transform_direct(half + n / 2, x + stride, roots, n / 2, 2 * stride);
+    }
+    for (size_t k = 0; k < n; k++) {
+        struct quad sum = {0};
+        for (size_t j = 0; j < (half ? 2 : n); j++) {
+            const struct quad w = roots[j * k % n * stride];
+            const struct quad y = half ? half[j * (n / 2) + k % (n / 2)] : x[j * stride];
+            sum.re += w.re * y.re - w.im * y.im;
+            sum.im += w.re * y.im + w.im * y.re;
+        }
+        out[k] = sum;
+    }
+    free(half);
+}
+
+/* Inputs that are alike, that cancel, that are sparse, that fall. */
+static double draw_input(uint64_t *state, int shape, size_t j, size_t n)
+{
+    switch (shape) {
+    case 0:
+        return draw_between(state, -1, 1);
+    case 1:
+        return j == n / 6 ? 1.0 / 3 : 0;
+    case 2:
+        return exp(-20.0 * (double)j / (double)n) * draw_between(state, 0.9, 1);
+    case 3:
+        return j && draw_below(state, 8) ? 0 : draw_log(state, 1e-12, 1);
+    default:
+        return 1 / (1.1 + (double)(j % 7));
+    }
+}
+
+static __float128 distance(struct quad a, double re, double im)
+{
+    return sqrtq((a.re - re) * (a.re - re) + (a.im - im) * (a.im - im));
+}
+
+/* The worst error of both directions, over the 1-norm. */
+static double worst_error(uint64_t *state, const struct quad *roots, int shape, size_t n)
+{
+    double *real = eps__fft_alloc_real(n);
+    double complex *spectrum = eps__fft_alloc_complex(n / 2 + 1);
+    struct quad *in = calloc(n, sizeof *in), *exact = malloc(n * sizeof *exact);
+    __float128 norm = 0, worst = 0, back_norm = 0, back_worst = 0;
+    assert_true(real && spectrum && in && exact);
+    for (size_t j = 0; j < n; j++) {
+        in[j].re = real[j] = draw_input(state, shape, j, n);
+        norm += fabs(real[j]);
+    }
+    transform_direct(exact, in, roots, n, 1);
+    assert_int_equal(eps__fft_forward(spectrum, real, n), 0);
+    for (size_t k = 0; k <= n / 2; k++) {
+        __float128 miss = distance(exact[k], creal(spectrum[k]), cimag(spectrum[k]));
+        worst = miss > worst ? miss : worst;
+    }
+    /* Back from such numbers: the first and the middle one real, as the format has them. */
+    for (size_t k = 0; k <= n / 2; k++) {
+        bool alone = k == 0 || k == n / 2;
+        double re = draw_input(state, shape, k, n), im = alone ? 0 : draw_input(state, shape, k + 1, n);
+        spectrum[k] = re + I * im;
+        in[k] = in[(n - k) % n] = (struct quad){re, -im}; /* the transform of the conjugate is that of the other sign */
+        in[(n - k) % n].im = alone ? 0 : im;
+        back_norm += (alone ? 1 : 2) * hypot(re, im);
+    }
+    transform_direct(exact, in, roots, n, 1);
+    assert_int_equal(eps__fft_backward(real, spectrum, n), 0);
+    for (size_t j = 0; j < n; j++) {
+        __float128 miss = distance(exact[j], real[j], 0);
+        back_worst = miss > back_worst ? miss : back_worst;
+    }
+    eps__fft_free(real);
+    eps__fft_free(spectrum);
+    free(in);
+    free(exact);
+    return fmax((double)(worst / norm), (double)(back_worst / back_norm));
+}
+
+/* L4: every length up to 2^12 (SOAK=1: 2^20), in quadruple precision; and not far from what does happen. */
+static void transforms_are_within_their_bounds(void **unused)
 {
     (void)unused;
     uint64_t state = seed;
-    for (size_t c = 0; c < 60; c++) {
-        size_t n = eps__fft_length((size_t)draw_log(&state, 2, 1200));
-        double *in = eps__fft_alloc_real(n), norm = 0;
-        double complex *out = eps__fft_alloc_complex(n / 2 + 1);
-        double *kept = calloc(n, sizeof *kept);
-        assert_true(in && out && kept);
-        for (size_t i = 0; i < n; i++) {
-            in[i] = kept[i] = draw_below(&state, 2) ? draw_between(&state, -1, 1) : draw_log(&state, 1e-12, 1);
-            norm += fabs(in[i]);
-        }
-        assert_int_equal(eps__fft_forward(out, in, n), 0);
-        for (size_t k = 0; k <= n / 2; k++) {
-            long double re = 0, im = 0;
-            for (size_t j = 0; j < n; j++) {
-                long double angle = 6.28318530717958647692528676655900577L * (long double)(j * k % n) / (long double)n;
-                re += kept[j] * cosl(angle);
-                im -= kept[j] * sinl(angle);
+    double least = INFINITY, most = 0;
+    for (size_t odd = 1; odd <= 5; odd += 2)
+        for (size_t n = 2 * odd; n <= (size_t)1 << (getenv("SOAK") ? 20 : 12); n *= 2) {
+            struct quad *roots = malloc(n * sizeof *roots);
+            double bound = eps__fft_error(n), worst = 0;
+            assert_non_null(roots);
+            for (size_t k = 0; k < n; k++) {
+                __float128 angle = -2 * acosq(-1) * (__float128)k / (__float128)n;
+                roots[k] = (struct quad){cosq(angle), sinq(angle)};
             }
-            long double miss = hypotl(re - creal(out[k]), im - cimag(out[k]));
-            if (miss > eps__fft_error(n) * norm)
-                fail_msg("n %zu, k %zu: the error %.3Lg is over the bound %.3g", n, k, miss, eps__fft_error(n) * norm);
+            for (int shape = 0; shape < 5; shape++) {
+                double error = worst_error(&state, roots, shape, n);
+                if (!(error <= bound))
+                    fail_msg("n %zu, input %d: an error of %.3g is over the bound %.3g", n, shape, error, bound);
+                worst = fmax(worst, error);
+            }
+            least = fmin(least, n > 8 ? bound / worst : INFINITY);
+            most = fmax(most, n > 8 ? bound / worst : 0);
+            free(roots);
         }
-        eps__fft_free(in);
-        eps__fft_free(out);
-        free(kept);
-    }
+    print_message("# bound over error: %.3g to %.3g\n", least, most);
+    assert_true(most < 300);
+}
+
+/* L4: what FFTW plans for every length that is used, with and without vector instructions, is made of known parts. */
+static void every_plan_is_understood(void **unused)
+{
+    (void)unused;
+    for (size_t odd = 1; odd <= 5; odd += 2)
+        for (size_t n = 2 * odd; n <= (size_t)1 << 19; n *= 2)
+            for (int plain = 0; plain < 2; plain++) {
+                unsigned flags = FFTW_ESTIMATE | FFTW_DESTROY_INPUT | (plain ? FFTW_NO_SIMD : 0);
+                double *real = eps__fft_alloc_real(n);
+                double complex *spectrum = eps__fft_alloc_complex(n / 2 + 1);
+                assert_true(real && spectrum);
+                for (int back = 0; back < 2; back++) {
+                    fftw_plan plan = back ? fftw_plan_dft_c2r_1d((int)n, spectrum, real, flags)
+                                          : fftw_plan_dft_r2c_1d((int)n, real, spectrum, flags);
+                    char *text = fftw_sprint_plan(plan);
+                    double bound = eps__fft_printed_error(text), levels = log2((double)n);
+                    if (!(bound >= 0.9 * 0x1p-53 * levels && bound <= (plain ? 30 : 15) * 0x1p-53 * levels))
+                        fail_msg("n %zu: a bound of %.3g for the plan %s", n, bound, text);
+                    free(text);
+                    fftw_destroy_plan(plan);
+                }
+                eps__fft_free(real);
+                eps__fft_free(spectrum);
+            }
+}
+
+/* L4: parts add up; an unknown one proves nothing. */
+static void a_plan_is_the_sum_of_its_parts(void **unused)
+{
+    (void)unused;
+    static const char *const unknown[] = {"(dft-rader-17 (dft-direct-16 \"n1_16\"))",
+                                          "(rdft-generic-r2hc-7)",
+                                          "(dft-bluestein-131/270 (dft-direct-16 \"n1_16\"))",
+                                          "(rdft2-r2hc-direct-7 \"r2cf_7\")",
+                                          "(rdft2-r2hc-direct-8 \"r3cf_8\")",
+                                          "(dft-direct-8 \"n1\")",
+                                          "(dft-direct-8 \"_8\")",
+                                          "(dft)",
+                                          "x"};
+    static const char known[] = "(rdft2-ct-dit/16\n  (hc2c-direct-16/60/1 \"hc2cfdftv_16_avx\"\n"
+                                "    (rdft2-r2hc-direct-16 \"r2cf_16\")\n    (rdft2-r2hc01-direct-16 \"r2cfII_16\"))\n"
+                                "  (dft-vrank>=1-x8/1\n    (dft-ct-dit/32\n      (dftw-direct-32/16 \"t3fv_32_avx\")\n"
+                                "      (dftw-genericbuf/4-512-1024\n (dft-direct-64-x32 \"n1fv_64_avx\")))))";
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        assert_true(isinf(eps__fft_printed_error(unknown[i])));
+    double sum = 2 * (10.1 + 5.6) + 2 + 10.1 + 10.1 + M_SQRT2 * (15 + 22.2 + 11.1 + 17.1);
+    assert_true(fabs(eps__fft_printed_error(known) / (sum * 0x1p-53) - 1) < 1e-6);
+    assert_true(isinf(eps__fft_error(34)));
 }
 
 static void lengths_are_short_and_smooth(void **unused)
@@ -233,10 +375,9 @@ static void lengths_are_short_and_smooth(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rounding_bound_is_real),
-        cmocka_unit_test(the_bound_holds_for_long_transforms),
-        cmocka_unit_test(a_transform_is_within_its_bound),
-        cmocka_unit_test(lengths_are_short_and_smooth),
+        cmocka_unit_test(the_rounding_bound_is_real),         cmocka_unit_test(the_bound_holds_for_long_transforms),
+        cmocka_unit_test(transforms_are_within_their_bounds), cmocka_unit_test(every_plan_is_understood),
+        cmocka_unit_test(a_plan_is_the_sum_of_its_parts),     cmocka_unit_test(lengths_are_short_and_smooth),
     };
     return cmocka_run_group_tests_name("fft", tests, NULL, NULL);
 }
