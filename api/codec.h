@@ -41,9 +41,11 @@ struct api_job {
 };
 
 /*
- * Parses JSON text as the service accepts it: one value, UTF-8, no member twice, nesting of at most 64,
- * integers exact (a double's worth; 20000000000000000001 is kept apart as malformed).
- * Returns the value (the caller's), or NULL with a message that gives line and column (1-based).
+ * Parses JSON text as the service accepts it: one value, UTF-8, no member twice, nesting of at most 64, no more
+ * values than fit into 16 MiB, numbers in long arrays apart; integers exact (a double's worth; 20000000000000000001
+ * is kept apart as malformed). Takes memory of about ten times the text at most.
+ * Returns the value (the caller's), or NULL with a message that gives line and column (1-based). Long arrays of
+ * numbers are nodes of another kind: api_job_decode() and api_json_text() know them.
  */
 json_t *api_json_parse(const char *text, size_t len, char *message, size_t message_size);
 
@@ -56,6 +58,8 @@ void api_job_destroy(struct api_job *job);
 
 /* The canonical form: every default filled in; label included only if with_label and there is one. New ref. */
 json_t *api_job_encode(const struct api_job *job, bool with_label);
+/* The same for lists, with the label and without arrays: another job than this one where arrays_len is not 0. */
+json_t *api_job_encode_brief(const struct api_job *job);
 
 /* Hash of the canonical form without the label: 64 hex digits and NUL; "" without memory. Equal jobs have equal
  * hashes. */

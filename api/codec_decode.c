@@ -26,7 +26,7 @@ static void read_accountant(struct api_decoder *decoder, const char *path, const
 {
     const struct api_field *method = &field->object->fields[0];
 
-    if (json_is_string(json))
+    if (api__is_string(json))
         api__read_name(decoder, path, json, method, api__at(place, method->offset));
     else if (json_is_object(json))
         read_object(decoder, path, json, field->object, place);
@@ -41,7 +41,7 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
 
     switch (field->kind) {
     case API_SHARE:
-        if (json_is_string(json) && strcmp(json_string_value(json), "auto") == 0)
+        if (api__is_string(json) && strcmp(json_string_value(json), "auto") == 0)
             break;
         api__read_real(decoder, path, json, "a number or \"auto\"", place);
         break;
@@ -216,6 +216,9 @@ static bool is_given(const json_t *json, const char *pointer)
             return false;
         memcpy(key, pointer, len);
         key[len] = '\0';
+        size_t numbers;
+        if (api__packed(json, &numbers))
+            return strtoul(key, NULL, 10) < numbers;
         json = json_is_array(json) ? json_array_get(json, strtoul(key, NULL, 10)) : json_object_get(json, key);
         pointer += len;
     }

@@ -8,15 +8,22 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "api/codec_fields.h"
+#include "api/json_numbers.h"
 
 #include <math.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum arrays {
+    ARRAYS_WHOLE,
+    ARRAYS_COUNTED, /* the length alone */
+    ARRAYS_LEFT_OUT
+};
+
 struct encoder {
     bool failed;
-    bool without_arrays; /* an array is written as its length alone */
+    enum arrays arrays;
 };
 
 static void set(struct encoder *encoder, json_t *object, const char *key, json_t *value)
@@ -27,8 +34,10 @@ static void set(struct encoder *encoder, json_t *object, const char *key, json_t
 
 static json_t *encode_numbers(struct encoder *encoder, const double *values, size_t len)
 {
-    json_t *array = json_array();
+    if (len >= API_PACKED_LEAST)
+        return api__pack(values, len);
 
+    json_t *array = json_array();
     for (size_t i = 0; array && i < len; i++) {
         if (json_array_append_new(array, api_number(values[i])) != 0) {
             encoder->failed = true;
@@ -68,7 +77,7 @@ static json_t *encode_array(struct encoder *encoder, const struct api_field *fie
 
     memcpy(&values, api__at_const(base, field->offset), sizeof values);
     memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
-    if (encoder->without_arrays)
+    if (encoder->arrays == ARRAYS_COUNTED)
         return json_integer((json_int_t)len);
     return field->kind == API_ROWS ? encode_rows(encoder, values, len) : encode_numbers(encoder, values, len);
 }
@@ -88,8 +97,8 @@ static int64_t integer_at(const struct api_field *field, const void *place)
 
 static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base);
 
-/* Whether the job has this member: a default that is "not given" is not written. */
-static bool is_present(const struct api_field *field, const void *base)
+/* Whether this member is written: a default that is "not given" is not. */
+static bool is_present(const struct encoder *encoder, const struct api_field *field, const void *base)
 {
     const void *place = api__at_const(base, field->offset);
     const double *values;
@@ -104,7 +113,7 @@ static bool is_present(const struct api_field *field, const void *base)
     case API_NUMBERS:
     case API_ROWS:
         memcpy(&values, place, sizeof values);
-        return values != NULL;
+        return values != NULL && encoder->arrays != ARRAYS_LEFT_OUT;
     case API_GROUP:
         return *(const bool *)place;
     case API_LABEL:
@@ -165,15 +174,15 @@ static json_t *encode_object(struct encoder *encoder, const struct api_object *o
     }
     for (size_t i = 0; i < object->len && !encoder->failed; i++) {
         const struct api_field *field = &object->fields[i];
-        if ((field->variants & bit) && is_present(field, base))
+        if ((field->variants & bit) && is_present(encoder, field, base))
             set(encoder, json, field->name, encode_field(encoder, field, base));
     }
     return json;
 }
 
-json_t *api_job_encode(const struct api_job *job, bool with_label)
+static json_t *encode_job(const struct api_job *job, enum arrays arrays, bool with_label)
 {
-    struct encoder encoder = {0};
+    struct encoder encoder = {.arrays = arrays};
     json_t *json = encode_object(&encoder, &api__job_object, &job->job);
 
     if (json && with_label && job->label)
@@ -183,6 +192,16 @@ json_t *api_job_encode(const struct api_job *job, bool with_label)
         return NULL;
     }
     return json;
+}
+
+json_t *api_job_encode(const struct api_job *job, bool with_label)
+{
+    return encode_job(job, ARRAYS_WHOLE, with_label);
+}
+
+json_t *api_job_encode_brief(const struct api_job *job)
+{
+    return encode_job(job, ARRAYS_LEFT_OUT, true);
 }
 
 static void hash_arrays(crypto_generichash_state *state, const struct api_job *job)
@@ -208,7 +227,7 @@ static void hash_arrays(crypto_generichash_state *state, const struct api_job *j
 
 void api_job_hash(char hash[65], const struct api_job *job)
 {
-    struct encoder encoder = {.without_arrays = true};
+    struct encoder encoder = {.arrays = ARRAYS_COUNTED};
     json_t *json = encode_object(&encoder, &api__job_object, &job->job);
     char *text = encoder.failed ? NULL : api_json_text(json);
     crypto_generichash_state state;

@@ -24,7 +24,7 @@ const char *api__kind_of(const json_t *json)
     case JSON_ARRAY:
         return "an array";
     case JSON_STRING:
-        return "a string";
+        return api__is_string(json) ? "a string" : "an array";
     case JSON_TRUE:
     case JSON_FALSE:
         return "a boolean";
@@ -124,7 +124,7 @@ bool api__read_name(struct api_decoder *decoder, const char *path, const json_t 
 {
     char list[256];
 
-    for (unsigned i = 0; json_is_string(json) && i < 32; i++) {
+    for (unsigned i = 0; api__is_string(json) && i < 32; i++) {
         if (!(field->allowed & (1u << i)) || strlen(field->name_at(i)) != json_string_length(json) ||
             strcmp(field->name_at(i), json_string_value(json)) != 0)
             continue;
@@ -132,7 +132,7 @@ bool api__read_name(struct api_decoder *decoder, const char *path, const json_t 
         return true;
     }
     api__list_names(field, list, sizeof list);
-    if (json_is_string(json))
+    if (api__is_string(json))
         api_errors_add(decoder->errors, path, "must be one of %s, not \"%.64s\"", list, json_string_value(json));
     else
         api_errors_add(decoder->errors, path, "must be one of %s, not %s", list, api__kind_of(json));
@@ -141,7 +141,7 @@ bool api__read_name(struct api_decoder *decoder, const char *path, const json_t 
 
 void api__read_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place)
 {
-    if (!json_is_string(json) || json_string_length(json) != 64 || strlen(json_string_value(json)) != 64)
+    if (!api__is_string(json) || json_string_length(json) != 64 || strlen(json_string_value(json)) != 64)
         api_errors_add(decoder->errors, path,
                        "must be a string of 64 lower-case hexadecimal digits: a factorization.id of an earlier result");
     else
@@ -152,7 +152,7 @@ void api__read_label(struct api_decoder *decoder, const char *path, const json_t
 {
     size_t characters = 0;
 
-    if (!json_is_string(json)) {
+    if (!api__is_string(json)) {
         api_errors_add(decoder->errors, path, "must be a string, not %s", api__kind_of(json));
         return;
     }
@@ -190,13 +190,28 @@ static void element_path(char out[API_MAX_PATH], const char *path, size_t index)
     snprintf(out, API_MAX_PATH, "%.200s/%zu", path, index);
 }
 
+/* Packed or not: the length of an array, 0 for what is none. */
+static size_t array_len(const json_t *json)
+{
+    size_t len;
+    return api__packed(json, &len) ? len : json_array_size(json);
+}
+
+static bool is_array(const json_t *json)
+{
+    return json_is_array(json) || array_len(json) > 0;
+}
+
 /* The numbers of one JSON array. `listed` counts the offenders named so far. */
 static void read_elements(struct api_decoder *decoder, const char *path, const json_t *json, double *values,
                           size_t *listed)
 {
-    size_t index;
+    size_t index, len;
     json_t *element;
+    const double *packed = api__packed(json, &len);
 
+    if (packed)
+        memcpy(values, packed, len * sizeof *values);
     json_array_foreach (json, index, element) {
         char where[API_MAX_PATH];
         if (json_is_real(element)) { /* the common case, without a path to write */
@@ -214,9 +229,9 @@ static void read_elements(struct api_decoder *decoder, const char *path, const j
 void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
                        void *base)
 {
-    size_t listed = 0, known, len = json_array_size(json);
+    size_t listed = 0, known, len = array_len(json);
 
-    if (!json_is_array(json) || len == 0) {
+    if (len == 0) {
         api_errors_add(decoder->errors, path, "must be an array of at least 1 number%s%s",
                        json_is_array(json) ? "" : ", not ", json_is_array(json) ? "" : api__kind_of(json));
         return;
@@ -243,13 +258,13 @@ static bool rows_have_shape(struct api_decoder *decoder, const char *path, const
 
     json_array_foreach (json, index, row) {
         char where[API_MAX_PATH];
-        size_t len = json_array_size(row);
-        if (json_is_array(row) && (len == index + 1 || len == n))
+        size_t len = array_len(row);
+        if (is_array(row) && (len == index + 1 || len == n))
             continue;
         if (listed++ >= MAX_LISTED)
             break;
         element_path(where, path, index);
-        if (json_is_array(row))
+        if (is_array(row))
             api_errors_add(decoder->errors, where, "has %zu numbers: row %zu has %zu (the lower triangle) or %zu", len,
                            index, index + 1, n);
         else
@@ -264,7 +279,11 @@ void api__read_rows(struct api_decoder *decoder, const char *path, const json_t 
     size_t index, listed = 0, n = json_array_size(json);
     json_t *row;
 
-    if (!json_is_array(json) || n == 0) {
+    if (array_len(json) > n) {
+        api_errors_add(decoder->errors, path, "must be an array of rows, each an array of numbers");
+        return;
+    }
+    if (n == 0) {
         api_errors_add(decoder->errors, path, "must be an array of at least 1 row%s%s",
                        json_is_array(json) ? "" : ", not ", json_is_array(json) ? "" : api__kind_of(json));
         return;

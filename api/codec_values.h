@@ -7,6 +7,7 @@
 #define API_CODEC_VALUES_H
 
 #include "api/codec_fields.h"
+#include "api/json_numbers.h"
 
 #define API_MAX_PATH 256
 

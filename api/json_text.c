@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "api/json_number.h"
+#include "api/json_numbers.h"
 
 json_t *api_number(double value)
 {
@@ -157,6 +158,24 @@ static void put_array(struct buffer *buffer, const json_t *json)
     put(buffer, "]", 1);
 }
 
+/* False: the node is a string and no packed array. */
+static bool put_packed(struct buffer *buffer, const json_t *json)
+{
+    size_t len;
+    const double *values = api__packed(json, &len);
+
+    if (!values)
+        return false;
+    put(buffer, "[", 1);
+    for (size_t i = 0; i < len; i++) {
+        char number[API_NUMBER_TEXT + 1];
+        size_t used = api__number_text(number, values[i]);
+        number[used] = i + 1 < len ? ',' : ']';
+        put(buffer, number, used + 1);
+    }
+    return true;
+}
+
 static void put_value(struct buffer *buffer, const json_t *json)
 {
     char number[API_NUMBER_TEXT];
@@ -169,7 +188,8 @@ static void put_value(struct buffer *buffer, const json_t *json)
         put_array(buffer, json);
         break;
     case JSON_STRING:
-        put_string(buffer, json_string_value(json), json_string_length(json));
+        if (!put_packed(buffer, json))
+            put_string(buffer, json_string_value(json), json_string_length(json));
         break;
     case JSON_INTEGER:
         put(buffer, number, integer_text(number, json_integer_value(json)));

@@ -20,7 +20,8 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
         {"malformed-json", 400, "The body is not JSON",
          "The body could not be read as JSON: `detail` gives line and column, both counted from 1. Besides the "
          "grammar, these are refused: a member twice in one object, text that is not UTF-8, NaN and Infinity, numbers "
-         "beyond the range of a double or integers beyond 64 bits, and nesting deeper than 64 levels."},
+         "beyond the range of a double or integers beyond 64 bits, nesting deeper than 64 levels, and more values than "
+         "any job has: some hundred thousand, not counting numbers in arrays of 64 and more."},
     [API_PROBLEM_UNSUPPORTED] =
         {"unsupported", 422, "No accountant serves this job",
          "The job is well-formed, but this version has no valid analysis for its combination of matrix, sampling "

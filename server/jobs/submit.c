@@ -49,37 +49,20 @@ static void hash_request(struct submission *submission)
 
 /* ---------------------------------------------------------------- reading */
 
-/* Takes the arrays out of a member. True: there were some. */
-static bool drop_arrays(json_t *parent, const char *child)
+/* The text of a value that is taken over; NULL without memory. */
+static char *text_of(json_t *json)
 {
-    json_t *object = json_object_get(parent, child);
-    const char *name;
-    json_t *member;
-    void *next;
-    bool dropped = false;
-    json_object_foreach_safe (object, next, name, member) {
-        if (json_is_array(member)) {
-            json_object_del(object, name);
-            dropped = true;
-        }
-    }
-    return dropped;
+    char *text = api_json_text(json);
+    json_decref(json);
+    return text;
 }
 
-/* The canonical text, and for lists the one without its long arrays where there are any. */
+/* The canonical text, and for lists the one without its arrays where there are any. */
 static bool encode_texts(struct job_record *record, const struct api_job *decoded)
 {
-    json_t *json = api_job_encode(decoded, true);
-    record->job = json ? api_json_text(json) : NULL;
-    bool ok = record->job != NULL;
-    bool dropped = drop_arrays(json, "matrix");
-    dropped = drop_arrays(json, "workload") || dropped;
-    if (ok && dropped) {
-        record->brief = api_json_text(json);
-        ok = record->brief != NULL;
-    }
-    json_decref(json);
-    return ok;
+    record->job = text_of(api_job_encode(decoded, true));
+    record->brief = decoded->arrays_len ? text_of(api_job_encode_brief(decoded)) : NULL;
+    return record->job && !record->brief == !decoded->arrays_len;
 }
 
 static struct api_job *decode(struct submission *submission, const char *body, size_t body_len)
