@@ -20,7 +20,7 @@ enum { POINTS = 201 };
 /* One accountant's bounds in one direction at every point. */
 struct trace {
     struct eps__profile *profile;
-    const struct eps_context *context;
+    const struct eps__setting *setting;
     enum eps_direction direction;
     double own_end; /* the epsilon from which its upper bound stays under END_DELTA, or at its floor */
     double end;     /* epsilon of the last point */
@@ -33,8 +33,8 @@ static double bound_at(struct trace *trace, enum eps__estimate estimate, double 
 {
     double log_delta = NAN;
     if (trace->status == EPS_OK)
-        trace->status = trace->profile->class->log_delta(trace->profile, trace->direction, estimate, eps, &log_delta,
-                                                         &trace->error);
+        trace->status = eps__profile_log_delta(trace->setting, trace->profile, trace->direction, estimate, eps,
+                                               &log_delta, &trace->error);
     return trace->status == EPS_OK ? log_delta : NAN;
 }
 
@@ -90,7 +90,8 @@ static double as_delta(double log_delta, bool upper)
 }
 
 /* The best of the accountants: traces[2 i + direction] is accountant i's. */
-static void merge(struct eps_curve_point *point, const struct trace *traces, size_t accountants, size_t i)
+static void merge(struct eps_curve_point *point, const struct trace *traces, size_t accountants, size_t i,
+                  bool complete)
 {
     double upper[EPS_DIRECTIONS], lower[EPS_DIRECTIONS];
     for (size_t direction = 0; direction < EPS_DIRECTIONS; direction++) {
@@ -103,7 +104,7 @@ static void merge(struct eps_curve_point *point, const struct trace *traces, siz
         double least = traces[direction].lower[i];
         for (size_t k = 1; k < accountants; k++)
             least = fmin(least, traces[2 * k + direction].lower[i]);
-        lower[direction] = as_delta(least, false);
+        lower[direction] = complete ? as_delta(least, false) : 0;
     }
     point->remove = upper[EPS_REMOVE];
     point->add = upper[EPS_ADD];
@@ -121,7 +122,8 @@ static enum eps_status first_failure(const struct trace *traces, size_t len, str
 }
 
 enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting,
-                           const struct eps__accountant *const *accountants, size_t len, double tolerance)
+                           const struct eps__accountant *const *accountants, size_t len, bool complete,
+                           double tolerance)
 {
     struct eps__accuracy accuracy = {EPS_SOLVE_CURVE, tolerance, NAN};
     size_t traces_len = EPS_DIRECTIONS * len;
@@ -132,7 +134,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         goto out;
     for (size_t i = 0; i < traces_len; i++) {
         traces[i].direction = (enum eps_direction)(i % EPS_DIRECTIONS);
-        traces[i].context = setting->context;
+        traces[i].setting = setting;
         /* A profile of its own for each trace: they may run side by side. */
         status = accountants[i / EPS_DIRECTIONS]->open(setting, result->noise_multiplier, &accuracy, &traces[i].profile,
                                                        error);
@@ -154,7 +156,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         goto out;
     for (size_t i = 0; i < POINTS; i++) {
         result->curve[i].epsilon = traces[0].end * (double)i / (POINTS - 1);
-        merge(&result->curve[i], traces, len, i);
+        merge(&result->curve[i], traces, len, i, complete);
     }
     result->curve_len = POINTS;
     result->accountant = accountants[0]->name;
@@ -184,7 +186,7 @@ enum eps_status eps_privacy_curve(const struct eps_context *context, struct eps_
         return status;
     size_t accountants_len = eps__setting_accountants(&setting, accountants, error);
     double tolerance = fmax(job->query.accountant.tolerance, EXTRA_TOLERANCE);
-    status = accountants_len ? eps__curve(&result, error, &setting, accountants, accountants_len, tolerance)
+    status = accountants_len ? eps__curve(&result, error, &setting, accountants, accountants_len, true, tolerance)
                              : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
     if (status != EPS_OK) {

@@ -9,9 +9,10 @@
 #include "lib/accountants/registry.h"
 
 /* Fills in result->curve, directions' and the result's accountant, at result->noise_multiplier, each delta to the
- * tolerance. */
+ * tolerance. complete: no accountant that serves was left out, so that the least lower end is below the truth. */
 EPS_MUST_USE enum eps_status eps__curve(struct eps_result *result, struct eps_error *error,
                                         const struct eps__setting *setting,
-                                        const struct eps__accountant *const *accountants, size_t len, double tolerance);
+                                        const struct eps__accountant *const *accountants, size_t len, bool complete,
+                                        double tolerance);
 
 #endif

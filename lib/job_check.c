@@ -132,30 +132,69 @@ static void check_groups(struct eps__check *check, const struct eps_sampling *sa
                         (unsigned long long)sampling->dataset_size);
 }
 
-/* What may be added to some schemes. */
+/* What may be added to some schemes, and which two of them may be added together: those for which a dominating pair is
+ * derived (sampling/LEMMAS.md, L4). Every other pair is refused, because what serves one would ignore the other. */
+enum addition { TRUNCATION, EXAMPLES_PER_USER, LAST_ITERATE, ADDITIONS };
+
+static const struct {
+    const char *pointer, *name;
+    uint32_t schemes; /* bits (1u << enum eps_scheme) */
+    const char *schemes_text;
+    uint32_t with; /* bits (1u << enum addition) */
+} additions[ADDITIONS] = {
+    [TRUNCATION] = {"/sampling/truncation", "truncation",
+                    1u << EPS_SCHEME_POISSON | 1u << EPS_SCHEME_CYCLIC_POISSON | 1u << EPS_SCHEME_B_MIN_SEP,
+                    "poisson, cyclic_poisson and b_min_sep", 0},
+    [EXAMPLES_PER_USER] = {"/sampling/examples_per_user", "examples_per_user",
+                           1u << EPS_SCHEME_POISSON | 1u << EPS_SCHEME_B_MIN_SEP, "poisson and b_min_sep",
+                           1u << LAST_ITERATE},
+    [LAST_ITERATE] = {"/sampling/last_iterate", "last_iterate", 1u << EPS_SCHEME_POISSON, "poisson",
+                      1u << EXAMPLES_PER_USER},
+};
+
+static void check_combinations(struct eps__check *check, const struct eps_sampling *sampling)
+{
+    bool given[ADDITIONS] = {[TRUNCATION] = sampling->truncation,
+                             [EXAMPLES_PER_USER] = sampling->examples_per_user > 1,
+                             [LAST_ITERATE] = sampling->last_iterate};
+
+    for (enum addition a = 0; a < ADDITIONS; a++) {
+        if (!given[a] || additions[a].schemes >> sampling->scheme & 1)
+            continue;
+        eps__check_fail(check, additions[a].pointer, "goes with the scheme%s %s only", a == LAST_ITERATE ? "" : "s",
+                        additions[a].schemes_text);
+        given[a] = false;
+    }
+    for (enum addition a = 0; a < ADDITIONS; a++)
+        for (enum addition b = a + 1; b < ADDITIONS; b++)
+            if (given[a] && given[b] && !(additions[a].with >> b & 1))
+                eps__check_fail(
+                    check, additions[a].pointer,
+                    "does not go with sampling.%s: no dominating pair is known for both together; leave one of "
+                    "them out",
+                    additions[b].name);
+}
+
+/* Counts of a Binomial law must be exact doubles. */
+#define TRIALS_MAX 0x1p52
+
 static void check_additions(struct eps__check *check, const struct eps_sampling *sampling)
 {
-    enum eps_scheme scheme = sampling->scheme;
-    bool poisson = scheme == EPS_SCHEME_POISSON, spaced = scheme == EPS_SCHEME_B_MIN_SEP;
-
+    check_combinations(check, sampling);
     if (sampling->truncation) {
-        if (!poisson && !spaced && scheme != EPS_SCHEME_CYCLIC_POISSON)
-            eps__check_fail(check, "/sampling/truncation", "goes with poisson, cyclic_poisson and b_min_sep only");
-        else if (sampling->dataset_size == 0)
+        if (sampling->dataset_size == 0 && additions[TRUNCATION].schemes >> sampling->scheme & 1)
             eps__check_fail(check, "/sampling/dataset_size", "is required with truncation: the bound depends on it");
         if (sampling->max_batch_size == 0)
             eps__check_fail(check, "/sampling/truncation/max_batch_size", "must be an integer of at least 1");
     }
     if (sampling->examples_per_user == 0)
         eps__check_fail(check, "/sampling/examples_per_user", "must be an integer of at least 1");
-    else if (sampling->examples_per_user > 1 && !poisson && !spaced)
-        eps__check_fail(check, "/sampling/examples_per_user", "goes with poisson and b_min_sep only");
-    else if (sampling->examples_per_user > 1 && spaced && sampling->warm_start)
+    else if ((double)sampling->examples_per_user * fmax((double)check->n, 1) > TRIALS_MAX)
+        eps__check_fail(check, "/sampling/examples_per_user", "times n must be at most 2^52");
+    else if (sampling->examples_per_user > 1 && sampling->scheme == EPS_SCHEME_B_MIN_SEP && sampling->warm_start)
         eps__check_fail(check, "/sampling/warm_start",
                         "must be false with examples_per_user over 1: only the cold start is "
                         "analysed");
-    if (sampling->last_iterate && !poisson)
-        eps__check_fail(check, "/sampling/last_iterate", "goes with scheme poisson only");
     if (sampling->last_iterate && check->job->mechanism.matrix.family != EPS_FAMILY_IDENTITY)
         eps__check_fail(check, "/sampling/last_iterate", "goes with matrix.family identity only");
 }

@@ -13,6 +13,7 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/numerics/root.h"
+#include "lib/sampling/sampling.h"
 
 enum { REFINEMENTS_MAX = 8, EXPANSIONS_MAX = 40 };
 
@@ -41,8 +42,8 @@ static double log_delta_at(struct search *search, double eps)
 {
     double value = NAN;
     if (search->status == EPS_OK)
-        search->status = search->profile->class->log_delta(search->profile, search->direction, search->estimate, eps,
-                                                           &value, search->error);
+        search->status = eps__profile_log_delta(search->setting, search->profile, search->direction, search->estimate,
+                                                eps, &value, search->error);
     return search->status == EPS_OK ? value : NAN;
 }
 
@@ -106,9 +107,11 @@ static bool keep_last(struct search *search, int refinements)
 static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
 {
     double tolerance = tolerance_of(search), low, high, last = INFINITY;
+    double enough = eps__sampling_epsilon(&search->setting->job->mechanism, search->direction, search->log_delta);
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
         double start =
-            i ? answer->value : search->profile->class->guess(search->profile, search->direction, search->log_delta);
+            i ? answer->value
+              : fmin(search->profile->class->guess(search->profile, search->direction, search->log_delta), enough);
         search->estimate = EPS__UPPER;
         enum eps_status status = crossing(search, start, &low, &high);
         double value = high;
@@ -244,10 +247,6 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
 {
     const struct eps__accountant *accountant = search->accountant;
     double tolerance = tolerance_of(search), inner = tolerance, slope;
-    if (accountant->log_delta_without_noise(search->setting, search->direction, eps) <= search->log_delta) {
-        *answer = (struct eps__answer){0, 0, NAN};
-        return EPS_OK;
-    }
     double least = fmax(accountant->least_sigma(search->setting), 1e-9);
     double x = approximate_crossing(search, eps, least, &slope);
     for (int i = 0; i < 5 && search->status == EPS_OK; i++) {
@@ -270,6 +269,21 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
     return search->status;
 }
 
+/* What needs no noise, and so no accountant. */
+static bool without_noise(const struct search *search, const struct eps_query *query, struct eps__answer *answer)
+{
+    const struct eps__setting *setting = search->setting;
+    enum eps_unknown unknown = eps_job_unknown(setting->job);
+    double eps = unknown == EPS_SOLVE_EPSILON ? 0 : query->epsilon;
+    double most = eps__sampling_log_delta(&setting->job->mechanism, search->direction, eps).upper;
+    if (setting->sensitivity_known && !(setting->sensitivity.value > 0))
+        most = -INFINITY;
+    if (!(most <= (unknown == EPS_SOLVE_DELTA ? log(EPS__DELTA_LEAST) : search->log_delta)))
+        return false;
+    *answer = (struct eps__answer){unknown == EPS_SOLVE_DELTA ? EPS__DELTA_LEAST : 0, 0, NAN};
+    return true;
+}
+
 enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
                             const struct eps__accountant *accountant, enum eps_direction direction)
 {
@@ -277,6 +291,8 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
     enum eps_unknown unknown = eps_job_unknown(setting->job);
     struct search search = {.setting = setting, .accountant = accountant, .direction = direction, .error = error};
     search.log_delta = unknown == EPS_SOLVE_DELTA ? NAN : log(query->delta);
+    if (without_noise(&search, query, answer))
+        return EPS_OK;
     if (unknown == EPS_SOLVE_NOISE_MULTIPLIER) {
         search.status = solve_noise(&search, answer, query->epsilon);
     } else {

@@ -18,39 +18,55 @@
 
 /* ------------------------------------------------------------ cost */
 
-/* auto runs what is affordable: leaves out accountants that would go over a limit, as long as one is left. */
-static size_t drop_unaffordable(const struct eps__setting *setting, const struct eps__accountant **accountants,
-                                size_t len)
+/* The accountants of a job: those that run, and those that serve too but would go over a limit. */
+struct lineup {
+    const struct eps__accountant *items[EPS__ACCOUNTANTS_MAX];
+    size_t len;
+    struct too_costly {
+        enum eps_accountant name;
+        double operations, bytes;
+    } dropped[EPS__ACCOUNTANTS_MAX];
+    size_t dropped_len;
+};
+
+/* auto runs all that fit the limits together, in the table's order; what is left out is said in the hints. If nothing
+ * fits, the last one is left to be refused. */
+static struct lineup choose_lineup(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_context *context = setting->context;
-    size_t kept = 0;
-    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || !context)
-        return len;
-    for (size_t i = 0; i < len; i++) {
+    const struct eps__accountant *serving[EPS__ACCOUNTANTS_MAX];
+    size_t serving_len = eps__setting_accountants(setting, serving, error);
+    bool automatic = setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO;
+    double total = 0, bytes_there = 0;
+    struct lineup lineup = {.len = 0};
+    eps__strategy_cost(&setting->job->mechanism, &total, &bytes_there);
+    for (size_t i = 0; i < serving_len; i++) {
         double operations, bytes;
-        accountants[i]->cost(setting, &operations, &bytes);
-        bool fits = (context->max_operations <= 0 || operations <= 0.5 * context->max_operations) &&
-                    (context->max_bytes <= 0 || bytes <= context->max_bytes);
-        if (fits || (i + 1 == len && kept == 0))
-            accountants[kept++] = accountants[i];
+        serving[i]->cost(setting, &operations, &bytes);
+        bool fits = !automatic || !context ||
+                    ((context->max_operations <= 0 || total + operations <= context->max_operations) &&
+                     (context->max_bytes <= 0 || bytes <= context->max_bytes));
+        if (fits || (i + 1 == serving_len && lineup.len == 0)) {
+            lineup.items[lineup.len++] = serving[i];
+            total += operations;
+        } else {
+            lineup.dropped[lineup.dropped_len++] = (struct too_costly){serving[i]->name, operations, bytes};
+        }
     }
-    return kept;
+    return lineup;
 }
 
-static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant **accountants,
+static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant *const *accountants,
                                   size_t len, double *operations, double *bytes, struct eps_error *error)
 {
     const struct eps_context *context = setting->context;
-    double least_operations = INFINITY, least_bytes = INFINITY, total = 0, largest = 0;
+    double total = 0, largest = 0;
     eps__strategy_cost(&setting->job->mechanism, &total, &largest);
-    double base_operations = total, base_bytes = largest;
     for (size_t i = 0; i < len; i++) {
         double one_operations, one_bytes;
         accountants[i]->cost(setting, &one_operations, &one_bytes);
         total += one_operations;
         largest = fmax(largest, one_bytes);
-        least_operations = fmin(least_operations, base_operations + one_operations);
-        least_bytes = fmin(least_bytes, fmax(base_bytes, one_bytes));
     }
     double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
     double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
@@ -76,14 +92,13 @@ enum eps_status eps_job_serves(const struct eps_context *context, struct eps_err
                                double *operations, double *bytes)
 {
     struct eps__setting setting;
-    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
     enum eps_status status = eps__setting_probe(&setting, error, context, job);
     if (status != EPS_OK)
         return status;
     if (!setting.strategy) /* what only the optimised matrix can tell shows while the job runs */
-        return check_cost(&setting, accountants, 0, operations, bytes, error);
-    size_t len = drop_unaffordable(&setting, accountants, eps__setting_accountants(&setting, accountants, error));
-    status = len ? check_cost(&setting, accountants, len, operations, bytes, error) : EPS_UNSUPPORTED;
+        return check_cost(&setting, NULL, 0, operations, bytes, error);
+    struct lineup lineup = choose_lineup(&setting, error);
+    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, operations, bytes, error) : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
     return status;
 }
@@ -126,11 +141,15 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
         run_task(tasks, i);
 }
 
-/* The best candidate of each direction into the result; what stopped the first that failed, if a direction has
- * none. */
-static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks)
+/*
+ * The best candidate of each direction into the result; what stopped the first that failed, if a direction has none.
+ * The lower end: several bounds may be bounds on different pairs, and only the least of their lower ends is below the
+ * truth for certain; where one gave no answer, or was not tried, that least one is not known.
+ */
+static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks,
+                              bool complete)
 {
-    double lower[EPS_DIRECTIONS] = {0, 0};
+    double lower[EPS_DIRECTIONS] = {INFINITY, INFINITY};
     bool found[EPS_DIRECTIONS] = {false, false};
     const struct task *failed = NULL;
     result->candidates = calloc(tasks->len, sizeof *result->candidates);
@@ -139,6 +158,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
     for (size_t i = 0; i < tasks->len; i++) {
         const struct task *task = &tasks->items[i];
         if (task->status != EPS_OK) {
+            lower[task->direction] = 0;
             if (!failed || task->status == EPS_CANCELED || task->status == EPS_TIMEOUT)
                 failed = task;
             continue;
@@ -148,10 +168,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                                           .value = task->answer.value,
                                           .bad_event_share = task->answer.bad_event_share};
         result->candidates[result->candidates_len++] = candidate;
-        /* Where several bounds serve, one of them may be a bound on another pair: only the least lower end is below
-         * the truth for certain. */
-        if (!found[task->direction] || task->answer.lower < lower[task->direction])
-            lower[task->direction] = task->answer.lower;
+        lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
             found[task->direction] = true;
@@ -217,7 +234,15 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
                                     sampling->separation);
         return made && add_sentence(list, len, "the strategy is public");
     }
-    if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON)
+    if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON && sampling->truncation)
+        /* How full a batch is depends on the size of its group (sampling/LEMMAS.md, L5). */
+        made = made && add_sentence(list, len,
+                                    "the data set is split, independently of the examples' values, into %zu groups of "
+                                    "%llu%s examples, and each example is drawn independently with probability p each "
+                                    "time that its group has its turn; p and the strategy are public",
+                                    sampling->groups, (unsigned long long)(sampling->dataset_size / sampling->groups),
+                                    sampling->dataset_size % sampling->groups ? " or one more" : "");
+    else if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON)
         made = made && add_sentence(list, len,
                                     "each example is put into one of %zu groups independently of its value and of all "
                                     "others, and is drawn independently with probability p each time that its group "
@@ -261,19 +286,57 @@ static bool add_failures(struct eps_result *result, const struct tasks *tasks)
     return made;
 }
 
-static bool add_hints(struct eps_result *result, const struct eps__setting *setting,
-                      const struct eps__accountant *const *accountants, size_t len)
+/* What would have served, and how much more it would need. */
+static bool add_dropped(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup)
+{
+    bool made = true;
+    for (size_t i = 0; i < lineup->dropped_len && made; i++) {
+        const struct too_costly *dropped = &lineup->dropped[i];
+        made = add_sentence(
+            &result->hints, &result->hints_len,
+            "%s was not tried: it would take about %.2g operations and %.2g bytes, the limits are %.2g and "
+            "%.2g; raise them, lower n, or raise accountant.tolerance",
+            eps_accountant_name(dropped->name), dropped->operations, dropped->bytes, setting->context->max_operations,
+            setting->context->max_bytes);
+    }
+    return made;
+}
+
+/* Where the answer is what sampling gives with any noise, or none (sampling/LEMMAS.md, L3). */
+static bool decided_by_sampling(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool made = true, amplified = false;
-    for (size_t i = 0; i < len; i++)
-        amplified |= accountants[i]->name != EPS_ACCOUNTANT_GAUSSIAN;
+    bool add = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
+    enum eps_direction worse = add ? EPS_ADD : EPS_REMOVE;
+    switch (result->solved_for) {
+    case EPS_SOLVE_DELTA:
+        return log(result->delta) >= eps__sampling_log_delta(mechanism, worse, result->epsilon).lower - 1e-9;
+    case EPS_SOLVE_EPSILON:
+        return result->epsilon >= eps__sampling_epsilon(mechanism, worse, log(result->delta)) * (1 - 1e-9);
+    default:
+        return result->noise_multiplier == 0 && result->sensitivity > 0;
+    }
+}
+
+static bool add_hints(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    bool made = add_dropped(result, setting, lineup), amplified = lineup->dropped_len > 0;
+    for (size_t i = 0; i < lineup->len; i++)
+        amplified |= lineup->items[i]->name != EPS_ACCOUNTANT_GAUSSIAN;
     if (mechanism->sampling.scheme == EPS_SCHEME_NONE && result->sensitivity != 1 && result->sensitivity > 0 &&
         result->solved_for != EPS_SOLVE_CURVE)
-        made = add_sentence(&result->hints, &result->hints_len,
-                            "noise_multiplier / sensitivity = %.6g, the figure that papers print",
-                            result->noise_multiplier / result->sensitivity);
-    if (mechanism->sampling.scheme != EPS_SCHEME_NONE && setting->p < 1 && !amplified)
+        made = made && add_sentence(&result->hints, &result->hints_len,
+                                    "noise_multiplier / sensitivity = %.6g, the figure that papers print",
+                                    result->noise_multiplier / result->sensitivity);
+    if (mechanism->sampling.scheme != EPS_SCHEME_NONE && result->solved_for != EPS_SOLVE_CURVE &&
+        decided_by_sampling(result, setting))
+        made = made &&
+               add_sentence(&result->hints, &result->hints_len,
+                            "this answer needs no noise: it follows from the probability %.6g that an example ever "
+                            "makes a difference",
+                            -expm1(eps__sampling_log_never(mechanism).upper));
+    else if (mechanism->sampling.scheme != EPS_SCHEME_NONE && setting->p < 1 && !amplified)
         made =
             made && add_sentence(&result->hints, &result->hints_len,
                                  "this is the bound without amplification by sampling: no accountant of this version "
@@ -324,16 +387,15 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
 }
 
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
-                                    const struct eps__setting *setting,
-                                    const struct eps__accountant *const *accountants, size_t len)
+                                    const struct eps__setting *setting, const struct lineup *lineup)
 {
     struct tasks tasks = {.len = 0};
-    for (size_t i = 0; i < len; i++)
+    for (size_t i = 0; i < lineup->len; i++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             tasks.items[tasks.len++] =
-                (struct task){.setting = setting, .accountant = accountants[i], .direction = direction};
+                (struct task){.setting = setting, .accountant = lineup->items[i], .direction = direction};
     run_tasks(setting->context, &tasks);
-    enum eps_status status = gather(result, error, &tasks);
+    enum eps_status status = gather(result, error, &tasks, lineup->dropped_len == 0);
     if (status == EPS_OK && !add_failures(result, &tasks))
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     return status;
@@ -343,15 +405,14 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
                           const struct eps_job *job)
 {
     struct eps__setting setting;
-    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
     struct eps_result *made = NULL;
     struct eps__tally tally = {0};
     enum eps_status status = eps__setting_open(&setting, error, context, job);
     if (status != EPS_OK)
         return status;
     setting.tally = &tally;
-    size_t len = drop_unaffordable(&setting, accountants, eps__setting_accountants(&setting, accountants, error));
-    status = len ? check_cost(&setting, accountants, len, NULL, NULL, error) : EPS_UNSUPPORTED;
+    struct lineup lineup = choose_lineup(&setting, error);
+    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, NULL, NULL, error) : EPS_UNSUPPORTED;
     if (status != EPS_OK)
         goto out;
     made = calloc(1, sizeof *made);
@@ -366,16 +427,17 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
     made->bracket_lower = made->bracket_upper = NAN;
     made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
     if (made->solved_for == EPS_SOLVE_CURVE)
-        status = eps__curve(made, error, &setting, accountants, len, job->query.accountant.tolerance);
+        status = eps__curve(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0,
+                            job->query.accountant.tolerance);
     else
-        status = solve_scalar(made, error, &setting, accountants, len);
+        status = solve_scalar(made, error, &setting, &lineup);
     if (status == EPS_OK)
         status = fill_figures(made, error, &setting);
     if (status != EPS_OK)
         goto out;
     made->cache_pld = eps__tally_state(&tally);
     made->cache_factorization = eps__strategy_cache_state(setting.strategy);
-    if (!add_assumptions(made, &setting) || !add_hints(made, &setting, accountants, len)) {
+    if (!add_assumptions(made, &setting) || !add_hints(made, &setting, &lineup)) {
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         goto out;
     }

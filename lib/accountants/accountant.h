@@ -45,6 +45,11 @@ struct eps__profile {
     const struct eps__profile_class *class;
 };
 
+/* The profile's answer, or the probability of taking part where that is less: what every caller asks. */
+enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struct eps__profile *profile,
+                                       enum eps_direction direction, enum eps__estimate estimate, double eps,
+                                       double *log_delta, struct eps_error *error);
+
 struct eps__accountant {
     enum eps_accountant name;
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
@@ -56,8 +61,6 @@ struct eps__accountant {
     /* Opens the profile at sigma > 0; the caller destroys it through its class. */
     enum eps_status (*open)(const struct eps__setting *setting, double sigma, const struct eps__accuracy *accuracy,
                             struct eps__profile **profile, struct eps_error *error);
-    /* The limit of ln delta(eps) as sigma -> 0: an upper bound; 0 where nothing better is known. */
-    double (*log_delta_without_noise)(const struct eps__setting *setting, enum eps_direction direction, double eps);
     /* The smallest sigma it can open. */
     double (*least_sigma)(const struct eps__setting *setting);
 };

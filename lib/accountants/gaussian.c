@@ -101,18 +101,11 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-static double log_delta_without_noise(const struct eps__setting *setting, enum eps_direction direction, double eps)
-{
-    (void)direction;
-    (void)eps;
-    return setting->sensitivity.value > 0 ? 0 : -INFINITY;
-}
-
 static double least_sigma(const struct eps__setting *setting)
 {
     (void)setting;
     return 1e-9;
 }
 
-const struct eps__accountant eps__accountant_gaussian = {EPS_ACCOUNTANT_GAUSSIAN, serves,     exact, cost, open_profile,
-                                                         log_delta_without_noise, least_sigma};
+const struct eps__accountant eps__accountant_gaussian = {
+    EPS_ACCOUNTANT_GAUSSIAN, serves, exact, cost, open_profile, least_sigma};

@@ -501,10 +501,5 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-static double log_delta_without_noise(const struct eps__setting *setting, enum eps_direction direction, double eps)
-{
-    return eps__sampling_log_delta_without_noise(&setting->job->mechanism, direction, eps);
-}
-
-const struct eps__accountant eps__accountant_mmcc = {EPS_ACCOUNTANT_MMCC,     serves,     exact, cost, open_profile,
-                                                     log_delta_without_noise, least_sigma};
+const struct eps__accountant eps__accountant_mmcc = {EPS_ACCOUNTANT_MMCC, serves,     exact, cost,
+                                                     open_profile,        least_sigma};

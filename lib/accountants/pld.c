@@ -16,167 +16,24 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/accountants/pld_pairs.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
-#include "lib/pld/composition.h"
-#include "lib/sampling/law.h"
 #include "lib/sampling/sampling.h"
-#include "lib/sampling/truncation.h"
 
 #define SHIFT_MAX 200.0 /* a sigma under column norm / 200 is out of a PLD's reach */
 
-struct pld_profile {
-    struct eps__profile base;
-    struct eps__composition **parts[EPS_DIRECTIONS]; /* delta is the largest of theirs */
-    size_t parts_len;
-};
-
-/* ------------------------------------------------------------ the pairs */
-
-/* How an example shifts the mean of one step: +- `unit` times a draw from the law, in units of sigma; no law: always
- * once; absent: never. */
-struct shifts {
-    bool present;
-    const struct eps__law *law;
-    double unit;
-};
-
-/* N(0, 1), or with shifts: the mixture over its atoms j of N(j unit, 1). Trimmed atoms go where they keep the estimate
- * on its side: larger shifts dominate smaller ones (TPS lemma 2.4). */
-static bool mixture_of(struct eps__mixture *mixture, const struct shifts *shifts, bool numerator,
-                       enum eps__estimate estimate, double *lost)
-{
-    const struct eps__law *law = shifts->law;
-    if (!shifts->present || !law) {
-        if (!eps__mixture_alloc(mixture, 1))
-            return false;
-        mixture->weight[0] = 1;
-        mixture->shift[0] = shifts->present ? shifts->unit : 0;
-        return true;
-    }
-    bool spare = law->first > 0 && law->lost_low + law->lost_high > 0 && estimate == EPS__LOWER && !numerator;
-    if (!eps__mixture_alloc(mixture, law->len + (spare ? 1 : 0)))
-        return false;
-    for (size_t i = 0; i < law->len; i++) {
-        mixture->weight[i] = law->weight[i];
-        mixture->shift[i] = (double)(law->first + i) * shifts->unit;
-    }
-    if (numerator && estimate == EPS__UPPER) {
-        mixture->weight[0] += law->lost_low;
-        *lost += law->lost_high;
-    }
-    if (!numerator && estimate == EPS__LOWER)
-        mixture->weight[spare ? law->len : 0] += law->lost_low + law->lost_high;
-    return true;
-}
-
-/* What a step may be: with a public probability, an example that takes part shifts the mean by `with` times a draw
- * from the law, and the other data set's example by -`without` times one. Probability and law by estimate. */
-struct alternative {
-    double weight[2];
-    struct eps__law law[2];
-    double with, without;
-};
-
-struct alternatives {
-    struct alternative items[2];
+/* One part of the data set in one direction: every variant of its pairs dominates it. */
+struct composed {
+    struct eps__coins *variants[2];
     size_t len;
 };
 
-static bool make_branch(struct eps__branch *branch, const struct alternative *alternative, enum eps_direction direction,
-                        double unit_lower, double unit_upper)
-{
-    for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
-        const struct eps__law *law = &alternative->law[estimate];
-        double unit = estimate == EPS__UPPER ? unit_upper : unit_lower;
-        const struct shifts with = {alternative->with > 0, law, alternative->with * unit};
-        const struct shifts without = {alternative->without > 0, law, alternative->without * unit};
-        bool remove = direction == EPS_REMOVE;
-        struct eps__pair *pair = &branch->pair[estimate];
-        branch->weight[estimate] = alternative->weight[estimate];
-        pair->weight_error = law->weight_error;
-        if (!mixture_of(&pair->numerator, remove ? &with : &without, true, estimate, &pair->lost) ||
-            !mixture_of(&pair->denominator, remove ? &without : &with, false, estimate, &pair->lost))
-            return false;
-    }
-    return true;
-}
-
-/* `count` steps of one column norm, which in units of sigma lies between the two units. */
-static enum eps_status add_steps(struct eps__composition *composition, const struct alternatives *alternatives,
-                                 enum eps_direction direction, double unit_lower, double unit_upper, uint64_t count)
-{
-    struct eps__branch *branches = calloc(alternatives->len, sizeof *branches);
-    bool made = branches != NULL;
-    for (size_t i = 0; i < alternatives->len && made; i++)
-        made = make_branch(&branches[i], &alternatives->items[i], direction, unit_lower, unit_upper);
-    if (made)
-        return eps__composition_add(composition, branches, alternatives->len, count);
-    for (size_t i = 0; branches && i < alternatives->len; i++)
-        eps__branch_clear(&branches[i]);
-    free(branches);
-    return EPS_NO_MEMORY;
-}
-
-static void alternatives_clear(struct alternatives *alternatives)
-{
-    for (size_t i = 0; i < alternatives->len; i++)
-        for (int estimate = 0; estimate < 2; estimate++)
-            eps__law_clear(&alternatives->items[i].law[estimate]);
-    alternatives->len = 0;
-}
-
-/* How many examples of one user a step may draw at most. */
-static uint64_t largest_amplitude(const struct eps_mechanism *mechanism)
-{
-    if (mechanism->sampling.scheme == EPS_SCHEME_NONE)
-        return 1;
-    return mechanism->sampling.last_iterate ? mechanism->n : mechanism->sampling.examples_per_user;
-}
-
-static enum eps_status add_alternative(struct alternatives *alternatives, const struct alternative *shape,
-                                       uint64_t amplitude, double p_lower, double p_upper, double log_floor)
-{
-    struct alternative *made = &alternatives->items[alternatives->len++];
-    *made = *shape;
-    enum eps_status status = eps__binomial_law(&made->law[EPS__UPPER], amplitude, p_upper, log_floor);
-    return status == EPS_OK ? eps__binomial_law(&made->law[EPS__LOWER], amplitude, p_lower, log_floor) : status;
-}
-
-/* The two coins of a truncated batch (accounting of a data set of `dataset` examples, of which one differs). */
-static enum eps_status truncated_alternatives(struct alternatives *alternatives, const struct eps_mechanism *mechanism,
-                                              double p, uint64_t dataset, double log_floor)
-{
-    bool replace = mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE;
-    struct eps__truncation t = eps__truncate(dataset, p, mechanism->sampling.max_batch_size);
-    const struct alternative open = {.weight = {t.open.upper, t.open.lower}, .with = 1, .without = replace ? 1 : 0};
-    const struct alternative full = {.weight = {t.full.upper, t.full.lower},
-                                     .with = 2,
-                                     .without = replace                                          ? 2
-                                                : mechanism->adjacency == EPS_ADJACENCY_ZERO_OUT ? 1
-                                                                                                 : 0};
-    enum eps_status status = EPS_OK;
-    if (open.weight[EPS__UPPER] > 0)
-        status = add_alternative(alternatives, &open, 1, p, p, log_floor);
-    if (status == EPS_OK && full.weight[EPS__UPPER] > 0)
-        status = add_alternative(alternatives, &full, 1, t.q.lower, t.q.upper, log_floor);
-    return status;
-}
-
-static enum eps_status make_alternatives(struct alternatives *alternatives, const struct eps__setting *setting,
-                                         uint64_t dataset, double log_floor)
-{
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE;
-    /* Without sampling the sensitivity already holds the adjacency: one Gaussian against N(0, 1). */
-    bool replace = sampled && mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE;
-    double p = sampled ? setting->p : 1;
-    alternatives->len = 0;
-    if (mechanism->sampling.truncation)
-        return truncated_alternatives(alternatives, mechanism, p, dataset, log_floor);
-    const struct alternative plain = {.weight = {1, 1}, .with = 1, .without = replace ? 1 : 0};
-    return add_alternative(alternatives, &plain, largest_amplitude(mechanism), p, p, log_floor);
-}
+struct pld_profile {
+    struct eps__profile base;
+    struct composed *parts[EPS_DIRECTIONS]; /* delta is the largest of theirs */
+    size_t parts_len;
+};
 
 /* ------------------------------------------------------------ the parts of the data set */
 
@@ -263,8 +120,8 @@ static bool find_parts(struct parts *parts, const struct eps__setting *setting)
 /* Norms that differ by less than this, relative to the tolerance, are one power, taken at its two ends. */
 #define SAME_NORM 1e-3
 
-static enum eps_status add_part(struct eps__composition *composition, const struct eps__setting *setting,
-                                const struct alternatives *alternatives, enum eps_direction direction, double sigma,
+static enum eps_status add_part(struct eps__coins *coins, const struct eps__setting *setting,
+                                const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
                                 const struct part *part)
 {
     double slack = 4 * EPS__UNIT_ROUNDOFF, same = 1 - SAME_NORM * setting->job->query.accountant.tolerance;
@@ -276,36 +133,85 @@ static enum eps_status add_part(struct eps__composition *composition, const stru
         for (run = 1; i + run < part->len && part->norms[i + run] >= largest * same; run++)
             ;
         double least = part->norms[i + run - 1];
-        status = add_steps(composition, alternatives, direction, least / sigma * (1 - rounding) * (1 - slack),
-                           largest / sigma * (1 + slack), run);
+        status = eps__step_pairs_add(coins, pairs, direction, least / sigma * (1 - rounding) * (1 - slack),
+                                     largest / sigma * (1 + slack), run);
     }
     return status;
 }
 
 /* ------------------------------------------------------------ the profile */
 
+/* The least of the variants: each is a bound. EPS_TOO_COSTLY if all are; for the lower estimate if one is, because it
+ * might be the least. */
+static enum eps_status composed_log_delta(const struct composed *part, enum eps__estimate estimate, double eps,
+                                          double *out)
+{
+    bool found = false, missed = false;
+    *out = INFINITY;
+    for (size_t v = 0; v < part->len; v++) {
+        double own;
+        enum eps_status status = eps__coins_log_delta(part->variants[v], estimate, eps, &own);
+        if (status != EPS_OK && status != EPS_TOO_COSTLY)
+            return status;
+        missed = missed || status != EPS_OK;
+        found = found || status == EPS_OK;
+        if (status == EPS_OK)
+            *out = fmin(*out, own);
+    }
+    return !found || (missed && estimate == EPS__LOWER) ? EPS_TOO_COSTLY : EPS_OK;
+}
+
+/* Where a part is too costly, and others are not, it is likely not the worst one: then a rough upper bound does, and none
+ * from below is needed (L4). */
+static enum eps_status rough_log_delta(const struct composed *part, enum eps__estimate estimate, double eps,
+                                       double *out)
+{
+    *out = -INFINITY;
+    if (estimate == EPS__LOWER)
+        return EPS_OK;
+    enum eps_status status = EPS_OK;
+    *out = 0;
+    for (size_t v = 0; v < part->len && status == EPS_OK; v++) {
+        double own;
+        status = eps__coins_log_bound(part->variants[v], eps, &own);
+        if (status == EPS_OK)
+            *out = fmin(*out, own);
+    }
+    return status;
+}
+
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
     struct pld_profile *pld = (struct pld_profile *)profile;
-    enum eps_status status = EPS_OK;
+    size_t costly = 0;
     (void)error;
     *out = -INFINITY;
-    for (size_t i = 0; i < pld->parts_len && status == EPS_OK; i++) {
+    for (size_t i = 0; i < pld->parts_len; i++) {
         double own;
-        status = eps__composition_log_delta(pld->parts[direction][i], estimate, eps, &own);
-        if (status == EPS_OK)
-            *out = fmax(*out, own);
+        enum eps_status status = composed_log_delta(&pld->parts[direction][i], estimate, eps, &own);
+        if (status == EPS_TOO_COSTLY && pld->parts_len > 1) {
+            costly++;
+            status = rough_log_delta(&pld->parts[direction][i], estimate, eps, &own);
+        }
+        if (status != EPS_OK)
+            return status;
+        *out = fmax(*out, own);
     }
-    return status;
+    return costly > 0 && costly == pld->parts_len ? EPS_TOO_COSTLY : EPS_OK;
 }
 
 static double approximate(struct eps__profile *profile, enum eps_direction direction, double eps)
 {
     const struct pld_profile *pld = (const struct pld_profile *)profile;
     double largest = -INFINITY;
-    for (size_t i = 0; i < pld->parts_len; i++)
-        largest = fmax(largest, eps__composition_approximate(pld->parts[direction][i], eps));
+    for (size_t i = 0; i < pld->parts_len; i++) {
+        const struct composed *part = &pld->parts[direction][i];
+        double least = INFINITY;
+        for (size_t v = 0; v < part->len; v++)
+            least = fmin(least, eps__coins_approximate(part->variants[v], eps));
+        largest = fmax(largest, least);
+    }
     return largest;
 }
 
@@ -313,8 +219,13 @@ static double guess(struct eps__profile *profile, enum eps_direction direction, 
 {
     const struct pld_profile *pld = (const struct pld_profile *)profile;
     double largest = 0;
-    for (size_t i = 0; i < pld->parts_len; i++)
-        largest = fmax(largest, eps__composition_guess(pld->parts[direction][i], log_delta_wanted));
+    for (size_t i = 0; i < pld->parts_len; i++) {
+        const struct composed *part = &pld->parts[direction][i];
+        double least = INFINITY;
+        for (size_t v = 0; v < part->len; v++)
+            least = fmin(least, eps__coins_guess(part->variants[v], log_delta_wanted));
+        largest = fmax(largest, least);
+    }
     return largest;
 }
 
@@ -323,7 +234,8 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     struct pld_profile *pld = (struct pld_profile *)profile;
     bool refined = true;
     for (size_t i = 0; i < pld->parts_len; i++)
-        refined = eps__composition_refine(pld->parts[direction][i], factor) && refined;
+        for (size_t v = 0; v < pld->parts[direction][i].len; v++)
+            refined = eps__coins_refine(pld->parts[direction][i].variants[v], factor) && refined;
     return refined;
 }
 
@@ -332,7 +244,8 @@ static void destroy(struct eps__profile *profile)
     struct pld_profile *pld = (struct pld_profile *)profile;
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         for (size_t i = 0; pld->parts[direction] && i < pld->parts_len; i++)
-            eps__composition_destroy(pld->parts[direction][i]);
+            for (size_t v = 0; v < pld->parts[direction][i].len; v++)
+                eps__coins_destroy(pld->parts[direction][i].variants[v]);
         free(pld->parts[direction]);
     }
     free(pld);
@@ -379,7 +292,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double tolerance = setting->job->query.accountant.tolerance, atoms = 2;
-    double size = (double)largest_amplitude(mechanism);
+    double size = (double)eps__largest_amplitude(mechanism);
     if (size > 1)
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
     /* A window of twelve standard deviations at a spacing of sqrt(6 tolerance/10) of a step's. */
@@ -393,73 +306,84 @@ static double least_sigma(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    double norm = 0, n = (double)mechanism->n;
+    double norm = 0, most = (double)eps__largest_amplitude(mechanism), mean = most * setting->p;
     if (sampling->scheme == EPS_SCHEME_NONE)
         return setting->sensitivity.value / SHIFT_MAX;
     norm = eps__strategy_largest_norm(setting->strategy);
     if (sampling->last_iterate)
-        return norm * fmin(n, n * setting->p + 40 * sqrt(n * setting->p) + 800) / sqrt(n) / SHIFT_MAX;
-    return norm * (sampling->truncation ? 2 : (double)sampling->examples_per_user) / SHIFT_MAX;
+        return norm * fmin(most, mean + 40 * sqrt(mean) + 800) / sqrt((double)mechanism->n) / SHIFT_MAX;
+    return norm * (sampling->truncation ? 2 : most) / SHIFT_MAX;
 }
 
 /* All steps of one part, or the one step that there is. */
-static enum eps_status compose_part(struct eps__composition *composition, const struct eps__setting *setting,
-                                    const struct alternatives *alternatives, enum eps_direction direction, double sigma,
+static enum eps_status compose_part(struct eps__coins *coins, const struct eps__setting *setting,
+                                    const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
                                     const struct part *part)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
     const struct eps_strategy *strategy = setting->strategy;
     double slack = 4 * EPS__UNIT_ROUNDOFF, lower = setting->sensitivity.lower, upper = setting->sensitivity.value;
     if (sampling->scheme != EPS_SCHEME_NONE && !sampling->last_iterate)
-        return add_part(composition, setting, alternatives, direction, sigma, part);
+        return add_part(coins, setting, pairs, direction, sigma, part);
     if (sampling->last_iterate) {
-        sigma *= sqrt((double)setting->job->mechanism.n);
-        lower = eps__strategy_column_norm_lower(strategy, 0);
-        upper = eps__strategy_column_norm(strategy, 0);
+        double root = sqrt((double)setting->job->mechanism.n);
+        lower = eps__strategy_column_norm_lower(strategy, 0) / root;
+        upper = eps__strategy_column_norm(strategy, 0) / root;
+        slack *= 2;
     }
-    return add_steps(composition, alternatives, direction, lower / sigma * (1 - slack), upper / sigma * (1 + slack), 1);
+    return eps__step_pairs_add(coins, pairs, direction, lower / sigma * (1 - slack), upper / sigma * (1 + slack), 1);
 }
 
-/* The sizes of the parts of the data set: they matter where batches are truncated. */
-static size_t part_sizes(const struct eps_mechanism *mechanism, uint64_t *sizes)
+/* What all parts and directions are composed with. */
+struct opening {
+    const struct eps__setting *setting;
+    const struct eps__accuracy *accuracy;
+    struct eps__tally *tally;
+    double sigma, p, log_floor;
+};
+
+/* One variant of every part whose data set has `dataset` examples, from slot `first` on. */
+static enum eps_status compose_variant(struct pld_profile *pld, const struct opening *opening,
+                                       const struct parts *parts, uint64_t dataset, size_t variant, size_t first)
 {
-    uint64_t groups = eps__sampling_groups(mechanism), dataset = mechanism->sampling.dataset_size;
-    sizes[0] = mechanism->sampling.truncation ? dataset / groups : 0;
-    if (!mechanism->sampling.truncation || dataset % groups == 0)
-        return 1;
-    sizes[1] = sizes[0] + 1;
-    return 2;
+    struct eps__step_pairs pairs;
+    enum eps_status status = eps__step_pairs_make(&pairs, &opening->setting->job->mechanism, opening->p, dataset,
+                                                  variant, opening->log_floor);
+    for (size_t i = 0; i < parts->len && status == EPS_OK; i++)
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
+            struct composed *part = &pld->parts[direction][first + i];
+            struct eps__coins **coins = &part->variants[part->len];
+            status = eps__coins_create(coins, opening->setting->context, opening->tally, opening->accuracy);
+            part->len += status == EPS_OK;
+            if (status == EPS_OK)
+                status = compose_part(*coins, opening->setting, &pairs, direction, opening->sigma, &parts->items[i]);
+        }
+    eps__step_pairs_clear(&pairs);
+    return status;
 }
 
 static enum eps_status compose_all(struct pld_profile *pld, const struct eps__setting *setting,
                                    const struct parts *parts, double sigma, const struct eps__accuracy *accuracy)
 {
-    struct eps__tally *tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
-    double log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
-    struct alternatives alternatives;
-    uint64_t sizes[2];
-    size_t sizes_len = part_sizes(&setting->job->mechanism, sizes);
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    struct opening opening = {.setting = setting, .accuracy = accuracy, .sigma = sigma};
+    opening.tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
+    opening.p = mechanism->sampling.scheme == EPS_SCHEME_NONE ? 1 : setting->p;
+    opening.log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
+    uint64_t sizes[2] = {0};
+    bool truncated = mechanism->sampling.truncation; /* only then does the size matter */
+    size_t sizes_len = truncated ? eps__sampling_part_sizes(mechanism, sizes) : 1;
     pld->parts_len = sizes_len * parts->len;
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         pld->parts[direction] = calloc(pld->parts_len, sizeof *pld->parts[direction]);
         if (!pld->parts[direction])
             return EPS_NO_MEMORY;
     }
-    for (size_t i = 0; i < sizes_len; i++) {
-        enum eps_status status = make_alternatives(&alternatives, setting, sizes[i], log_floor);
-        for (size_t k = 0; k < EPS_DIRECTIONS * parts->len && status == EPS_OK; k++) {
-            enum eps_direction direction = (enum eps_direction)(k % EPS_DIRECTIONS);
-            struct eps__composition **slot = &pld->parts[direction][i * parts->len + k / EPS_DIRECTIONS];
-            status = eps__composition_create(slot, setting->context, tally, accuracy);
-            if (status == EPS_OK)
-                status =
-                    compose_part(*slot, setting, &alternatives, direction, sigma, &parts->items[k / EPS_DIRECTIONS]);
-        }
-        alternatives_clear(&alternatives);
-        if (status != EPS_OK)
-            return status;
-    }
-    return EPS_OK;
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i < sizes_len; i++)
+        for (size_t variant = 0; variant < eps__step_variants(mechanism) && status == EPS_OK; variant++)
+            status = compose_variant(pld, &opening, parts, sizes[i], variant, i * parts->len);
+    return status;
 }
 
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
@@ -486,12 +410,4 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-static double log_delta_without_noise(const struct eps__setting *setting, enum eps_direction direction, double eps)
-{
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool worst = mechanism->sampling.scheme == EPS_SCHEME_NONE || mechanism->sampling.truncation;
-    return worst ? 0 : eps__sampling_log_delta_without_noise(mechanism, direction, eps);
-}
-
-const struct eps__accountant eps__accountant_pld = {EPS_ACCOUNTANT_PLD,      serves,     exact, cost, open_profile,
-                                                    log_delta_without_noise, least_sigma};
+const struct eps__accountant eps__accountant_pld = {EPS_ACCOUNTANT_PLD, serves, exact, cost, open_profile, least_sigma};

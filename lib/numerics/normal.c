@@ -68,6 +68,31 @@ static const double node8[4] = {0.18343464249564980494, 0.52553240991632898582, 
 static const double weight8[4] = {0.36268378337836198297, 0.31370664587788728734, 0.22238103445337447054,
                                   0.10122853629037625915};
 
+double eps__normal_log_mass(double left, double width, double *error)
+{
+    double right = left + width;
+    if (left + right < 0) { /* on the side where tails are small */
+        left = -right;
+        right = left + width;
+    }
+    double near = fmax(left, 0), steepness = width * (fabs(left) + width);
+    if (steepness > 0.5) {
+        double log_near = eps__log_normal_tail(left), share = -expm1(eps__log_normal_tail(right) - log_near);
+        double ends = EPS__MILLS_ERROR + 4 * EPS__UNIT_ROUNDOFF * (left * left + 1);
+        *error = (ends + EPS__MILLS_ERROR + 4 * EPS__UNIT_ROUNDOFF * fmin(right * right, left * left + 1500)) / share;
+        return log_near + log(share);
+    }
+    /* e^{-left^2/2} times the integral of e^{-left s - s^2/2} over [0, width]: exponents of at most 1/2 */
+    double total = 0;
+    for (size_t i = 0; i < 4; i++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            double s = 0.5 * width * (1 + sign * node8[i]);
+            total += weight8[i] * exp(-s * (left + 0.5 * s));
+        }
+    *error = EPS__UNIT_ROUNDOFF * (40 + 4 * near * near + 4 * left * left);
+    return log(0.5 * width * total) - 0.5 * left * left - EPS__LOG_SQRT_2PI;
+}
+
 /* int_0^inf exp(-u s - s^2/2) (1 - e^{-mu s}) ds for u >= -1, 0 < mu < 1. The panels are a unit of the decay
  * 1/max(u, 2) long, where eight points leave less than 1e-17 relative; beyond exponent 60 + the first factor's
  * smallness nothing is left that counts. */

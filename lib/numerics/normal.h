@@ -18,6 +18,10 @@ double eps__mills(double x);
 /* ln Pr[Z > x], any x. Absolute error at most EPS__MILLS_ERROR + 2 x^2 2^-53 (L1). */
 double eps__log_normal_tail(double x);
 
+/* ln Pr[left < Z <= left + width], width > 0: without cancellation, however small the width. Out: *error, a bound on its
+ * absolute error (L5). */
+double eps__normal_log_mass(double left, double width, double *error);
+
 /* The x with ln Pr[Z > x] = log_tail, log_tail < 0, to about 1e-12: for choosing limits, never for a bound. */
 double eps__normal_tail_quantile(double log_tail);
 

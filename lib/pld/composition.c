@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/pld/single.h"
+
 enum eps_status eps__composition_create(struct eps__composition **composition, const struct eps_context *context,
                                         struct eps__tally *tally, const struct eps__accuracy *accuracy)
 {
@@ -94,6 +96,10 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
         *out = -INFINITY;
         return EPS_OK;
     }
+    if (c->steps.total == 1 && eps__single_serves(c->steps.items->branches, c->steps.items->len)) {
+        *out = eps__single_log_delta(c->steps.items->branches, c->steps.items->len, estimate, eps);
+        return EPS_OK;
+    }
     /* What is known beforehand: the upper bound at this epsilon, if it was asked before. */
     double known = fabs(c->seen_eps - eps) <= 0.1 * eps ? fmax(c->seen_log_delta, EPS__LOG_DELTA_FLOOR) : NAN;
     struct eps__panel_slot *slot = &c->slots[c->next_slot++ % EPS__PANELS_MAX];
@@ -110,7 +116,7 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
         }
         if (saddle.log_moment - saddle.tilt * eps < EPS__LOG_DELTA_FLOOR - 5) {
             *out = -INFINITY;
-            return estimate == EPS__LOWER ? EPS_OK : eps__chernoff_log_delta(c, eps, out);
+            return estimate == EPS__LOWER ? EPS_OK : eps__chernoff_log_delta(c, eps, EPS__LOG_DELTA_FLOOR - 5, out);
         }
         eps__settle(&c->steps, &saddle);
         double spacing = eps__choose_spacing(c, &saddle, estimate);
@@ -139,6 +145,15 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
     slot->used = true;
     see(c, estimate, eps, *out);
     return EPS_OK;
+}
+
+enum eps_status eps__composition_log_bound(const struct eps__composition *c, double eps, double *out)
+{
+    if (c->steps.len == 0 || eps > c->ceiling) {
+        *out = -INFINITY;
+        return EPS_OK;
+    }
+    return eps__chernoff_log_delta(c, eps, EPS__LOG_DELTA_FLOOR - 5, out);
 }
 
 bool eps__composition_refine(struct eps__composition *c, double factor)

@@ -36,6 +36,10 @@ enum eps_status eps__composition_add(struct eps__composition *composition, struc
 enum eps_status eps__composition_log_delta(struct eps__composition *composition, enum eps__estimate estimate,
                                            double eps, double *log_delta);
 
+/* ln of an upper bound on delta(eps) that needs no transform, a few nats above it: for what is not the worst of several,
+ * where a transform would be too long. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT, EPS_TOO_COSTLY. */
+enum eps_status eps__composition_log_bound(const struct eps__composition *composition, double eps, double *log_delta);
+
 /* Unproven but quick: ln delta(eps), and the epsilon at which ln delta is as given. */
 double eps__composition_approximate(const struct eps__composition *composition, double eps);
 double eps__composition_guess(const struct eps__composition *composition, double log_delta);

@@ -75,9 +75,9 @@ bool eps__slot_reserve(struct eps__panel_slot *slot, size_t len);
 enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__pld *built, enum eps__estimate estimate,
                                  const struct eps__saddle *saddle, const struct eps__expansion *expansion,
                                  double spacing);
-/* Where delta is under 1e-300: ln of a Chernoff bound on it, E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps}, at a tilt that
- * gives little less than that. */
-enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double eps, double *out);
+/* ln of a Chernoff bound on delta, E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps}: at the least tilt that makes it as small as
+ * enough, or at the best one. No transform, and a coarse grid. */
+enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double eps, double enough, double *out);
 /* Composes around the saddle's epsilon into a slot that is cleared but for what it is for. */
 enum eps_status eps__compose_slot(const struct eps__composition *c, struct eps__panel_slot *slot,
                                   const struct eps__saddle *saddle, double spacing);

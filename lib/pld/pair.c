@@ -16,6 +16,8 @@ bool eps__mixture_alloc(struct eps__mixture *mixture, size_t len)
     mixture->weight = calloc(len, sizeof(double));
     mixture->shift = calloc(len, sizeof(double));
     mixture->len = len;
+    mixture->whole = false;
+    mixture->missing = 0;
     return mixture->weight && mixture->shift;
 }
 

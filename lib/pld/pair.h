@@ -14,6 +14,8 @@ struct eps__mixture {
     double *weight;
     double *shift;
     size_t len;
+    bool whole;     /* the exact weights are those of a probability law, but for */
+    double missing; /* what they fall short of 1 by, at most: trimmed atoms */
 };
 
 /*

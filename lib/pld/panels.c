@@ -104,27 +104,29 @@ enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__p
     return first;
 }
 
-enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double eps, double *out)
+/* The least tilt at which K(t) - t eps is as small as enough, to a millionth; the best one if none is. */
+static double chernoff_tilt(const struct eps__steps *steps, double eps, double enough, struct eps__saddle *saddle)
+{
+    eps__find_tilt(steps, eps, EPS__TAIL_REACH, saddle);
+    double low = 0, high = saddle->tilt;
+    if (saddle->log_moment - high * eps > enough)
+        return high;
+    for (int i = 0; i < 20; i++) {
+        double middle = 0.5 * (low + high);
+        eps__scout_moments(steps, middle, EPS__TAIL_REACH, saddle);
+        *(saddle->log_moment - middle * eps < enough ? &high : &low) = middle;
+    }
+    return high;
+}
+
+enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double eps, double enough, double *out)
 {
     const struct eps__steps *steps = &c->steps;
     struct eps__saddle saddle;
-    double low = 0, high = 1e-3;
-    eps__find_tilt(steps, eps, EPS__TAIL_REACH, &saddle);
-    for (eps__scout_moments(steps, high, EPS__TAIL_REACH, &saddle); high < 1e9;
-         eps__scout_moments(steps, high, EPS__TAIL_REACH, &saddle)) {
-        if (saddle.log_moment - high * eps < EPS__LOG_DELTA_FLOOR)
-            break;
-        low = high;
-        high *= 2;
-    }
-    for (int i = 0; i < 20; i++) {
-        double middle = 0.5 * (low + high);
-        eps__scout_moments(steps, middle, EPS__TAIL_REACH, &saddle);
-        *(saddle.log_moment - middle * eps < EPS__LOG_DELTA_FLOOR ? &high : &low) = middle;
-    }
+    double high = chernoff_tilt(steps, eps, enough, &saddle);
     eps__scout_moments(steps, high, EPS__TAIL_REACH, &saddle);
     saddle.eps = eps;
-    saddle.log_delta = EPS__LOG_DELTA_FLOOR;
+    saddle.log_delta = fmin(saddle.log_moment - high * eps, 0);
     struct eps__pld *built = calloc(steps->len, sizeof *built);
     if (!built)
         return EPS_NO_MEMORY;

@@ -75,20 +75,10 @@ size_t eps__sampling_groups(const struct eps_mechanism *mechanism)
     return mechanism->sampling.scheme == EPS_SCHEME_CYCLIC_POISSON ? mechanism->sampling.groups : 1;
 }
 
-double eps__sampling_log_delta_without_noise(const struct eps_mechanism *mechanism, enum eps_direction direction,
-                                             double eps)
+size_t eps__sampling_part_sizes(const struct eps_mechanism *mechanism, uint64_t sizes[2])
 {
-    const struct eps_sampling *s = &mechanism->sampling;
-    double p = eps__sampling_probability(mechanism);
-    double trials = ceil((double)mechanism->n / (double)eps__sampling_groups(mechanism));
-    if (p >= 1)
-        return 0;
-    if (!s->last_iterate)
-        trials *= (double)s->examples_per_user;
-    double log_never = trials * log1p(-p); /* ln Pr[the example never takes part] */
-    if (direction == EPS_REMOVE || mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return fmin(log(-expm1(log_never)) + 1e-12, 0);
-    double gap = eps + log_never;
-    gap -= 0x1p-50 * (fabs(eps) + fabs(log_never)); /* more than the rounding of the two */
-    return gap < 0 ? fmin(log(-expm1(gap)) + 1e-12, 0) : -INFINITY;
+    uint64_t groups = eps__sampling_groups(mechanism), dataset = mechanism->sampling.dataset_size;
+    sizes[0] = dataset / groups;
+    sizes[1] = sizes[0] + 1;
+    return dataset % groups ? 2 : 1;
 }

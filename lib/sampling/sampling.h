@@ -8,6 +8,7 @@
 #define EPS_SAMPLING_SAMPLING_H
 
 #include "lib/epsilon.h"
+#include "lib/numerics/sum.h"
 
 /*
  * The participation probability in force: `p` as given, or derived so that the expected batch is batch_size:
@@ -26,11 +27,24 @@ size_t eps__sampling_bins(const struct eps_mechanism *mechanism);
 size_t eps__sampling_groups(const struct eps_mechanism *mechanism);
 
 /*
- * poisson and cyclic_poisson without truncation: ln of delta(eps) as the noise goes to 0, rounded up. All is known once
- * the example takes part: remove: Pr[it does]; add: 1 - e^eps Pr[it does not]; replace_one: as remove.
+ * ln of the probability that the example (or none of its user's) never makes a difference to any batch, in the part of the
+ * data set that has the most rounds: between bounds, -INFINITY included. Of a truncated batch it makes one where it is in
+ * it (sampling/truncation.h). Schemes poisson and cyclic_poisson.
  */
-double eps__sampling_log_delta_without_noise(const struct eps_mechanism *mechanism, enum eps_direction direction,
+struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechanism);
+
+/*
+ * A bound on ln delta(eps) that no noise is needed for, eps >= 0, 0 where there is none: what differs at all differs with
+ * the probability of taking part (L3). Rounded up or down.
+ */
+struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
                                              double eps);
+
+/* The least eps from which that bound is at most ln delta, rounded up; INFINITY if it never is. */
+double eps__sampling_epsilon(const struct eps_mechanism *mechanism, enum eps_direction direction, double log_delta);
+
+/* The sizes of the parts of a data set of dataset_size > 0 examples: floor and ceil of its share. Returns 1 or 2. */
+size_t eps__sampling_part_sizes(const struct eps_mechanism *mechanism, uint64_t sizes[2]);
 
 /* The expected number of sampled examples of one step, before truncation (b_min_sep: in the steady state).
  * NAN where the dataset's size is not known. */

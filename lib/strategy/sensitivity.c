@@ -222,8 +222,10 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
                               "C >= 0; use sampling.scheme none, or a non-negative strategy");
         if (sampling->examples_per_user > 1)
             factor *= (double)sampling->examples_per_user;
-        if (sampling->truncation) /* 2 against 0, -1 or -2 (accounting of truncated batches: sampling/truncation.h) */
-            factor = mechanism->adjacency == EPS_ADJACENCY_ZERO_OUT ? 3 : 2 * factor;
+        /* One more example in a full batch is one instead of another; the batches of the other adjacencies are drawn
+         * alike for both data sets (sampling/LEMMAS.md, L4). */
+        if (sampling->truncation && mechanism->adjacency == EPS_ADJACENCY_ADD_REMOVE)
+            factor = 2;
     }
     struct eps__participation participation = eps__participation_of(mechanism);
     struct eps__square square = {0};

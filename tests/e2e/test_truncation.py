@@ -74,3 +74,30 @@ def test_truncation_with_a_banded_strategy_needs_groups(server):
            "sampling": {"scheme": "poisson", "p": 0.1, "dataset_size": 50, "truncation": {"max_batch_size": 9}},
            "accountant": "pld"}
     check_problem(server.post(job), 422, "unsupported", "/matrix")
+
+
+def test_truncated_groups_are_a_fixed_split(server):
+    """How full a batch is depends on its group's size, so the split is public; without truncation it need not be."""
+    job = {"n": 20, "matrix": {"family": "square_root", "bands": 3}, "noise_multiplier": 1, "delta": 1e-6,
+           "sampling": {"scheme": "cyclic_poisson", "groups": 3, "p": 0.1, "dataset_size": 100}}
+    limited = dict(job, sampling=dict(job["sampling"], truncation={"max_batch_size": 6}))
+    assert any("33 or one more examples" in line for line in server.solve(limited)["result"]["assumptions"])
+    assert any("independently of its value" in line for line in server.solve(job)["result"]["assumptions"])
+
+
+@pytest.mark.parametrize("addition, name", [({"examples_per_user": 3}, "examples_per_user"),
+                                            ({"last_iterate": True}, "last_iterate")])
+def test_what_nobody_derived_is_refused_by_both_names(server, addition, name):
+    sampling = {"scheme": "poisson", "p": 0.1, "dataset_size": 1000, "truncation": {"max_batch_size": 120}, **addition}
+    problem = check_problem(server.post({"n": 10, "sampling": sampling, "noise_multiplier": 1, "delta": 1e-5}), 422,
+                            "invalid-job")
+    assert [error["pointer"] for error in problem["errors"]] == ["/sampling/truncation"]
+    assert name in problem["errors"][0]["detail"]
+
+
+def test_groups_and_the_last_iterate_are_one_binomial_law(server):
+    """k examples over n steps: Binomial(n k, p). By quadrature: 7.627 for k = 3, 2.153 for one."""
+    job = {"n": 10, "sampling": {"scheme": "poisson", "p": 0.1, "last_iterate": True}, "noise_multiplier": 1, "delta": 1e-5}
+    assert server.solve(job)["result"]["epsilon"] == pytest.approx(2.153, abs=3e-3)
+    job["sampling"]["examples_per_user"] = 3
+    assert server.solve(job)["result"]["epsilon"] == pytest.approx(7.627, abs=8e-3)

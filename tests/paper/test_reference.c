@@ -193,7 +193,8 @@ static void read_mixture(struct mixture_pair *mixed, const struct row *row)
     }
     mixed->one = 1;
     mixed->zero = 0;
-    const struct eps__mixture with = {mixed->weight, mixed->shift, len}, without = {&mixed->one, &mixed->zero, 1};
+    const struct eps__mixture with = {.weight = mixed->weight, .shift = mixed->shift, .len = len},
+                              without = {.weight = &mixed->one, .shift = &mixed->zero, .len = 1};
     bool add = strcmp(row->adjacency, "ADD") == 0;
     mixed->pair = (struct eps__pair){.numerator = add ? without : with, .denominator = add ? with : without};
 }

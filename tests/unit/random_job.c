@@ -150,8 +150,9 @@ static json_t *random_matrix(uint64_t *state, const char *family, size_t n, bool
     return matrix;
 }
 
-/* p, or the sizes that give it; always small enough for `parts` of the data. */
-static void participation(uint64_t *state, json_t *sampling, size_t parts)
+/* p, or the sizes that give it; always small enough for `parts` of the data. True with truncated batches, to which nothing
+ * else may be added. */
+static bool participation(uint64_t *state, json_t *sampling, size_t parts)
 {
     bool sizes = coin(state);
     uint64_t dataset = 1000 + random_below(state, 1000000000);
@@ -162,12 +163,14 @@ static void participation(uint64_t *state, json_t *sampling, size_t parts)
     } else {
         put(sampling, "p", json_real(random_real(state)));
     }
-    if (coin(state)) {
+    bool truncated = coin(state);
+    if (truncated) {
         put(sampling, "dataset_size", count(state, dataset));
         json_t *truncation = json_object();
         put(truncation, "max_batch_size", count(state, 1 + random_below(state, dataset)));
         put(sampling, "truncation", truncation);
     }
+    return truncated;
 }
 
 static json_t *random_sampling(uint64_t *state, const char *scheme, const char *family, size_t n)
@@ -195,13 +198,11 @@ static json_t *random_sampling(uint64_t *state, const char *scheme, const char *
         participation(state, sampling, parts);
     } else if (strcmp(scheme, "b_min_sep") == 0) {
         put(sampling, "separation", count(state, parts));
-        participation(state, sampling, parts);
-        if (coin(state))
+        if (!participation(state, sampling, parts) && coin(state))
             put(sampling, "examples_per_user", count(state, 1 + random_below(state, 5)));
         else
             maybe_bool(state, sampling, "warm_start");
-    } else {
-        participation(state, sampling, 1);
+    } else if (!participation(state, sampling, 1)) {
         maybe_count(state, sampling, "examples_per_user", 9);
         if (strcmp(family, "identity") == 0)
             maybe_bool(state, sampling, "last_iterate");

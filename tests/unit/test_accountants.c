@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "lib/epsilon.h"
+#include "lib/accountants/registry.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 
@@ -572,6 +572,99 @@ static void a_long_solve_stops_when_told(void **unused)
     }
 }
 
+/* ------------------------------------------------------------ what is not known */
+
+static struct eps_result *solve_within(const struct eps_context *context, struct eps_job job)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    if (eps_solve(context, &result, &error, &job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    return result;
+}
+
+static bool hinted(const struct eps_result *result, const char *text)
+{
+    for (size_t i = 0; i < result->hints_len; i++)
+        if (strstr(result->hints[i], text))
+            return true;
+    return false;
+}
+
+/* accountants/LEMMAS.md, L5: the unamplified Gaussian's own lower end would exclude the truth. Once for an accountant that
+ * has no answer at this sigma, once for one that the limits leave out. */
+static void a_bracket_without_all_accountants_begins_at_0(void **unused)
+{
+    (void)unused;
+    struct eps_job job = new_job(EPS_SCHEME_POISSON, 4, 0.3);
+    job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
+    job.query.noise_multiplier = 1e-3;
+    job.query.delta = 0.3;
+    struct eps_result *result = solve_within(NULL, job);
+    assert_true(result->bracket_lower == 0 && result->bracket_upper > 0);
+    assert_true(hinted(result, "pld gave no answer"));
+    eps_result_destroy(result);
+    job.query.noise_multiplier = 2;
+    job.query.delta = 1e-6;
+    struct eps_result *all = solve_within(NULL, job);
+    const struct eps_context context = {.max_operations = 5e6};
+    result = solve_within(&context, job);
+    assert_true(result->bracket_lower == 0 && result->bracket_upper > all->bracket_upper);
+    assert_true(hinted(result, "pld was not tried") && !hinted(result, "no accountant of this version"));
+    assert_int_equal(result->accountant, EPS_ACCOUNTANT_GAUSSIAN);
+    eps_result_destroy(result);
+    /* By name it is the bound that was asked for, and its bracket bounds its rounding. */
+    job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
+    result = solve_within(&context, job);
+    assert_true(result->bracket_lower > 0.999 * result->bracket_upper);
+    eps_result_destroy(result);
+    eps_result_destroy(all);
+}
+
+/* accountants/LEMMAS.md, L4: a part whose transform would be too long does not fail a direction that another part decides;
+ * where all are, the direction fails. */
+static void a_part_that_is_too_costly_is_bounded(void **unused)
+{
+    (void)unused;
+    enum { STEPS = 401 };
+    double *rows = calloc(STEPS * STEPS, sizeof *rows), bounds[2][EPS_DIRECTIONS][2];
+    for (size_t i = 0; i < STEPS; i++) /* the first part has a round more, and smaller norms */
+        rows[i * STEPS + i] = i % 2 ? 1 : i % 4 ? 0.3 : 0.999;
+    struct eps_job job = new_job(EPS_SCHEME_CYCLIC_POISSON, STEPS, 0.1);
+    job.mechanism.matrix.family = EPS_FAMILY_DENSE;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.mechanism.matrix.rows = rows;
+    job.mechanism.matrix.rows_n = STEPS;
+    job.mechanism.sampling.groups = 2;
+    job.query.noise_multiplier = 0.5;
+    job.query.epsilon = 20;
+    eps_job_defaults(&job);
+    struct eps_context context = {0};
+    struct eps__setting setting;
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+    assert_int_equal(eps__setting_open(&setting, NULL, &context, &job), EPS_OK);
+    enum eps_status status[2][EPS_DIRECTIONS];
+    for (int limited = 0; limited < 2; limited++) {
+        struct eps__profile *profile;
+        context.max_bytes = limited ? 2e5 : 0; /* a transform of some thousand points */
+        assert_int_equal(eps__accountant_pld.open(&setting, 0.5, &accuracy, &profile, NULL), EPS_OK);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+            for (int estimate = 0; estimate < 2; estimate++)
+                status[limited][direction] = profile->class->log_delta(profile, direction, (enum eps__estimate)estimate,
+                                                                       20, &bounds[limited][direction][estimate], NULL);
+        profile->class->destroy(profile);
+    }
+    eps__setting_close(&setting);
+    free(rows);
+    assert_int_equal(status[0][EPS_REMOVE], EPS_OK);
+    assert_int_equal(status[1][EPS_REMOVE], EPS_TOO_COSTLY);
+    assert_int_equal(status[1][EPS_ADD], EPS_OK);
+    assert_true(bounds[1][EPS_ADD][EPS__UPPER] >= bounds[0][EPS_ADD][EPS__LOWER]);
+    assert_true(bounds[1][EPS_ADD][EPS__UPPER] <= bounds[0][EPS_ADD][EPS__UPPER] + 12);
+    assert_true(bounds[1][EPS_ADD][EPS__LOWER] <= bounds[0][EPS_ADD][EPS__UPPER]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -584,6 +677,8 @@ int main(void)
         cmocka_unit_test(epsilon_is_monotone),
         cmocka_unit_test(finer_brackets_overlap_and_are_narrower),
         cmocka_unit_test(the_bits_do_not_depend_on_threads_or_cache),
+        cmocka_unit_test(a_bracket_without_all_accountants_begins_at_0),
+        cmocka_unit_test(a_part_that_is_too_costly_is_bounded),
         cmocka_unit_test(a_long_solve_stops_when_told),
     };
     gsl_set_error_handler_off();

@@ -272,7 +272,8 @@ static void a_nearly_bounded_loss_is_bracketed(void **unused)
     (void)unused;
     double weight[] = {0.9375, 0.0625}, shift[] = {0.001, 0}, without_weight[] = {0.984375, 0.015625},
            without_shift[] = {2.875, 0};
-    const struct eps__pair pair = {{weight, shift, 2}, {without_weight, without_shift, 2}, 0, 0};
+    const struct eps__pair pair = {.numerator = {.weight = weight, .shift = shift, .len = 2},
+                                   .denominator = {.weight = without_weight, .shift = without_shift, .len = 2}};
     struct eps__pld_plan plan;
     plan_for(&plan, &pair, 0, 1, 0.05);
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {

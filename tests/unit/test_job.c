@@ -301,6 +301,46 @@ static void additions_go_with_their_schemes_only(void **state)
     assert_refused(&job, "/sampling/last_iterate ");
 }
 
+/* All pairs of additions under every scheme: served only where a pair is derived (groups and the last iterate), else
+ * refused by a message that names both. */
+static void additions_combine_only_as_derived(void **state)
+{
+    static const char *const pointer[] = {"/sampling/truncation ", "/sampling/examples_per_user ",
+                                          "/sampling/last_iterate "};
+    static const char *const name[] = {"truncation", "examples_per_user", "last_iterate"};
+
+    (void)state;
+    for (enum eps_scheme scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++)
+        for (int a = 0; a < 3; a++)
+            for (int b = a + 1; b < 3; b++) {
+                struct eps_job job = valid_job(scheme);
+                struct eps_sampling *sampling = &job.mechanism.sampling;
+                bool poisson = scheme == EPS_SCHEME_POISSON, spaced = scheme == EPS_SCHEME_B_MIN_SEP;
+                const bool takes[] = {poisson || spaced || scheme == EPS_SCHEME_CYCLIC_POISSON, poisson || spaced,
+                                      poisson};
+                sampling->warm_start = false;
+                sampling->groups = scheme == EPS_SCHEME_CYCLIC_POISSON ? 4 : 0;
+                sampling->separation = spaced ? 4 : 0;
+                sampling->bins = scheme == EPS_SCHEME_BALLS_IN_BINS ? 10 : 0;
+                sampling->truncation = a == 0;
+                sampling->max_batch_size = a == 0 ? 5 : 0;
+                sampling->dataset_size = a == 0 ? 1000 : 0;
+                sampling->examples_per_user = a == 1 || b == 1 ? 3 : 1;
+                sampling->last_iterate = b == 2;
+                struct seen seen = check(&job);
+                char expected[128] = "";
+                if (!takes[a])
+                    strcat(expected, pointer[a]);
+                if (!takes[b])
+                    strcat(expected, pointer[b]);
+                bool refused = takes[a] && takes[b] && a == 0;
+                if (refused)
+                    strcat(expected, pointer[0]);
+                assert_string_equal(seen.pointers, expected);
+                assert_true(!refused || strstr(seen.last, name[b]));
+            }
+}
+
 static void a_matrix_has_the_size_of_its_stamp(void **state)
 {
     struct eps_job job = valid_job(EPS_SCHEME_NONE);
@@ -560,6 +600,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_no_probability_reaches_is_refused),
         cmocka_unit_test(p_and_sizes_exclude_each_other),
         cmocka_unit_test(additions_go_with_their_schemes_only),
+        cmocka_unit_test(additions_combine_only_as_derived),
         cmocka_unit_test(a_matrix_has_the_size_of_its_stamp),
         cmocka_unit_test(families_have_their_own_rules),
         cmocka_unit_test(exactly_two_of_three_are_given),

@@ -96,9 +96,10 @@ static void coin_pair(struct draw_pair *drawn, double q, double with, double wit
     drawn->denominator_weight[0] = left > 0 ? 1 - q : 1;
     drawn->denominator_weight[1] = q;
     drawn->denominator_shift[1] = left;
-    drawn->pair.numerator = (struct eps__mixture){drawn->numerator_weight, drawn->numerator_shift, right > 0 ? 2 : 1};
-    drawn->pair.denominator =
-        (struct eps__mixture){drawn->denominator_weight, drawn->denominator_shift, left > 0 ? 2 : 1};
+    drawn->pair.numerator = (struct eps__mixture){
+        .weight = drawn->numerator_weight, .shift = drawn->numerator_shift, .len = right > 0 ? 2 : 1};
+    drawn->pair.denominator = (struct eps__mixture){
+        .weight = drawn->denominator_weight, .shift = drawn->denominator_shift, .len = left > 0 ? 2 : 1};
 }
 
 static struct eps_job truncated_job(enum eps_adjacency adjacency, uint64_t dataset, double p, uint64_t limit)
@@ -125,7 +126,8 @@ static struct eps_result *solve(struct eps_job *job)
     return result;
 }
 
-/* What accounting.md section 6 tabulates, evaluated in quadruple precision. */
+/* What accounting.md section 6 tabulates, and for a full batch that is drawn alike for both data sets the coin shown:
+ * each is a bound, evaluated in quadruple precision. */
 static __float128 one_step(enum eps_adjacency adjacency, const struct eps__truncation *t, double p, double sigma,
                            double eps, bool remove)
 {
@@ -134,7 +136,11 @@ static __float128 one_step(enum eps_adjacency adjacency, const struct eps__trunc
     struct draw_pair open, full;
     coin_pair(&open, p, 1 / sigma, without[adjacency][0] / sigma, remove);
     coin_pair(&full, t->q.upper, 2 / sigma, without[adjacency][1] / sigma, remove);
-    return t->open.upper * exact_delta(&open.pair, eps) + t->full.upper * exact_delta(&full.pair, eps);
+    __float128 mixed = exact_delta(&full.pair, eps);
+    __float128 shown = adjacency == EPS_ADJACENCY_ADD_REMOVE
+                           ? mixed
+                           : (__float128)t->q.upper * exact_gaussian_delta(without[adjacency][1] / sigma, eps);
+    return t->open.upper * exact_delta(&open.pair, eps) + t->full.upper * (mixed < shown ? mixed : shown);
 }
 
 static void one_step_is_the_mixture_of_two_pairs(void **unused)
@@ -270,7 +276,7 @@ static void rare_participations_are_bracketed(void **unused)
     }
 }
 
-/* Without noise, add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
+/* sampling/LEMMAS.md, L3. Add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
 static void without_noise_the_bound_survives_cancellation(void **unused)
 {
     (void)unused;
@@ -279,17 +285,227 @@ static void without_noise_the_bound_survives_cancellation(void **unused)
         struct eps_job job;
         eps_job_init(&job);
         job.mechanism.n = 1 + draw_below(&state, 5000);
-        double p = job.mechanism.sampling.p = draw_log(&state, 1e-6, 0.3);
-        __float128 log_never = (__float128)job.mechanism.n * log1pq(-(__float128)p);
+        job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 3);
+        double p = job.mechanism.sampling.p = draw_log(&state, 1e-20, 0.3);
+        __float128 log_never =
+            (__float128)job.mechanism.n * (__float128)job.mechanism.sampling.examples_per_user * log1pq(-(__float128)p);
         double eps = (double)-log_never * (1 - (i % 4 ? ldexp(draw_unit(&state), -(i % 52)) : 0x1p-52));
         __float128 exact = -expm1q((__float128)eps + log_never);
-        double found = eps__sampling_log_delta_without_noise(&job.mechanism, EPS_ADD, eps);
-        assert_true(exact <= 0 || logq(exact) <= (__float128)found);
+        struct eps__interval found = eps__sampling_log_delta(&job.mechanism, EPS_ADD, eps);
+        assert_true(exact <= 0 || logq(exact) <= (__float128)found.upper);
+        assert_true(exact <= 0 ? isinf(found.lower) : logq(exact) >= (__float128)found.lower);
+        assert_true(isinf(eps__sampling_log_delta(&job.mechanism, EPS_ADD, 1.001 * (double)-log_never).upper));
         __float128 slack = (__float128)(eps - (double)log_never) * 0x1p-49;
-        assert_true(exact + slack <= 0 || (__float128)found <= logq(exact + slack) + (__float128)1e-11);
+        assert_true(exact + slack <= 0 || (__float128)found.upper <= logq(exact + slack) + (__float128)1e-11);
         __float128 ever = -expm1q(log_never);
-        found = eps__sampling_log_delta_without_noise(&job.mechanism, EPS_REMOVE, eps);
-        assert_true(logq(ever) <= (__float128)found && (__float128)found <= logq(ever) + (__float128)1e-11);
+        found = eps__sampling_log_delta(&job.mechanism, EPS_REMOVE, eps);
+        assert_true(logq(ever) <= (__float128)found.upper && (__float128)found.upper <= logq(ever) + (__float128)1e-11);
+        assert_true(logq(ever) >= (__float128)found.lower);
+        /* The epsilon that this bound has for a delta. */
+        double log_delta = log(draw_log(&state, 1e-18, 0.5));
+        double enough = eps__sampling_epsilon(&job.mechanism, EPS_ADD, log_delta);
+        __float128 at = logq(1 - expq(log_delta)) - log_never;
+        assert_true(enough >= at && (enough <= (at > 0 ? at : 0) + (__float128)1e-13 * (1 - log_never)));
+        assert_true(eps__sampling_epsilon(&job.mechanism, EPS_REMOVE, log_delta) ==
+                    (found.upper <= log_delta ? 0 : INFINITY));
+    }
+}
+
+/* Of a truncated batch an example makes a difference where it is in it: by summing over how many others were drawn. */
+static void truncation_keeps_an_example_out(void **unused)
+{
+    (void)unused;
+    uint64_t state = 6;
+    for (int i = 0; i < 60; i++) {
+        struct eps_job job;
+        eps_job_init(&job);
+        uint64_t groups = 1 + draw_below(&state, 3),
+                 dataset = groups * (2 + draw_below(&state, 30)) + draw_below(&state, groups);
+        uint64_t limit = 1 + draw_below(&state, dataset / groups);
+        double p = job.mechanism.sampling.p = i % 5 ? draw_log(&state, 0.01, 1) : 1;
+        job.mechanism.n = 1 + draw_below(&state, 50);
+        if (groups > 1) {
+            job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+            job.mechanism.sampling.groups = groups;
+        }
+        job.mechanism.sampling.dataset_size = dataset;
+        job.mechanism.sampling.truncation = true;
+        job.mechanism.sampling.max_batch_size = limit;
+        __float128 most = 0;
+        for (uint64_t size = dataset / groups; size <= (dataset + groups - 1) / groups; size++) {
+            __float128 in = 0;
+            for (uint64_t others = 0; others < size; others++)
+                in += (p < 1 ? exact_between(size - 1, p, others, others) : (others == size - 1)) * (__float128)p *
+                      (others < limit ? 1 : (__float128)limit / (__float128)(others + 1));
+            most = in > most ? in : most;
+        }
+        __float128 never = (__float128)((job.mechanism.n - 1) / groups + 1) * log1pq(-most);
+        struct eps__interval found = eps__sampling_log_never(&job.mechanism);
+        if (most >= 1 - (__float128)1e-25) {
+            assert_true(isinf(found.lower));
+            continue;
+        }
+        assert_true(found.lower <= never && never <= found.upper);
+        assert_true(found.upper - found.lower <= 1e-9 * (1 - found.lower));
+    }
+}
+
+/* Every direction of every scheme and addition, where the probability of taking part is all that there is: as much as that,
+ * and no less than a union bound allows. */
+static void nothing_exceeds_the_probability_of_taking_part(void **unused)
+{
+    (void)unused;
+    static const enum eps_adjacency adjacencies[] = {EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE,
+                                                     EPS_ADJACENCY_REPLACE_ONE};
+    for (int i = 0; i < 24; i++) {
+        struct eps_job job;
+        eps_job_init(&job);
+        job.mechanism.n = 4;
+        job.mechanism.adjacency = adjacencies[i % 3];
+        job.mechanism.sampling.p = 1e-12;
+        job.query.noise_multiplier = 1e-3;
+        double participations = 4;
+        switch (i / 3) {
+        case 1:
+            job.mechanism.sampling.examples_per_user = 3;
+            participations = 12;
+            break;
+        case 2:
+            job.mechanism.sampling.last_iterate = true;
+            break;
+        case 3:
+            job.mechanism.sampling.last_iterate = true;
+            job.mechanism.sampling.examples_per_user = 2;
+            participations = 8;
+            break;
+        case 4:
+            job.mechanism.matrix.family = EPS_FAMILY_TREE;
+            break;
+        case 5:
+            job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+            job.mechanism.sampling.groups = 3;
+            participations = 2;
+            break;
+        case 6:
+            job.mechanism.sampling.truncation = true;
+            job.mechanism.sampling.dataset_size = 100;
+            job.mechanism.sampling.max_batch_size = 3;
+            break;
+        default:
+            break;
+        }
+        if (i / 3 == 7) {
+            job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+            job.query.noise_multiplier = 0.5;
+        }
+        job.query.delta = 1.0001e-12 * participations;
+        struct eps_result *result = solve(&job);
+        assert_true(result->epsilon == 0 && result->bracket_lower == 0);
+        eps_result_destroy(result);
+        job.query.delta = NAN;
+        job.query.epsilon = 0.5;
+        result = solve(&job);
+        if (!(result->delta <= 1.0000001e-12 * participations))
+            fail_msg("case %d, %s: delta %.17g", i / 3, eps_adjacency_name(job.mechanism.adjacency), result->delta);
+        bool plain = job.mechanism.adjacency != EPS_ADJACENCY_REPLACE_ONE && !job.mechanism.sampling.truncation;
+        if (plain) /* ln(1/never) < 0.5 */
+            assert_true(result->directions[EPS_ADD].value <= 1e-300);
+        eps_result_destroy(result);
+        job.query.noise_multiplier = NAN;
+        job.query.delta = 1.0001e-12 * participations;
+        result = solve(&job);
+        assert_true(result->noise_multiplier == 0);
+        eps_result_destroy(result);
+    }
+}
+
+/* A full batch that is nearly impossible changes nothing, in either direction, for any of the three questions. */
+static void a_rare_full_batch_changes_nothing(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < 9; i++) {
+        struct eps_job limited, plain;
+        eps_job_init(&plain);
+        plain.mechanism.n = 1000;
+        plain.mechanism.adjacency = (enum eps_adjacency)(i % 3);
+        plain.mechanism.sampling.p = 0.01;
+        if (i / 3 != 2)
+            plain.query.noise_multiplier = 1;
+        if (i / 3 != 0)
+            plain.query.epsilon = 2;
+        if (i / 3 != 1)
+            plain.query.delta = 1e-6;
+        limited = plain;
+        limited.mechanism.sampling.dataset_size = 60000;
+        limited.mechanism.sampling.truncation = true;
+        limited.mechanism.sampling.max_batch_size = 1200;
+        struct eps_result *a = solve(&limited), *b = solve(&plain);
+        for (int direction = 0; direction < EPS_DIRECTIONS; direction++)
+            assert_true(fabs(a->directions[direction].value / b->directions[direction].value - 1) < 2e-3);
+        assert_true(a->bracket_upper - a->bracket_lower <= 1e-3 * a->bracket_upper);
+        eps_result_destroy(a);
+        eps_result_destroy(b);
+    }
+}
+
+/* From never to always full, by the number of full steps where they are rare and as a mixture where not: the two agree at
+ * the seam, and delta is the mean over how many steps were full (pld/LEMMAS.md, L1). */
+static double choose(uint64_t n, uint64_t k)
+{
+    double ways = 1;
+    for (uint64_t i = 0; i < k; i++)
+        ways = ways * (double)(n - i) / (double)(i + 1);
+    return ways;
+}
+
+/* delta of `a` steps of one pair and `b` of another: none beyond the largest loss that they have together. */
+static double of_both(const struct eps__pair *one, uint64_t a, const struct eps__pair *other, uint64_t b, double eps)
+{
+    const struct exact_power powers[] = {{one, a}, {other, b}};
+    size_t first = a == 0, len = (size_t)(a > 0) + (size_t)(b > 0);
+    double ceiling = (a ? (double)a * eps__pair_ceiling(one) : 0) + (b ? (double)b * eps__pair_ceiling(other) : 0);
+    return len && eps < ceiling ? exp(exact_composition(powers + first, len, eps).log_delta) : 0;
+}
+
+static void full_steps_are_counted(void **unused)
+{
+    (void)unused;
+    enum { STEPS = 3, DATASET = 20 };
+    const double p = 0.1, sigma = 1.5, eps = 0.6;
+    for (uint64_t limit = 1; limit <= DATASET; limit += limit < 6 ? 1 : 4) {
+        enum eps_adjacency adjacency = (enum eps_adjacency)(limit % EPS_ADJACENCY_COUNT);
+        const double without[] = {
+            [EPS_ADJACENCY_ZERO_OUT] = 1, [EPS_ADJACENCY_ADD_REMOVE] = 0, [EPS_ADJACENCY_REPLACE_ONE] = 2};
+        struct eps_job job = truncated_job(adjacency, DATASET, p, limit);
+        job.mechanism.n = STEPS;
+        job.query.noise_multiplier = sigma;
+        job.query.epsilon = eps;
+        struct eps_result *result = solve(&job);
+        struct eps__truncation t = eps__truncate(DATASET, p, limit);
+        double q = t.q.upper, apart = without[adjacency];
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            bool remove = direction == EPS_REMOVE;
+            struct draw_pair open, full, taken;
+            coin_pair(&open, p, 1 / sigma, adjacency == EPS_ADJACENCY_REPLACE_ONE ? 1 / sigma : 0, remove);
+            coin_pair(&full, q, 2 / sigma, apart / sigma, remove);
+            coin_pair(&taken, 1, apart / sigma, 0, remove);
+            double mixed = 0, shown = 0;
+            for (uint64_t k = 0; k <= STEPS; k++) {
+                double weight =
+                    choose(STEPS, k) * pow(t.full.upper, (double)k) * pow(t.open.upper, (double)(STEPS - k));
+                if (!(weight > 0))
+                    continue;
+                mixed += weight * of_both(&open.pair, STEPS - k, &full.pair, k, eps);
+                for (uint64_t in = 0; in <= k && apart > 0; in++) /* of k full batches, `in` have the example in them */
+                    shown += weight * choose(k, in) * pow(q, (double)in) * pow(1 - q, (double)(k - in)) *
+                             of_both(&open.pair, STEPS - k, &taken.pair, in, eps);
+            }
+            double exact = apart > 0 ? fmin(mixed, shown) : mixed, found = result->directions[direction].value;
+            if (!(found >= exact * (1 - 1e-8) && found <= exact * (1 + 2e-3) + 1e-290))
+                fail_msg("limit %d, %s, %s: %.17g for %.17g", (int)limit, eps_adjacency_name(adjacency),
+                         eps_direction_name(direction), found, exact);
+        }
+        eps_result_destroy(result);
     }
 }
 
@@ -303,6 +519,10 @@ int main(void)
         cmocka_unit_test(cyclic_is_poisson_over_its_own_columns),
         cmocka_unit_test(rare_participations_are_bracketed),
         cmocka_unit_test(without_noise_the_bound_survives_cancellation),
+        cmocka_unit_test(truncation_keeps_an_example_out),
+        cmocka_unit_test(nothing_exceeds_the_probability_of_taking_part),
+        cmocka_unit_test(a_rare_full_batch_changes_nothing),
+        cmocka_unit_test(full_steps_are_counted),
     };
     gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("truncation", tests, NULL, NULL);

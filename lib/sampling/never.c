@@ -1,0 +1,93 @@
+/*
+ * What sampling gives without any noise: an example that never takes part makes no difference. For a p small beside
+ * delta, or an epsilon large beside n p, this is all there is to say, and no accountant that works with noise says it.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+
+#include "lib/numerics/normal.h"
+#include "lib/sampling/sampling.h"
+#include "lib/sampling/truncation.h"
+
+#define U EPS__UNIT_ROUNDOFF
+
+/* The probability of making a difference to one batch. */
+static struct eps__interval takes_part(const struct eps_mechanism *mechanism)
+{
+    double p = eps__sampling_probability(mechanism);
+    struct eps__interval most = {0, 0};
+    uint64_t sizes[2];
+    if (!mechanism->sampling.truncation)
+        return (struct eps__interval){p, p};
+    for (size_t i = 0, len = eps__sampling_part_sizes(mechanism, sizes); i < len; i++) {
+        struct eps__truncation t = eps__truncate(sizes[i], p, mechanism->sampling.max_batch_size);
+        most.lower = fmax(most.lower, (t.open.lower * p + t.full.lower * t.q.lower) * (1 - 4 * U));
+        most.upper = fmax(most.upper, (t.open.upper * p + t.full.upper * t.q.upper) * (1 + 4 * U));
+    }
+    most.upper = fmin(most.upper, p);
+    return (struct eps__interval){fmin(most.lower, most.upper), most.upper};
+}
+
+struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    struct eps__interval p = takes_part(mechanism);
+    size_t groups = eps__sampling_groups(mechanism), rounds = (mechanism->n - 1) / groups + 1;
+    double trials = (double)rounds * (double)sampling->examples_per_user;
+    return (struct eps__interval){trials * log1p(-p.upper) * (1 + 8 * U), trials * log1p(-p.lower) * (1 - 8 * U)};
+}
+
+/* Without the example there is nothing but noise: not so where another one stands in its place. */
+static bool absent_is_noise(const struct eps_mechanism *mechanism)
+{
+    return !mechanism->sampling.truncation && mechanism->adjacency != EPS_ADJACENCY_REPLACE_ONE;
+}
+
+/* ln(1 - e^x), x <= 0. */
+static double log_rest(double x)
+{
+    return x < 0 ? log(-expm1(x)) : -INFINITY;
+}
+
+static double log_rest_up(double x)
+{
+    double value = log_rest(x);
+    return isinf(value) ? value : fmin(value + 8 * U * (1 + fabs(value)), 0);
+}
+
+static double log_rest_down(double x)
+{
+    double value = log_rest(x);
+    return isinf(value) ? value : value - 8 * U * (1 + fabs(value));
+}
+
+static bool sampled(const struct eps_mechanism *mechanism)
+{
+    return mechanism->sampling.scheme == EPS_SCHEME_POISSON || mechanism->sampling.scheme == EPS_SCHEME_CYCLIC_POISSON;
+}
+
+struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
+                                             double eps)
+{
+    if (!sampled(mechanism))
+        return (struct eps__interval){0, 0};
+    struct eps__interval never = eps__sampling_log_never(mechanism);
+    if (direction == EPS_ADD && absent_is_noise(mechanism)) {
+        double slack = 4 * U * (eps - never.lower);
+        never.lower = isinf(never.lower) ? never.lower : never.lower + eps - slack;
+        never.upper = isinf(never.upper) ? never.upper : never.upper + eps + slack;
+    }
+    return (struct eps__interval){log_rest_down(never.upper), log_rest_up(never.lower)};
+}
+
+double eps__sampling_epsilon(const struct eps_mechanism *mechanism, enum eps_direction direction, double log_delta)
+{
+    if (eps__sampling_log_delta(mechanism, direction, 0).upper <= log_delta)
+        return 0;
+    if (!sampled(mechanism) || direction != EPS_ADD || !absent_is_noise(mechanism))
+        return INFINITY;
+    /* 1 - e^{eps + never} <= delta */
+    double never = eps__sampling_log_never(mechanism).lower, rest = log1p(-exp(log_delta));
+    return fmax(rest - never, 0) + 8 * U * (1 - rest - never);
+}
