@@ -14,6 +14,9 @@
 
 #define API_LABEL_MAX 200 /* characters, not bytes */
 
+/* Of UTF-8. */
+size_t api_text_characters(const char *text, size_t len);
+
 /* One violation: where (a JSON pointer) and what must hold. Both owned by the list. */
 struct api_violation {
     char *pointer;

@@ -148,18 +148,24 @@ void api__read_id(struct api_decoder *decoder, const char *path, const json_t *j
         memcpy(place, json_string_value(json), 65);
 }
 
-void api__read_label(struct api_decoder *decoder, const char *path, const json_t *json)
+size_t api_text_characters(const char *text, size_t len)
 {
     size_t characters = 0;
 
+    for (size_t i = 0; i < len; i++)
+        characters += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return characters;
+}
+
+void api__read_label(struct api_decoder *decoder, const char *path, const json_t *json)
+{
     if (!api__is_string(json)) {
         api_errors_add(decoder->errors, path, "must be a string, not %s", api__kind_of(json));
         return;
     }
     const char *text = json_string_value(json);
     size_t len = json_string_length(json);
-    for (size_t i = 0; i < len; i++)
-        characters += ((unsigned char)text[i] & 0xC0) != 0x80;
+    size_t characters = api_text_characters(text, len);
     if (strlen(text) != len)
         api_errors_add(decoder->errors, path, "must not contain the character U+0000");
     else if (characters > API_LABEL_MAX)

@@ -12,9 +12,10 @@
 static const struct api_problem_type types[API_PROBLEM_COUNT] = {
     [API_PROBLEM_INVALID_JOB] =
         {"invalid-job", 422, "The job is not valid",
-         "A member of the job is missing, unknown, out of range, or contradicts another one. The document's `errors` "
-         "lists every violation found, each with a JSON pointer to the member and the rule that it breaks; a pointer "
-         "of \"\" means the job as a whole. Correct all of them and post the job again. Exactly two of epsilon, delta "
+         "A member of the job is missing, unknown, out of range, or contradicts another one; or a member of the query "
+         "string is. The document's `errors` lists every violation found, each with a JSON pointer to the member and "
+         "the rule that it breaks; a pointer of \"\" means the job as a whole, and one that begins with a question "
+         "mark is a member of the query. Correct all of them and post the job again. Exactly two of epsilon, delta "
          "and noise_multiplier are given: the third is the answer. The vocabulary is in /openapi.yaml."},
     [API_PROBLEM_MALFORMED_JSON] =
         {"malformed-json", 400, "The body is not JSON",
@@ -22,6 +23,19 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
          "grammar, these are refused: a member twice in one object, text that is not UTF-8, NaN and Infinity, numbers "
          "beyond the range of a double or integers beyond 64 bits, nesting deeper than 64 levels, and more values than "
          "any job has: some hundred thousand, not counting numbers in arrays of 64 and more."},
+    [API_PROBLEM_MALFORMED_REQUEST] =
+        {"malformed-request", 400, "The request is not HTTP that can be relied on",
+         "The head of the request could be read in more than one way: two lengths, a length beside a "
+         "Transfer-Encoding, no Host or several, a header's name or value with characters that it must not have, or a "
+         "target with %00 or a percent sign that encodes nothing. A proxy and the service might then not agree where "
+         "the request ends, so the connection is closed. `detail` says what it was. Clients and proxies that follow "
+         "RFC 9112 never send this."},
+    [API_PROBLEM_FORBIDDEN] =
+        {"forbidden", 403, "The request comes from elsewhere",
+         "Requests that change something (POST, DELETE) are taken under the names by which this service is known, and "
+         "from pages of its own. The Host of this one is another name, or its Origin another site: it may be a page "
+         "that someone looks at, in a browser that can reach this service. Behind a proxy, name the hosts under which "
+         "clients know the service with --allow-host."},
     [API_PROBLEM_UNSUPPORTED] =
         {"unsupported", 422, "No accountant serves this job",
          "The job is well-formed, but this version has no valid analysis for its combination of matrix, sampling "

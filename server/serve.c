@@ -27,6 +27,10 @@
 static bool server_build(struct server *server, char *message, size_t message_size)
 {
     const struct config *config = server->config;
+    uint64_t bodies = config->http_bytes / 2 > 2 * config->max_body ? config->http_bytes / 2 : 2 * config->max_body;
+    server->bodies = (struct budget){.most = bodies, .gauge = METRIC_BODY_BYTES};
+    server->replies = (struct budget){.most = config->http_bytes / 2, .gauge = METRIC_REPLY_BYTES};
+    server->spool = (struct budget){.most = config->spool_bytes, .gauge = METRIC_SPOOL_BYTES};
     server->pool = pool_create((size_t)config->workers, METRIC_WORKERS_BUSY);
     server->gate = pool_create(1, METRIC_COUNT);
     server->side = pool_create(SIDE_THREADS, METRIC_COUNT);

@@ -1,11 +1,12 @@
 /*
- * The parts of the running service, as every handler sees them. Immutable after the start.
+ * The parts of the running service, as every handler sees them. Immutable after the start, the budgets apart.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
+#include "server/ops/budget.h"
 #include "server/ops/config.h"
 
 struct store;
@@ -23,6 +24,9 @@ struct server {
     struct claims *claims; /* who computes which factorisation */
     struct waits *waits;
     struct jobs *jobs;
+    struct budget bodies;  /* in memory, of requests under way */
+    struct budget replies; /* in memory, while they are sent */
+    struct budget spool;   /* on disk, of matrices while they are written and sent */
 };
 
 #endif

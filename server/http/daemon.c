@@ -1,26 +1,28 @@
 /*
- * libmicrohttpd's callbacks: a request's life from its headers to its log line. Bodies are collected up to the
- * limit; what is over it is read and thrown away (to a point), so that a client that sends first and reads later
- * sees the 413 rather than a broken pipe.
+ * libmicrohttpd's callbacks: a connection's life, and a request's from its head to its log line.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <limits.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/resource.h>
 
+#include "server/http/body.h"
+#include "server/http/connections.h"
 #include "server/http/daemon.h"
+#include "server/http/head.h"
 #include "server/http/router.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define SWALLOW_FACTOR 8        /* times --max-body: what is read of a body that is refused */
 #define CONNECTION_MEMORY 32768 /* headers, and the piece of a body that is read at a time */
-#define IDLE_SECONDS 75U        /* of a connection between requests, or slow within one */
+#define MESSAGES_A_SECOND 10    /* of libmicrohttpd's, in the log */
+
+/* ---------------------------------------------------------------- requests */
 
 static void request_destroy(struct request *request)
 {
@@ -30,71 +32,37 @@ static void request_destroy(struct request *request)
     for (size_t i = 0; i < request->headers_len; i++) {
         free(request->headers[i].value);
     }
-    free(request->body);
+    if (request->reply_held) {
+        budget_give(&request->server->replies, request->reply_held);
+    }
+    request_drop_body(request);
     free(request);
 }
 
+static struct connection *place_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
 static struct request *request_create(const struct daemon_context *context, struct MHD_Connection *connection,
-                                      const char *url, const char *method)
+                                      const char *url, const char *method, const char *version)
 {
     struct request *request = calloc(1, sizeof *request);
     if (request) {
+        request->context = context;
         request->server = context->server;
-        request->wake = context->wake;
         request->connection = connection;
+        request->place = place_of(connection);
         request->method = method;
         request->path = url;
         request->bodyless = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
         request->started = clock_monotonic();
         metric_add(METRIC_HTTP_IN_FLIGHT, 1);
+        connection_busy(request->place, request->server->config->request_seconds);
+        request->malformed = head_refusal(request, version);
         router_begin(request);
     }
     return request;
-}
-
-/* Keeps a piece of the body, or marks the request refused and drops all of it. */
-static void body_append(struct request *request, const char *data, size_t len)
-{
-    uint64_t limit = request->server->config->max_body;
-    request->body_seen += len;
-    if (request->refused != API_PROBLEM_COUNT || !request->route->takes_body) {
-        return;
-    }
-    if (request->body_seen > limit) {
-        request->refused = API_PROBLEM_BODY_TOO_LARGE;
-        free(request->body);
-        request->body = NULL;
-        request->body_len = request->body_capacity = 0;
-        return;
-    }
-    if (request->body_len + len + 1 > request->body_capacity) {
-        size_t capacity = request->body_capacity ? 2 * request->body_capacity : 1024;
-        while (capacity < request->body_len + len + 1) {
-            capacity *= 2;
-        }
-        char *body = realloc(request->body, capacity);
-        if (!body) {
-            request->refused = API_PROBLEM_INTERNAL;
-            return;
-        }
-        request->body = body;
-        request->body_capacity = capacity;
-    }
-    memcpy(request->body + request->body_len, data, len);
-    request->body_len += len;
-    request->body[request->body_len] = '\0';
-}
-
-/* Before the body: true where waiting for it makes no sense, so that the reply goes out at once. */
-static bool reply_early(const struct request *request)
-{
-    if (request->refused == API_PROBLEM_COUNT) {
-        return false;
-    }
-    const char *expect = request_header_value(request, MHD_HTTP_HEADER_EXPECT);
-    const char *length = request_header_value(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    return (expect && strcasecmp(expect, "100-continue") == 0) ||
-           (length && strtoull(length, NULL, 10) > SWALLOW_FACTOR * request->server->config->max_body);
 }
 
 static enum MHD_Result result_of(enum handled handled)
@@ -106,20 +74,20 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *version, const char *upload, size_t *upload_size, void **con_cls)
 {
     struct request *request = *con_cls;
-    (void)version;
     if (!request) {
-        request = request_create(cls, connection, url, method);
+        request = request_create(cls, connection, url, method, version);
         *con_cls = request;
         if (!request) {
             return MHD_NO;
         }
-        return reply_early(request) ? result_of(router_run(request)) : MHD_YES;
+        return body_unwanted(request) ? result_of(router_run(request)) : MHD_YES;
     }
     if (*upload_size) {
-        body_append(request, upload, *upload_size);
+        size_t len = *upload_size;
         *upload_size = 0;
-        return request->body_seen > SWALLOW_FACTOR * request->server->config->max_body ? MHD_NO : MHD_YES;
+        return body_append(request, upload, len) ? MHD_YES : MHD_NO;
     }
+    connection_busy(request->place, INFINITY); /* whoever waits keeps a deadline of its own */
     request_handler *resume = request->resume;
     request->resume = NULL;
     return result_of(resume ? resume(request) : router_run(request));
@@ -142,11 +110,12 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
                          enum MHD_RequestTerminationCode code)
 {
     struct request *request = *con_cls;
-    (void)cls;
+    const struct daemon_context *context = cls;
     (void)connection;
     if (!request) {
         return;
     }
+    connection_idle(context->connections, request->place);
     double seconds = clock_monotonic() - request->started;
     metric_request(request->route_index, request->status, seconds);
     metric_add(METRIC_HTTP_IN_FLIGHT, -1);
@@ -155,31 +124,70 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     *con_cls = NULL;
 }
 
-/* What libmicrohttpd has to say about clients, in our form. */
+/* ---------------------------------------------------------------- connections */
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    const struct daemon_context *context = cls;
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *socket_context = connections_find(context->connections, fd);
+    } else {
+        connections_remove(context->connections, fd);
+    }
+}
+
+/* The target as it came: what libmicrohttpd shows later is decoded, and ends at a %00. */
+static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
+{
+    (void)cls;
+    place_of(connection)->bad_target = !target_valid(target);
+    return NULL;
+}
+
+/* Counts what may be said in one second; *missed: how much was not said in the one before. */
+static bool may_speak(unsigned *missed)
+{
+    static _Atomic int64_t second;
+    static _Atomic unsigned said;
+    int64_t now = (int64_t)clock_monotonic();
+    int64_t before = atomic_load(&second);
+    *missed = 0;
+    if (now != before && atomic_compare_exchange_strong(&second, &before, now)) {
+        unsigned count = atomic_exchange(&said, 0);
+        *missed = count > MESSAGES_A_SECOND ? count - MESSAGES_A_SECOND : 0;
+    }
+    return atomic_fetch_add(&said, 1) < MESSAGES_A_SECOND;
+}
+
+/* What libmicrohttpd has to say about clients, in our form, and no more of it than can be read. */
 static void on_message(void *cls, const char *format, va_list args)
 {
     char message[512];
     char quoted[600];
+    unsigned missed;
     (void)cls;
+    if (!may_speak(&missed)) {
+        return;
+    }
+    if (missed) {
+        log_event(LOG_LEVEL_WARN, "PEER", "not_said=%u", missed);
+    }
     vsnprintf(message, sizeof message, format, args);
     message[strcspn(message, "\n")] = '\0';
     log_event(LOG_LEVEL_WARN, "PEER", "detail=%s", log_quote(quoted, sizeof quoted, message));
 }
 
-void daemon_raise_descriptors(void)
+struct MHD_Daemon *daemon_start(struct daemon_context *context)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-struct MHD_Daemon *daemon_start(struct daemon_context *context, int fd, unsigned connections)
-{
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO, 0, NULL, NULL,
-                            on_request, context, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_LISTEN_SOCKET,
-                            fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
-                            on_completed, NULL, MHD_OPTION_END);
+    const struct config *config = context->server->config;
+    unsigned idle = (unsigned)ceil(config->idle_seconds);
+    /* Limits are those of connections.h; libmicrohttpd's own is out of their way. */
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET, 0,
+        NULL, NULL, on_request, context, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)INT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, context, MHD_OPTION_NOTIFY_COMPLETED, on_completed, context, MHD_OPTION_END);
 }

@@ -10,16 +10,18 @@
 
 #include "server/server.h"
 
+struct connections;
+struct hosts;
+
 /* What a daemon's callbacks know. It must outlive the daemon. */
 struct daemon_context {
     struct server *server;
+    struct connections *connections;
+    const struct hosts *hosts;
     int wake; /* an eventfd that its thread polls: written when a connection was resumed */
 };
 
-/* Serves what connects to the listening socket, at most so many connections; takes the socket. NULL: it does not
- * start, and the socket is still the caller's. */
-struct MHD_Daemon *daemon_start(struct daemon_context *context, int fd, unsigned connections);
-/* Every connection is a file descriptor: as many as may be. */
-void daemon_raise_descriptors(void);
+/* Serves the connections that are added to it. NULL: it does not start. */
+struct MHD_Daemon *daemon_start(struct daemon_context *context);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The threads that speak HTTP: each polls a libmicrohttpd daemon of its own, all accept from one socket.
+ * The threads that speak HTTP: each polls a libmicrohttpd daemon of its own, all accept from one socket. The first one
+ * also keeps the connections' deadlines.
  *
  * Why not libmicrohttpd's threads: when 128 connections are ready at once, its loop (up to 1.0.1 at least) asks the
  * kernel for more before it serves them, and waits there until something else happens, up to the idle timeout. With
@@ -8,34 +9,45 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "server/http/connections.h"
 #include "server/http/daemon.h"
+#include "server/http/door.h"
+#include "server/http/head.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
 #include "server/ops/clock.h"
+#include "server/ops/log.h"
 #include "server/ops/metrics.h"
+
+#define OTHER_DESCRIPTORS 64 /* of the log, the database, temporary files, and what a library may open */
+#define OTHER_A_THREAD 4     /* a reader of the database has two */
 
 struct loop {
     struct daemon_context context;
+    struct http *http;
     struct MHD_Daemon *daemon;
     pthread_t thread;
     bool started;
-    atomic_bool quiesced; /* no new connections */
-    atomic_bool stopped;
-    int listener; /* the daemon's listening socket, once it has let go of it; or -1 */
+    bool keeper; /* of deadlines */
 };
 
 struct http {
+    struct door door;
+    struct hosts *hosts;
+    atomic_bool quiesced; /* no new connections */
+    atomic_bool stopped;
     size_t len;
     struct loop loops[];
 };
@@ -44,7 +56,7 @@ static int milliseconds_left(struct MHD_Daemon *daemon)
 {
     MHD_UNSIGNED_LONG_LONG left;
     if (MHD_get_timeout(daemon, &left) != MHD_YES) {
-        return -1;
+        return INT_MAX;
     }
     return left < INT_MAX ? (int)left : INT_MAX;
 }
@@ -52,59 +64,93 @@ static int milliseconds_left(struct MHD_Daemon *daemon)
 static void *loop_main(void *argument)
 {
     struct loop *loop = argument;
+    struct http *http = loop->http;
     int events = MHD_get_daemon_info(loop->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    while (!atomic_load(&loop->stopped)) {
-        struct pollfd polled[2] = {{.fd = events, .events = POLLIN}, {.fd = loop->context.wake, .events = POLLIN}};
-        poll(polled, 2, milliseconds_left(loop->daemon));
+    int pause = 0; /* milliseconds in which there is no use in listening */
+    double due = loop->keeper ? 0 : INFINITY;
+    while (!atomic_load(&http->stopped)) {
+        double now = clock_monotonic();
+        if (now >= due) {
+            due = now + connections_expire(http->door.connections);
+        }
+        bool listening = !pause && !atomic_load(&http->quiesced);
+        struct pollfd polled[3] = {{.fd = events, .events = POLLIN},
+                                   {.fd = loop->context.wake, .events = POLLIN},
+                                   {.fd = listening ? http->door.listener : -1, .events = POLLIN}};
+        double left = fmin(milliseconds_left(loop->daemon), (due - now) * 1e3 + 1);
+        left = pause ? fmin(left, pause) : left;
+        poll(polled, 3, left < INT_MAX ? (int)left : -1);
         if (polled[1].revents) {
             eventfd_t count;
             eventfd_read(loop->context.wake, &count);
         }
-        if (atomic_load(&loop->quiesced) && loop->listener < 0) {
-            loop->listener = MHD_quiesce_daemon(loop->daemon);
-        }
+        pause = polled[2].revents ? door_accept(&http->door, loop->daemon) : 0;
         MHD_run(loop->daemon);
     }
     return NULL;
 }
 
-/* Takes a copy of the listening socket. */
-static bool loop_start(struct loop *loop, struct server *server, int fd, unsigned connections)
+static bool loop_start(struct loop *loop, struct http *http, struct server *server)
 {
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    loop->context = (struct daemon_context){server, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    loop->listener = -1;
-    loop->daemon = own < 0 || loop->context.wake < 0 ? NULL : daemon_start(&loop->context, own, connections);
-    if (!loop->daemon) {
-        if (own >= 0) {
-            close(own);
-        }
-        return false;
-    }
-    loop->started = pthread_create(&loop->thread, NULL, loop_main, loop) == 0;
+    loop->http = http;
+    loop->keeper = loop == http->loops;
+    loop->context =
+        (struct daemon_context){server, http->door.connections, http->hosts, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    loop->daemon = loop->context.wake < 0 ? NULL : daemon_start(&loop->context);
+    loop->started = loop->daemon && pthread_create(&loop->thread, NULL, loop_main, loop) == 0;
     return loop->started;
+}
+
+/* Every connection is a file descriptor: as many as may be, and no more connections than that. */
+static size_t connections_allowed(const struct config *config)
+{
+    struct rlimit limit = {0};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    getrlimit(RLIMIT_NOFILE, &limit);
+    uint64_t others = OTHER_DESCRIPTORS + OTHER_A_THREAD * (config->workers + config->http_threads);
+    uint64_t allowed = limit.rlim_cur > 2 * others ? limit.rlim_cur - others : limit.rlim_cur / 2;
+    if (config->max_connections <= allowed) {
+        return (size_t)config->max_connections;
+    }
+    log_event(LOG_LEVEL_WARN, "descriptors", "max_connections=%llu detail=\"there are %llu file descriptors\"",
+              (unsigned long long)allowed, (unsigned long long)limit.rlim_cur);
+    return (size_t)allowed;
+}
+
+/* Everything but the listening socket and the loops. */
+static bool http_build(struct http *http, const struct config *config)
+{
+    struct connections_options options = {
+        .max = connections_allowed(config),
+        .max_of_one = (size_t)config->max_connections_of_one,
+        .idle_seconds = config->idle_seconds,
+    };
+    http->door.listener = -1;
+    atomic_init(&http->door.complained, -INFINITY);
+    http->door.connections = connections_create(&options);
+    http->hosts = hosts_create(config->listen, config->allow_host.values, config->allow_host.len);
+    return http->door.connections && http->hosts;
 }
 
 struct http *http_start(struct server *server, char *url, size_t url_size, char *message, size_t message_size)
 {
     size_t len = (size_t)server->config->http_threads;
-    unsigned connections = (unsigned)(server->config->max_connections / len);
     struct http *http = calloc(1, sizeof *http + len * sizeof http->loops[0]);
-    if (!http) {
+    if (!http || !http_build(http, server->config)) {
         snprintf(message, message_size, "out of memory");
+        http_stop(http);
         return NULL;
     }
-    daemon_raise_descriptors();
-    int fd = listen_on(server->config->listen, url, url_size, message, message_size);
-    bool started = fd >= 0;
+    http->door.listener = listen_on(server->config->listen, url, url_size, message, message_size);
+    bool started = http->door.listener >= 0;
     while (started && http->len < len) {
-        started = loop_start(&http->loops[http->len++], server, fd, connections ? connections : 1);
+        started = loop_start(&http->loops[http->len++], http, server);
         if (!started) {
             snprintf(message, message_size, "libmicrohttpd does not start");
         }
-    }
-    if (fd >= 0) {
-        close(fd);
     }
     if (!started) {
         http_stop(http);
@@ -113,17 +159,18 @@ struct http *http_start(struct server *server, char *url, size_t url_size, char 
     return http;
 }
 
-static void loop_tell(struct loop *loop, atomic_bool *flag)
+static void loops_tell(struct http *http, atomic_bool *flag)
 {
     atomic_store(flag, true);
-    eventfd_write(loop->context.wake, 1);
+    for (size_t i = 0; i < http->len; i++) {
+        eventfd_write(http->loops[i].context.wake, 1);
+    }
 }
 
 void http_quiesce(struct http *http)
 {
-    for (size_t i = 0; i < http->len; i++) {
-        loop_tell(&http->loops[i], &http->loops[i].quiesced);
-    }
+    shutdown(http->door.listener, SHUT_RDWR); /* whoever comes now is refused by the kernel */
+    loops_tell(http, &http->quiesced);
 }
 
 void http_drain(struct http *http, double seconds)
@@ -141,21 +188,23 @@ void http_stop(struct http *http)
     if (!http) {
         return;
     }
+    loops_tell(http, &http->stopped);
     for (size_t i = 0; i < http->len; i++) {
         struct loop *loop = &http->loops[i];
         if (loop->started) {
-            loop_tell(loop, &loop->stopped);
             pthread_join(loop->thread, NULL);
         }
         if (loop->daemon) {
             MHD_stop_daemon(loop->daemon);
         }
-        if (loop->listener >= 0) {
-            close(loop->listener);
-        }
         if (loop->context.wake >= 0) {
             close(loop->context.wake);
         }
     }
+    if (http->door.listener >= 0) {
+        close(http->door.listener);
+    }
+    connections_destroy(http->door.connections);
+    hosts_destroy(http->hosts);
     free(http);
 }

@@ -114,25 +114,31 @@ static bool read_seconds(const char *text, size_t len, double *seconds)
     return true;
 }
 
-bool request_wait_seconds(const struct request *request, double *seconds, bool *preferred)
+bool query_is_seconds(const char *value)
 {
-    *seconds = 0;
+    double seconds;
+    return read_seconds(value, strlen(value), &seconds);
+}
+
+double request_wait_seconds(const struct request *request, bool *preferred)
+{
+    double seconds = 0;
     *preferred = false;
     const char *query = request_query(request, "wait");
-    if (query) {
-        return read_seconds(query, strlen(query), seconds);
+    if (query && read_seconds(query, strlen(query), &seconds)) {
+        return seconds;
     }
     const char *at = request_header_value(request, "Prefer");
     struct element element;
     while (at && next_element(&at, &element)) {
         /* A preference that cannot be read is ignored: RFC 7240, section 2. */
         if (element.len > 5 && strncasecmp(element.value, "wait=", 5) == 0 &&
-            read_seconds(element.value + 5, element.len - 5, seconds)) {
+            read_seconds(element.value + 5, element.len - 5, &seconds)) {
             *preferred = true;
             break;
         }
     }
-    return true;
+    return seconds;
 }
 
 bool request_has_etag(const struct request *request, const char *etag)

@@ -14,6 +14,9 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
+#define SMALL_REPLY 65536              /* bytes that are not counted */
+#define REPLY_BYTES_A_SECOND 1048576.0 /* that a client must take */
+
 static const char problem_type[] = "application/problem+json";
 static const char json_media[] = "application/json";
 
@@ -36,12 +39,36 @@ void reply_header(struct request *request, const char *name, const char *format,
     }
 }
 
+/* Counts what a reply holds in memory. Small ones are always sent: among them is the one that says why others are
+ * not. */
+static bool hold(struct request *request, size_t len)
+{
+    struct budget *replies = &request->server->replies;
+    if (len <= SMALL_REPLY) {
+        return true;
+    }
+    if (request->reply_held || !budget_take(replies, len, replies->most)) {
+        return false;
+    }
+    request->reply_held = len;
+    return true;
+}
+
+static enum handled reply_crowded(struct request *request)
+{
+    return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                         "other replies take all the memory that there is for them; ask again later");
+}
+
 /* Adds the headers and queues. Takes the response over. */
 static enum handled reply_queue(struct request *request, int status, const char *type, struct MHD_Response *response,
                                 size_t len)
 {
     if (!response) {
         return HANDLED_LOST;
+    }
+    if (request->malformed || request->last || request->place->spare) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     }
     if (type) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
@@ -51,6 +78,8 @@ static enum handled reply_queue(struct request *request, int status, const char 
     }
     request->status = status;
     request->reply_bytes = request->bodyless ? 0 : len;
+    connection_busy(request->place,
+                    request->server->config->request_seconds + (double)request->reply_bytes / REPLY_BYTES_A_SECOND);
     enum MHD_Result queued = MHD_queue_response(request->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return queued == MHD_YES ? HANDLED_REPLIED : HANDLED_LOST;
@@ -88,6 +117,10 @@ enum handled reply_text(struct request *request, int status, const char *type, s
             return reply_empty(request, 304);
         }
     }
+    if (!hold(request, len)) {
+        free(data);
+        return reply_crowded(request);
+    }
     return reply_queue(request, status, type, MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE), len);
 }
 
@@ -103,6 +136,10 @@ enum handled reply_document(struct request *request, int status, struct document
     if (conditional && request_has_etag(request, document->etag)) {
         document_release(document);
         return reply_empty(request, 304);
+    }
+    if (!hold(request, document->len)) {
+        document_release(document);
+        return reply_crowded(request);
     }
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback_cls(document->len, document->text, free_document, document);

@@ -15,6 +15,9 @@
 #include <microhttpd.h>
 
 #include "api/problem.h"
+#include "server/http/connections.h"
+#include "server/http/daemon.h"
+#include "server/http/query.h"
 #include "server/jobs/document.h"
 #include "server/server.h"
 
@@ -27,13 +30,20 @@ enum handled {
 struct request;
 typedef enum handled request_handler(struct request *request);
 
+enum route_traits {
+    ROUTE_PLAIN = 0,
+    ROUTE_BODY = 1, /* takes a JSON body */
+    ROUTE_VITAL = 2 /* answered even where there are too many connections */
+};
+
 /* A row of the route table. */
 struct route {
     const char *method;
     const char *pattern; /* "/v1/jobs/{id}/curve": one {..} at most, a whole segment */
     request_handler *handler;
-    const char *const *produces; /* media types, the default first; NULL ends */
-    bool takes_body;             /* a JSON body */
+    const char *const *produces;      /* media types, the default first; NULL ends */
+    const struct query_member *query; /* a row without a name ends it; NULL: none */
+    unsigned traits;                  /* of enum route_traits */
 };
 
 /* A suspended connection's place among those that wait; see wait.h. */
@@ -44,14 +54,16 @@ struct wait {
     struct request *topic_prev;
     struct request *topic_next;
     double deadline; /* monotonic seconds */
+    bool watched;    /* for the client's hanging up */
 };
 
 #define REQUEST_HEADERS 6
 
 struct request {
+    const struct daemon_context *context;
     struct server *server;
     struct MHD_Connection *connection;
-    int wake; /* the eventfd of the connection's thread */
+    struct connection *place; /* among all connections */
     const char *method;
     const char *path;
     const struct route *route; /* NULL: none fits */
@@ -60,13 +72,18 @@ struct request {
     size_t offer;   /* index into route->produces */
     char *body;     /* NUL-terminated */
     size_t body_len;
-    size_t body_capacity;
+    size_t body_capacity;     /* counted in server->bodies */
+    uint64_t body_announced;  /* Content-Length; 0: none */
     uint64_t body_seen;       /* bytes received, kept or not */
     enum api_problem refused; /* decided before the body was read; API_PROBLEM_COUNT: not */
+    const char *malformed;    /* what is wrong with the head, or NULL */
     bool bodyless;            /* HEAD */
+    bool last;                /* of its connection */
     double started;
     int status;
     size_t reply_bytes;
+    size_t reply_held;   /* counted in server->replies */
+    atomic_bool gone;    /* the client has hung up while the request was suspended */
     char job[UUID_SIZE]; /* for the log; "" if none */
     request_handler *resume;
     void *state; /* the handler's */
@@ -83,8 +100,12 @@ struct request {
 
 const char *request_header_value(const struct request *request, const char *name); /* or NULL */
 const char *request_query(const struct request *request, const char *name);        /* or NULL */
-/* ?wait=N, else Prefer: wait=N, at most WAIT_MAX_SECONDS; 0 if absent. False: ?wait is no number. */
-bool request_wait_seconds(const struct request *request, double *seconds, bool *preferred);
+/* ?wait=N, else Prefer: wait=N, at most WAIT_MAX_SECONDS; 0 if absent. */
+double request_wait_seconds(const struct request *request, bool *preferred);
+/* For tables of query members: ?wait. */
+bool query_is_seconds(const char *value);
+/* Gives the memory of the body back as soon as it was read. */
+void request_drop_body(struct request *request);
 /* Whether the entity tag is among those of If-None-Match. */
 bool request_has_etag(const struct request *request, const char *etag);
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/http/head.h"
+
 #define ALLOW_SIZE 96
 
 size_t route_count(void)
@@ -77,37 +79,75 @@ static uint64_t content_length(const struct request *request)
     return text ? strtoull(text, NULL, 10) : 0;
 }
 
-void router_begin(struct request *request)
+static void find_route(struct request *request)
 {
     const char *method = request->bodyless ? "GET" : request->method;
-    request->refused = API_PROBLEM_COUNT;
+    request->route_index = SIZE_MAX;
     for (const struct route *route = route_table; route->method; route++) {
         if (strcmp(route->method, method) == 0 &&
             pattern_match(route->pattern, request->path, request->param, sizeof request->param)) {
             request->route = route;
             request->route_index = (size_t)(route - route_table);
-            break;
+            return;
         }
     }
-    const struct route *route = request->route;
-    if (!route) {
-        request->refused = API_PROBLEM_NOT_FOUND; /* or 405, or OPTIONS: told apart when the reply is due */
-        request->route_index = SIZE_MAX;
-        return;
+}
+
+/* Whether a page of another site may be behind the request: what a GET would change. */
+static const char *foreign(const struct request *request)
+{
+    if (strcmp(request->method, MHD_HTTP_METHOD_POST) != 0 && strcmp(request->method, MHD_HTTP_METHOD_DELETE) != 0) {
+        return NULL;
     }
+    return hosts_refusal(request->context->hosts, request_header_value(request, MHD_HTTP_HEADER_HOST),
+                         request_header_value(request, MHD_HTTP_HEADER_ORIGIN));
+}
+
+/* False, with the errors: something in the query is wrong. */
+static bool query_passes(const struct request *request, struct api_errors *errors)
+{
+    query_check(request, errors);
+    return !errors->len && !errors->out_of_memory;
+}
+
+/* What is refused of a request that has a route. */
+static enum api_problem judge(struct request *request)
+{
+    const struct route *route = request->route;
+    struct api_errors errors = {0};
     int offer = negotiate(request_header_value(request, MHD_HTTP_HEADER_ACCEPT), route->produces);
     if (offer < 0) {
-        request->refused = API_PROBLEM_NOT_ACCEPTABLE;
-        return;
+        return API_PROBLEM_NOT_ACCEPTABLE;
     }
     request->offer = (size_t)offer;
-    if (!route->takes_body) {
+    if ((route->traits & ROUTE_BODY) && request->body_announced > request->server->config->max_body) {
+        return API_PROBLEM_BODY_TOO_LARGE;
+    }
+    if ((route->traits & ROUTE_BODY) && !json_media_type(request_header_value(request, MHD_HTTP_HEADER_CONTENT_TYPE))) {
+        return API_PROBLEM_MEDIA_TYPE;
+    }
+    bool passes = query_passes(request, &errors);
+    api_errors_clear(&errors);
+    if (!passes) {
+        return API_PROBLEM_INVALID_JOB;
+    }
+    return foreign(request) ? API_PROBLEM_FORBIDDEN : API_PROBLEM_COUNT;
+}
+
+void router_begin(struct request *request)
+{
+    find_route(request);
+    if (request->malformed) {
+        request->refused = API_PROBLEM_MALFORMED_REQUEST;
         return;
     }
-    if (content_length(request) > request->server->config->max_body) {
-        request->refused = API_PROBLEM_BODY_TOO_LARGE;
-    } else if (!json_media_type(request_header_value(request, MHD_HTTP_HEADER_CONTENT_TYPE))) {
-        request->refused = API_PROBLEM_MEDIA_TYPE;
+    request->body_announced = content_length(request);
+    if (request->place->spare && !(request->route && (request->route->traits & ROUTE_VITAL))) {
+        request->refused = API_PROBLEM_QUEUE_FULL;
+    } else if (!request->route) {
+        request->refused = API_PROBLEM_NOT_FOUND; /* or 405, or OPTIONS: told apart when the reply is due */
+    } else {
+        request->refused = judge(request);
     }
 }
 
@@ -136,11 +176,37 @@ static enum handled reply_not_acceptable(struct request *request)
     return reply_problem(request, API_PROBLEM_NOT_ACCEPTABLE, "this resource has %s", offers);
 }
 
+static enum handled reply_query(struct request *request)
+{
+    struct api_errors errors = {0};
+    query_check(request, &errors);
+    json_t *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, request->path, &errors);
+    api_errors_clear(&errors);
+    return reply_problem_json(request, problem);
+}
+
+static enum handled reply_no_room(struct request *request)
+{
+    return request->place->spare
+               ? reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                               "there are as many connections as there may be, from this address or in all")
+               : reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                               "the bodies of other requests take all the memory that there is for them");
+}
+
 enum handled router_run(struct request *request)
 {
     switch (request->refused) {
     case API_PROBLEM_COUNT:
         return request->route->handler(request);
+    case API_PROBLEM_MALFORMED_REQUEST:
+        return reply_problem(request, API_PROBLEM_MALFORMED_REQUEST, "%s", request->malformed);
+    case API_PROBLEM_FORBIDDEN:
+        return reply_problem(request, API_PROBLEM_FORBIDDEN, "%s", foreign(request));
+    case API_PROBLEM_INVALID_JOB:
+        return reply_query(request);
+    case API_PROBLEM_QUEUE_FULL:
+        return reply_no_room(request);
     case API_PROBLEM_NOT_FOUND:
         return reply_no_route(request);
     case API_PROBLEM_NOT_ACCEPTABLE:

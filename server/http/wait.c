@@ -1,6 +1,10 @@
 /*
- * The list of suspended connections and its timer thread. Deadlines are few and far apart (seconds), so the timer
- * scans the list when the nearest one is due rather than keeping a heap.
+ * The list of suspended connections and its thread, which keeps their deadlines and hears when a client hangs up.
+ * Deadlines are few and far apart (seconds), so it scans the list when the nearest one is due rather than keeping a
+ * heap. libmicrohttpd does not look at a suspended connection, so those that are watched are in an epoll set of ours.
+ *
+ * A client that has hung up and one that has only said that it will send no more look alike until something is sent to
+ * them; both are taken for gone (as libmicrohttpd and most servers take them), and their place is free at once.
  *
  * The mutex is taken inside that of the jobs and outside libmicrohttpd's own; nothing is called back under it.
  *
@@ -8,25 +12,67 @@
  */
 #include "server/http/wait.h"
 
+#include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "server/ops/clock.h"
 #include "server/ops/metrics.h"
 
+#define EVENTS_AT_ONCE 64
+
 struct waits {
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
     pthread_cond_t emptied;
     struct request *first;
-    double next_deadline; /* when the timer wakes; INFINITY: never */
+    struct request **watched; /* by socket */
+    size_t watched_len;
+    double next_deadline; /* when the thread wakes; INFINITY: never */
     bool stopping;
     bool ended;
-    pthread_t timer;
+    int wake;  /* an eventfd */
+    int epoll; /* of the eventfd and the sockets that are watched */
+    pthread_t thread;
 };
+
+/* Hears of the client from now on; where that cannot be, its hanging up shows when it is answered. */
+static void watch_locked(struct waits *waits, struct request *request)
+{
+    size_t fd = (size_t)request->place->fd;
+    if (request->wait.watched) {
+        return;
+    }
+    if (fd >= waits->watched_len) {
+        size_t len = waits->watched_len ? 2 * waits->watched_len : 64;
+        len = len > fd ? len : fd + 1;
+        struct request **watched = realloc(waits->watched, len * sizeof(struct request *));
+        if (!watched) {
+            return;
+        }
+        memset(watched + waits->watched_len, 0, (len - waits->watched_len) * sizeof(struct request *));
+        waits->watched = watched;
+        waits->watched_len = len;
+    }
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.fd = request->place->fd};
+    if (epoll_ctl(waits->epoll, EPOLL_CTL_ADD, request->place->fd, &event) == 0) {
+        waits->watched[fd] = request;
+        request->wait.watched = true;
+    }
+}
+
+static void unwatch_locked(struct waits *waits, struct request *request)
+{
+    if (request->wait.watched) {
+        epoll_ctl(waits->epoll, EPOLL_CTL_DEL, request->place->fd, NULL);
+        waits->watched[request->place->fd] = NULL;
+    }
+}
 
 static void unlink_locked(struct waits *waits, struct request *request)
 {
@@ -46,43 +92,90 @@ static void unlink_locked(struct waits *waits, struct request *request)
 
 static void resume_locked(struct waits *waits, struct request *request)
 {
+    unwatch_locked(waits, request);
     unlink_locked(waits, request);
     if (!waits->first) {
         pthread_cond_signal(&waits->emptied);
     }
     metric_add(METRIC_HTTP_WAITING, -1);
-    int wake = request->wake;
+    int wake = request->context->wake;
     MHD_resume_connection(request->connection); /* from here an HTTP thread may run it */
     eventfd_write(wake, 1);
 }
 
-static void *timer_main(void *argument)
+/* Resumes who is due; the time of the next one is left in next_deadline. */
+static void resume_due_locked(struct waits *waits)
+{
+    double now = clock_monotonic();
+    double nearest = INFINITY;
+    struct request *next;
+    for (struct request *request = waits->first; request; request = next) {
+        next = request->wait.next;
+        if (request->wait.topic && request->wait.deadline <= now) {
+            resume_locked(waits, request);
+        } else if (request->wait.topic) {
+            nearest = fmin(nearest, request->wait.deadline);
+        }
+    }
+    waits->next_deadline = nearest;
+}
+
+/* The event may be of a connection whose socket is another's by now. */
+static void hang_up_locked(struct waits *waits, int fd)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLRDHUP};
+    struct request *request = (size_t)fd < waits->watched_len ? waits->watched[fd] : NULL;
+    if (!request || poll(&polled, 1, 0) != 1) {
+        return;
+    }
+    atomic_store(&request->gone, true);
+    if (request->wait.topic) {
+        resume_locked(waits, request);
+    }
+}
+
+static int milliseconds_until(double deadline)
+{
+    double left = (deadline - clock_monotonic()) * 1e3;
+    return left < 0 ? 0 : left < INT_MAX - 1 ? (int)left + 1 : -1;
+}
+
+static void *waits_main(void *argument)
 {
     struct waits *waits = argument;
+    struct epoll_event events[EVENTS_AT_ONCE];
     pthread_mutex_lock(&waits->mutex);
     while (!waits->ended) {
-        double now = clock_monotonic();
-        double nearest = INFINITY;
-        struct request *next;
-        for (struct request *request = waits->first; request; request = next) {
-            next = request->wait.next;
-            if (request->wait.topic && request->wait.deadline <= now) {
-                resume_locked(waits, request);
-            } else if (request->wait.topic) {
-                nearest = fmin(nearest, request->wait.deadline);
+        resume_due_locked(waits);
+        int timeout = milliseconds_until(waits->next_deadline);
+        pthread_mutex_unlock(&waits->mutex);
+        int len = epoll_wait(waits->epoll, events, EVENTS_AT_ONCE, timeout);
+        pthread_mutex_lock(&waits->mutex);
+        for (int i = 0; i < len; i++) {
+            eventfd_t count;
+            if (events[i].data.fd == waits->wake) {
+                eventfd_read(waits->wake, &count);
+            } else {
+                hang_up_locked(waits, events[i].data.fd);
             }
-        }
-        waits->next_deadline = nearest;
-        if (isinf(nearest)) {
-            pthread_cond_wait(&waits->changed, &waits->mutex);
-        } else {
-            struct timespec until = {.tv_sec = (time_t)nearest};
-            until.tv_nsec = (long)((nearest - (double)until.tv_sec) * 1e9);
-            pthread_cond_timedwait(&waits->changed, &waits->mutex, &until);
         }
     }
     pthread_mutex_unlock(&waits->mutex);
     return NULL;
+}
+
+static void waits_free(struct waits *waits)
+{
+    if (waits->epoll >= 0) {
+        close(waits->epoll);
+    }
+    if (waits->wake >= 0) {
+        close(waits->wake);
+    }
+    pthread_cond_destroy(&waits->emptied);
+    pthread_mutex_destroy(&waits->mutex);
+    free(waits->watched);
+    free(waits);
 }
 
 struct waits *waits_create(void)
@@ -91,16 +184,15 @@ struct waits *waits_create(void)
     if (!waits) {
         return NULL;
     }
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&waits->mutex, NULL);
-    pthread_cond_init(&waits->changed, &monotonic);
     pthread_cond_init(&waits->emptied, NULL);
-    pthread_condattr_destroy(&monotonic);
     waits->next_deadline = INFINITY;
-    if (pthread_create(&waits->timer, NULL, timer_main, waits) != 0) {
-        free(waits);
+    waits->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    waits->epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = waits->wake};
+    if (waits->wake < 0 || waits->epoll < 0 || epoll_ctl(waits->epoll, EPOLL_CTL_ADD, waits->wake, &event) != 0 ||
+        pthread_create(&waits->thread, NULL, waits_main, waits) != 0) {
+        waits_free(waits);
         return NULL;
     }
     return waits;
@@ -113,13 +205,10 @@ void waits_destroy(struct waits *waits)
     }
     pthread_mutex_lock(&waits->mutex);
     waits->ended = true;
-    pthread_cond_signal(&waits->changed);
     pthread_mutex_unlock(&waits->mutex);
-    pthread_join(waits->timer, NULL);
-    pthread_cond_destroy(&waits->changed);
-    pthread_cond_destroy(&waits->emptied);
-    pthread_mutex_destroy(&waits->mutex);
-    free(waits);
+    eventfd_write(waits->wake, 1);
+    pthread_join(waits->thread, NULL);
+    waits_free(waits);
 }
 
 bool request_suspend(struct request *request, request_handler *resume)
@@ -164,10 +253,19 @@ void request_wait_on(struct request *request, struct wait_topic *topic, double d
         }
         topic->first = request;
         request->wait.deadline = deadline;
+        watch_locked(waits, request);
         if (deadline < waits->next_deadline) {
-            pthread_cond_signal(&waits->changed);
+            eventfd_write(waits->wake, 1);
         }
     }
+    pthread_mutex_unlock(&waits->mutex);
+}
+
+void request_watch(struct request *request)
+{
+    struct waits *waits = request->server->waits;
+    pthread_mutex_lock(&waits->mutex);
+    watch_locked(waits, request);
     pthread_mutex_unlock(&waits->mutex);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Suspended connections. Every one is on one list; most with a deadline that a timer thread keeps, and some on a
+ * Suspended connections. Every one is on one list; most with a deadline that a thread keeps, and some on a
  * topic (a job) whose end resumes them. A suspended connection costs memory only, never a thread. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -23,8 +23,10 @@ void waits_destroy(struct waits *waits);
 bool request_suspend(struct request *request, request_handler *resume);
 /* Resumes a request that is suspended and on no topic. The caller loses it. */
 void request_resume(struct request *request);
+/* Sets request->gone when the client hangs up while the request, which is suspended, is someone's. */
+void request_watch(struct request *request);
 /* Puts a suspended request on a topic: resumed by waits_wake() or at the deadline (monotonic seconds), or at once
- * when the service stops. The caller loses it. */
+ * when the client hangs up or the service stops. The caller loses it. */
 void request_wait_on(struct request *request, struct wait_topic *topic, double deadline);
 /* Resumes all on the topic. */
 void waits_wake(struct waits *waits, struct wait_topic *topic);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum option_kind { KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_REAL, KIND_SECONDS, KIND_LEVEL };
+enum option_kind { KIND_TEXT, KIND_LIST, KIND_COUNT, KIND_BYTES, KIND_REAL, KIND_SECONDS, KIND_LEVEL };
 
 struct option_row {
     const char *name;
@@ -36,8 +36,20 @@ static const struct option_row rows[] = {
     {"db", KIND_TEXT, FIELD(db), BOTH, 0, 0, NULL, "FILE", "SQLite database (serve: epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one a core)"},
     {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that speak HTTP"},
+    {"allow-host", KIND_LIST, FIELD(allow_host), CONFIG_SERVE, 0, 0, NULL, "HOST,...",
+     "names of this service beside that of --listen, for POST and DELETE; * is any"},
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "open connections, waiting ones included"},
+    {"max-per-address", KIND_COUNT, FIELD(max_connections_of_one), CONFIG_SERVE, 1, 1e6, "1024", "N",
+     "open connections from one address"},
+    {"idle-seconds", KIND_SECONDS, FIELD(idle_seconds), CONFIG_SERVE, 0.1, 86400, "75", "TIME",
+     "longest pause between two requests, the next one's head included"},
+    {"request-seconds", KIND_SECONDS, FIELD(request_seconds), CONFIG_SERVE, 0.1, 86400, "60", "TIME",
+     "longest time for a body to come, and for a reply to be taken (a second more a MiB)"},
+    {"http-bytes", KIND_BYTES, FIELD(http_bytes), CONFIG_SERVE, 1 << 16, 1e15, "256MiB", "BYTES",
+     "memory of bodies and replies under way, half of it each"},
+    {"spool-bytes", KIND_BYTES, FIELD(spool_bytes), CONFIG_SERVE, 0, 1e15, "4GiB", "BYTES",
+     "temporary files of matrices that are being read"},
     {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N", "jobs that may wait; more are 503"},
     {"queue-bytes", KIND_BYTES, FIELD(queue_bytes), CONFIG_SERVE, 1 << 12, 1e15, "256MiB", "BYTES",
      "memory of jobs that wait or run; more are 503"},
@@ -105,13 +117,23 @@ static bool option_set(struct config *config, const struct option_row *row, cons
                        size_t message_size)
 {
     static const struct unit *const units[] = {
-        [KIND_TEXT] = no_units, [KIND_COUNT] = no_units,     [KIND_BYTES] = byte_units,
+        [KIND_TEXT] = no_units, [KIND_LIST] = no_units,      [KIND_COUNT] = no_units, [KIND_BYTES] = byte_units,
         [KIND_REAL] = no_units, [KIND_SECONDS] = time_units, [KIND_LEVEL] = no_units};
     void *field = (char *)config + row->offset;
     double value;
 
     if (row->kind == KIND_TEXT) {
         *(const char **)field = text;
+        return true;
+    }
+    if (row->kind == KIND_LIST) {
+        struct config_list *list = field;
+        if (list->len == CONFIG_LIST_MAX) {
+            snprintf(message, message_size, "--%s may be given %d times; a list with commas holds more", row->name,
+                     CONFIG_LIST_MAX);
+            return false;
+        }
+        list->values[list->len++] = text;
         return true;
     }
     if (row->kind == KIND_LEVEL) {
@@ -220,7 +242,7 @@ void config_help(FILE *out, enum config_command command)
             continue;
         }
         char name[64];
-        char flag[48];
+        char flag[64];
         environment_name(name, rows[i].name);
         snprintf(flag, sizeof flag, "--%s %s", rows[i].name, rows[i].value);
         fprintf(out, "  %-24s %s", flag, rows[i].help);

@@ -16,15 +16,29 @@
 
 enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2 };
 
+#define CONFIG_LIST_MAX 32
+
+/* An option that may be given several times. */
+struct config_list {
+    const char *values[CONFIG_LIST_MAX];
+    size_t len;
+};
+
 struct config {
     const char *listen; /* HOST:PORT, [HOST]:PORT */
     const char *db;     /* NULL (solve): none */
     uint64_t workers;
     uint64_t http_threads;
     uint64_t max_connections;
-    uint64_t queue;       /* jobs that may wait */
-    uint64_t queue_bytes; /* memory of the jobs that are not final */
-    uint64_t max_body;    /* bytes */
+    uint64_t max_connections_of_one; /* address */
+    double idle_seconds;
+    double request_seconds;
+    uint64_t http_bytes;           /* of bodies and replies under way */
+    uint64_t spool_bytes;          /* of temporary files */
+    struct config_list allow_host; /* comma lists */
+    uint64_t queue;                /* jobs that may wait */
+    uint64_t queue_bytes;          /* memory of the jobs that are not final */
+    uint64_t max_body;             /* bytes */
     uint64_t max_n;
     double max_operations;
     uint64_t max_bytes;    /* of one job's memory */

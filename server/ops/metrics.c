@@ -49,10 +49,19 @@ static const struct family families[METRIC_COUNT] = {
     [METRIC_STORE_FAILURES] = {"epsilond_store_failures_total", "", "counter", "Writes that failed."},
     [METRIC_HTTP_IN_FLIGHT] = {"epsilond_http_requests_in_flight", "", "gauge", "Requests being answered."},
     [METRIC_HTTP_WAITING] = {"epsilond_http_requests_waiting", "", "gauge", "Suspended connections."},
+    [METRIC_HTTP_CONNECTIONS] = {"epsilond_http_connections", "", "gauge", "Open connections."},
+    [METRIC_HTTP_EVICTED] = {"epsilond_http_connections_closed_total", "{reason=\"evicted\"}", "counter",
+                             "Connections that the service closed: idle ones that made room, late ones, and those for "
+                             "which there was no room."},
+    [METRIC_HTTP_EXPIRED] = {"epsilond_http_connections_closed_total", "{reason=\"expired\"}", "counter", NULL},
+    [METRIC_HTTP_REFUSED] = {"epsilond_http_connections_closed_total", "{reason=\"refused\"}", "counter", NULL},
+    [METRIC_BODY_BYTES] = {"epsilond_http_body_bytes", "", "gauge", "Memory of bodies under way."},
+    [METRIC_REPLY_BYTES] = {"epsilond_http_reply_bytes", "", "gauge", "Memory of replies under way."},
+    [METRIC_SPOOL_BYTES] = {"epsilond_spool_bytes", "", "gauge", "Temporary files of matrices under way."},
     [METRIC_BUGS] = {"epsilond_bugs_total", "", "counter", "Defects of the service that showed."},
 };
 
-static const int statuses[] = {200, 202, 204, 304, 400, 404, 405, 406, 409, 413, 415, 422, 500, 503, 0};
+static const int statuses[] = {200, 202, 204, 304, 400, 403, 404, 405, 406, 409, 413, 415, 422, 500, 503, 0};
 #define STATUSES (sizeof statuses / sizeof statuses[0])
 
 static const struct {

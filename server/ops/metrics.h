@@ -36,8 +36,15 @@ enum metric {
     METRIC_STORE_COMMITS,
     METRIC_STORE_WRITES,
     METRIC_STORE_FAILURES,
-    METRIC_HTTP_IN_FLIGHT, /* gauge */
-    METRIC_HTTP_WAITING,   /* gauge */
+    METRIC_HTTP_IN_FLIGHT,   /* gauge */
+    METRIC_HTTP_WAITING,     /* gauge */
+    METRIC_HTTP_CONNECTIONS, /* gauge */
+    METRIC_HTTP_EVICTED,
+    METRIC_HTTP_EXPIRED,
+    METRIC_HTTP_REFUSED,
+    METRIC_BODY_BYTES,  /* gauge */
+    METRIC_REPLY_BYTES, /* gauge */
+    METRIC_SPOOL_BYTES, /* gauge */
     METRIC_BUGS,
     METRIC_COUNT
 };

@@ -6,6 +6,7 @@
  */
 #include "server/routes/drawing.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,11 @@
 static void drawing_free(void *state)
 {
     struct drawing *drawing = state;
-    if (drawing->file) {
-        fclose(drawing->file);
+    if (drawing->fd >= 0) {
+        close(drawing->fd);
+    }
+    if (drawing->len) {
+        budget_give(&drawing->request->server->spool, drawing->len);
     }
     json_decref(drawing->problem);
     free(drawing->job_text);
@@ -47,7 +51,7 @@ bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct ep
 
 bool drawing_stopping(const struct drawing *drawing)
 {
-    return jobs_stopping(drawing->request->server->jobs);
+    return jobs_stopping(drawing->request->server->jobs) || atomic_load(&drawing->request->gone);
 }
 
 void drawing_numbers(FILE *file, const double *values, size_t len)
@@ -64,20 +68,49 @@ void drawing_numbers(FILE *file, const double *values, size_t len)
     text_clear(&text);
 }
 
-static FILE *spool_open(const char *database)
+/* ---------------------------------------------------------------- the file */
+
+/* What standard output calls to write: 0 is an error, there or here. */
+static ssize_t spool_write(void *cookie, const char *data, size_t len)
+{
+    struct drawing *drawing = cookie;
+    struct budget *spool = &drawing->request->server->spool;
+    if (!budget_take(spool, len, spool->most)) {
+        drawing_fail(drawing, API_PROBLEM_QUEUE_FULL,
+                     "the files of matrices that others read take all the room there is for them (--spool-bytes)");
+        return 0;
+    }
+    drawing->len += len;
+    for (size_t done = 0; done < len;) {
+        ssize_t wrote = write(drawing->fd, data + done, len - done);
+        if (wrote <= 0) {
+            return 0;
+        }
+        done += (size_t)wrote;
+    }
+    return (ssize_t)len;
+}
+
+/* Mode 0600, and without a name once it is open. */
+static bool spool_open(struct drawing *drawing, const char *database)
 {
     struct text name = {0};
     text_printf(&name, "%s.XXXXXX", database);
-    int fd = name.failed ? -1 : mkostemp(name.data, 0);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w+");
-    if (fd >= 0) {
+    drawing->fd = name.failed ? -1 : mkostemp(name.data, O_CLOEXEC);
+    if (drawing->fd >= 0) {
         unlink(name.data);
-    }
-    if (fd >= 0 && !file) {
-        close(fd);
+        drawing->file = fopencookie(drawing, "w", (cookie_io_functions_t){.write = spool_write});
     }
     text_clear(&name);
-    return file;
+    return drawing->file != NULL;
+}
+
+static void spool_close(struct drawing *drawing)
+{
+    if (drawing->file && fclose(drawing->file) != 0) {
+        drawing_fail(drawing, API_PROBLEM_INTERNAL, "the temporary file could not be written");
+    }
+    drawing->file = NULL;
 }
 
 /* ---------------------------------------------------------------- on the side pool */
@@ -127,12 +160,13 @@ static void draw(struct drawing *drawing, const struct api_job *job)
     struct server *server = drawing->request->server;
     const struct config *config = server->config;
     struct eps_strategy *strategy = NULL;
+    double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
     struct computation computation = {
         .config = config,
         .pool = server->pool,
         .store = server->store,
         .claims = server->claims,
-        .deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY,
+        .deadline = drawing->request->started + longest,
         .canceled = canceled,
         .user = drawing,
         .mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -152,24 +186,25 @@ static void draw_task(struct pool_task *task)
     struct server *server = drawing->request->server;
     struct api_errors errors = {0};
     char message[256];
-    jobs_unreserve(server->jobs, 0);
-    drawing->file = spool_open(server->config->db);
+    jobs_unreserve(server->jobs, drawing->waiting);
     json_t *json = api_json_parse(drawing->job_text, strlen(drawing->job_text), message, sizeof message);
     struct api_job *job = json ? api_job_decode(&errors, json, (size_t)server->config->max_n) : NULL;
-    if (!drawing->file) {
+    if (drawing_stopping(drawing)) {
+        drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
+    } else if (!spool_open(drawing, server->config->db)) {
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "no temporary file could be made beside the database");
     } else if (!job) {
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "the stored job cannot be read");
     } else {
         draw(drawing, job);
-        if (fflush(drawing->file) != 0 || ferror(drawing->file)) {
-            drawing_fail(drawing, API_PROBLEM_INTERNAL, "the temporary file could not be written");
-        }
-        drawing->len = (uint64_t)ftello(drawing->file);
     }
+    spool_close(drawing);
     api_errors_clear(&errors);
     api_job_destroy(job);
     json_decref(json);
+    free(drawing->job_text);
+    free(drawing->core);
+    drawing->job_text = drawing->core = NULL;
     request_resume(drawing->request);
 }
 
@@ -183,10 +218,8 @@ static enum handled drawing_resume(struct request *request)
         drawing->problem = NULL;
         return reply_problem_json(request, problem);
     }
-    int fd = dup(fileno(drawing->file));
-    if (fd < 0) {
-        return reply_problem(request, API_PROBLEM_INTERNAL, "out of file descriptors");
-    }
+    int fd = drawing->fd;
+    drawing->fd = -1; /* the reply's */
     reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
     return reply_file(request, request->route->produces[request->offer], fd, drawing->len);
 }
@@ -212,6 +245,7 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     request->state = drawing;
     request->state_free = drawing_free;
     drawing->request = request;
+    drawing->fd = -1;
     drawing->task.run = draw_task;
     drawing->write = write;
     drawing->part = part;
@@ -219,13 +253,15 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->job_text = record.job;
     record.job = NULL;
     job_record_clear(&record);
-    if (!jobs_reserve(request->server->jobs, 0)) {
+    drawing->waiting = sizeof *drawing + strlen(drawing->job_text) + strlen(drawing->core);
+    if (!jobs_reserve(request->server->jobs, drawing->waiting)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
     }
     if (!request_suspend(request, drawing_resume)) {
-        jobs_unreserve(request->server->jobs, 0);
+        jobs_unreserve(request->server->jobs, drawing->waiting);
         return reply_stopping(request);
     }
+    request_watch(request);
     pool_submit(request->server->side, &drawing->task);
     return HANDLED_SUSPENDED;
 }

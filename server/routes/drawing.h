@@ -2,7 +2,8 @@
  * Representations of a finished job's strategy that take computing: its matrix, its per-step variance. A thread of
  * the side pool builds the strategy and writes to an unlinked file beside the database; the connection, suspended
  * meanwhile, then gets the file. So memory stays bounded whatever n is, the length is known, and an error in the
- * middle is still a problem document. The side pool is apart from the workers: a question about a finished job does
+ * middle is still a problem document. What all these files take together is bounded too (--spool-bytes), from the first
+ * byte that is written to the last that is read. The side pool is apart from the workers: a question about a finished job does
  * not wait for jobs that run.
  *
  * Thread-compatible.
@@ -31,8 +32,10 @@ struct drawing {
     char *job_text;          /* canonical JSON */
     char *core;              /* result_record.core */
     double noise_multiplier; /* of the result; 0: none */
-    FILE *file;
-    uint64_t len;
+    FILE *file;              /* counts what it writes in server->spool */
+    int fd;                  /* beneath it, and behind the reply; -1: none */
+    uint64_t len;            /* written */
+    size_t waiting;          /* bytes that are reserved in the queue */
     json_t *problem;
 };
 
@@ -43,7 +46,7 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
 void drawing_fail(struct drawing *drawing, enum api_problem problem, const char *detail);
 /* Turns an error of the library into the reply; true if there was none. */
 bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct eps_error *error);
-/* The service is stopping: give up. */
+/* The service is stopping, or the client is gone: give up. */
 bool drawing_stopping(const struct drawing *drawing);
 /* A JSON array. */
 void drawing_numbers(FILE *file, const double *values, size_t len);

@@ -58,6 +58,8 @@ bool read_succeeded(struct request *request, struct job_record *record, struct r
 
 /* ---------------------------------------------------------------- GET */
 
+const struct query_member wait_query[] = {{"wait", query_is_seconds, "must be a whole number of seconds"}, {0}};
+
 static enum handled get_resume(struct request *request)
 {
     struct document *document;
@@ -68,14 +70,11 @@ static enum handled get_resume(struct request *request)
 enum handled handle_job_get(struct request *request)
 {
     struct document *document;
-    double seconds;
     bool preferred;
     if (!uuid_valid(request->param)) {
         return reply_unreadable(request, STORE_NONE);
     }
-    if (!request_wait_seconds(request, &seconds, &preferred)) {
-        return reply_problem(request, API_PROBLEM_INVALID_JOB, "?wait must be a whole number of seconds");
-    }
+    double seconds = request_wait_seconds(request, &preferred);
     if (preferred) {
         reply_header(request, "Preference-Applied", "wait=%.0f", seconds);
     }

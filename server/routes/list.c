@@ -8,38 +8,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/codec.h"
 #include "server/jobs/jobs.h"
 #include "server/routes/routes.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 500
 
-/* What is wrong with the query, or NULL. */
-static const char *read_filter(const struct request *request, struct job_filter *filter)
+static bool is_status(const char *value)
+{
+    return job_status_named(value) < JOB_STATUS_COUNT;
+}
+
+static bool is_label(const char *value)
+{
+    json_t *text = json_string(value); /* NULL: it is not UTF-8 */
+    bool valid = text && api_text_characters(value, strlen(value)) <= API_LABEL_MAX;
+    json_decref(text);
+    return valid;
+}
+
+static bool is_limit(const char *value)
+{
+    char *end;
+    unsigned long limit = strtoul(value, &end, 10);
+    return *value >= '0' && *value <= '9' && !*end && limit >= 1 && limit <= LIMIT_MAX;
+}
+
+const struct query_member list_query[] = {
+    {"status", is_status, "must be queued, running, succeeded, failed or canceled"},
+    {"label", is_label, "must be UTF-8 of at most 200 characters"},
+    {"limit", is_limit, "must be an integer in [1, 500]"},
+    {"cursor", uuid_valid, "must be the `next` of an earlier page"},
+    {0},
+};
+
+/* Of members that passed the table. */
+static void read_filter(const struct request *request, struct job_filter *filter)
 {
     const char *status = request_query(request, "status");
     const char *limit = request_query(request, "limit");
-    *filter = (struct job_filter){.status = JOB_STATUS_COUNT, .limit = LIMIT_DEFAULT};
-    filter->label = request_query(request, "label");
-    filter->before = request_query(request, "cursor");
-    if (status) {
-        filter->status = job_status_named(status);
-        if (filter->status == JOB_STATUS_COUNT) {
-            return "?status must be queued, running, succeeded, failed or canceled";
-        }
-    }
-    if (limit) {
-        char *end;
-        unsigned long value = strtoul(limit, &end, 10);
-        if (*limit < '0' || *limit > '9' || *end || value < 1 || value > LIMIT_MAX) {
-            return "?limit must be an integer in [1, 500]";
-        }
-        filter->limit = value;
-    }
-    if (filter->before && !uuid_valid(filter->before)) {
-        return "?cursor must be the `next` of an earlier page";
-    }
-    return NULL;
+    *filter = (struct job_filter){.status = status ? job_status_named(status) : JOB_STATUS_COUNT,
+                                  .limit = limit ? strtoul(limit, NULL, 10) : LIMIT_DEFAULT,
+                                  .label = request_query(request, "label"),
+                                  .before = request_query(request, "cursor")};
 }
 
 static void write_encoded(struct text *out, const char *value)
@@ -89,10 +101,7 @@ static void write_item(struct text *out, struct jobs *jobs, struct job_record *r
 enum handled handle_jobs_list(struct request *request)
 {
     struct job_filter filter;
-    const char *wrong = read_filter(request, &filter);
-    if (wrong) {
-        return reply_problem(request, API_PROBLEM_INVALID_JOB, "%s", wrong);
-    }
+    read_filter(request, &filter);
     struct job_record *records;
     size_t len;
     size_t limit = filter.limit++; /* one more, to see whether there is a next page */

@@ -172,29 +172,37 @@ static void write_matrix(struct drawing *drawing, const struct eps_context *cont
     }
 }
 
-static bool read_part(const struct request *request, enum eps_part *part)
+/* EPS_PART_COUNT: there is none of this name. */
+static enum eps_part part_named(const char *name)
 {
-    const char *name = request_query(request, "part");
-    *part = EPS_PART_ENCODER;
-    for (int i = 0; name && i < EPS_PART_COUNT; i++) {
-        if (strcmp(eps_part_name((enum eps_part)i), name) == 0) {
-            *part = (enum eps_part)i;
-            return true;
-        }
+    int part = 0;
+    while (part < EPS_PART_COUNT && strcmp(eps_part_name((enum eps_part)part), name) != 0) {
+        part++;
     }
-    return !name;
+    return (enum eps_part)part;
 }
+
+static bool is_part(const char *value)
+{
+    return part_named(value) < EPS_PART_COUNT;
+}
+
+static bool is_form(const char *value)
+{
+    return strcmp(value, "bands") == 0;
+}
+
+const struct query_member matrix_query[] = {
+    {"part", is_part, "must be encoder, decoder or noise"},
+    {"form", is_form, "must be bands, or left out"},
+    {0},
+};
 
 enum handled handle_job_matrix(struct request *request)
 {
-    enum eps_part part;
+    const char *name = request_query(request, "part");
     const char *form = request_query(request, "form");
-    if (!read_part(request, &part)) {
-        return reply_problem(request, API_PROBLEM_INVALID_JOB, "?part must be encoder, decoder or noise");
-    }
-    if (form && strcmp(form, "bands") != 0) {
-        return reply_problem(request, API_PROBLEM_INVALID_JOB, "?form must be bands, or left out");
-    }
+    enum eps_part part = name ? part_named(name) : EPS_PART_ENCODER;
     if (form && part != EPS_PART_ENCODER) {
         return reply_problem(request, API_PROBLEM_INVALID_JOB,
                              "?form=bands goes with ?part=encoder: the inverse of a banded matrix has no bands");

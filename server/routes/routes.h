@@ -24,6 +24,11 @@ request_handler handle_metrics_get;
 request_handler handle_contract_get;
 request_handler handle_problem_get;
 
+/* What their queries may have. */
+extern const struct query_member wait_query[];
+extern const struct query_member list_query[];
+extern const struct query_member matrix_query[];
+
 /* Replies what a store's failure to read a job means: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);
 /* Replies that the service stops. */

@@ -78,6 +78,7 @@ static void post_decide(struct pool_task *task)
     bool cached = false;
     if (!posting->read) {
         submission_read(submission, posting->request->body, posting->request->body_len, &cached);
+        request_drop_body(posting->request);
     }
     if (submission->outcome == SUBMIT_PENDING && !cached) {
         submission_check(submission);
@@ -152,9 +153,7 @@ enum handled handle_jobs_post(struct request *request)
     posting->submission.jobs = request->server->jobs;
     posting->submission.instance = request->path;
     posting->submission.done = post_stored;
-    if (!request_wait_seconds(request, &posting->wait_seconds, &posting->preferred)) {
-        return reply_problem(request, API_PROBLEM_INVALID_JOB, "?wait must be a whole number of seconds");
-    }
+    posting->wait_seconds = request_wait_seconds(request, &posting->preferred);
     if (!read_key(request, posting->submission.key)) {
         return reply_problem(request, API_PROBLEM_INVALID_JOB,
                              "Idempotency-Key must be 1 to %d visible ASCII characters", IDEMPOTENCY_KEY_MAX);
@@ -162,6 +161,7 @@ enum handled handle_jobs_post(struct request *request)
     if (request->body_len <= SMALL_BODY) {
         posting->read = true;
         submission_read(&posting->submission, request->body ? request->body : "", request->body_len, &cached);
+        request_drop_body(request);
         bool replay = posting->submission.outcome == SUBMIT_REPLAYED && posting->wait_seconds > 0;
         if (posting->submission.outcome != SUBMIT_PENDING && !replay) {
             return post_resume(request);

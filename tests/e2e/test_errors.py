@@ -7,11 +7,13 @@ import json
 import socket
 
 import pytest
+import yaml
 
-from conftest import DP_SGD, ENDLESS, check_problem
+from conftest import DP_SGD, ENDLESS, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 JSON = {"Content-Type": "application/json"}
+CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 
 
 def changed(**members):
@@ -159,9 +161,69 @@ def test_method_not_allowed(server, method, path):
     assert method not in answer.headers["Allow"].split(", ")
 
 
+def operations():
+    """Each operation of the contract: its method, its path, and the names of its query."""
+    for path, item in CONTRACT["paths"].items():
+        for method in ("get", "post", "delete"):
+            if method in item:
+                parameters = [parameter if "name" in parameter else
+                              CONTRACT["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]]
+                              for parameter in item.get("parameters", []) + item[method].get("parameters", [])]
+                yield method.upper(), path, [one["name"] for one in parameters if one["in"] == "query"]
+
+
+def ask(server, method, path, query):
+    path = path.replace("{id}", server.solve(DP_SGD)["id"]).replace("{type}", "internal")
+    return server.request(method, f"{path}?{query}", data=json.dumps(DP_SGD) if path == "/v1/jobs" else None,
+                          headers=JSON)
+
+
+@pytest.mark.parametrize("method,path,names", list(operations()), ids=lambda value: value if type(value) is str else "")
+def test_the_query_has_what_the_contract_says_and_nothing_else(server, method, path, names):
+    problem = check_problem(ask(server, method, path, "prat=noise&%20=1"), 422, "invalid-job")
+    assert {error["pointer"] for error in problem["errors"]} == {"?prat", "? "}
+    there = problem["errors"][0]["detail"].removeprefix("is no member of this query").removeprefix("; there are ")
+    assert sorted(there.split(", ")) == (sorted(names) or ["", "which has none"])
+    # All that is wrong, at once: unknown, without a value, twice.
+    for name in names:
+        problem = check_problem(ask(server, method, path, f"{name}&x=1&{name}=1"), 422, "invalid-job")
+        assert [error["pointer"] for error in problem["errors"]] == [f"?{name}", "?x", f"?{name}"]
+    check_problem(ask(server, method, path, "=1"), 422, "invalid-job")
+    answer = ask(server, "HEAD", path, "prat=noise")
+    assert method != "GET" or (answer.status_code == 422 and not answer.content)
+
+
+def test_a_misspelt_part_is_no_matrix(server):
+    """It was the encoder, with 200."""
+    matrix = server.solve(DP_SGD)["links"]["matrix"]
+    problem = check_problem(server.get(matrix + "?prat=noise"), 422, "invalid-job")
+    assert problem["errors"] == [{"pointer": "?prat",
+                                  "detail": "is no member of this query; there are part, form"}]
+    assert "?prat" in problem["detail"]
+    assert server.get(matrix + "?part=noise").json()["part"] == "noise"
+
+
+@pytest.mark.parametrize("query", [
+    "part=", "part", "part=nose", "part=Noise", "part=noise&part=encoder", "part=noise&part=noise", "form=", "form=band",
+    "part=noise%20", "part=noise&", "&"])
+def test_queries_are_read_to_the_letter(server, query):
+    answer = server.get(f"{server.solve(DP_SGD)['links']['matrix']}?{query}")
+    if query.strip("&") in ("", "part=noise"):  # nothing is said between two ampersands
+        assert answer.status_code in (200, 422)
+    else:
+        check_problem(answer, 422, "invalid-job")
+
+
+@pytest.mark.parametrize("query", ["label=" + "x" * 201, "label=%ff", "limit=1e1", "limit=+1", "limit=%201", "limit=01x",
+                                   "cursor=", "status=Queued", "limit=1&limit=2", "status=failed&status=failed"])
+def test_lists_refuse_bad_queries(server, query):
+    check_problem(server.get("/v1/jobs?" + query), 422, "invalid-job")
+    assert server.get("/v1/jobs?label=" + "%C3%A9" * 200).json() == {"items": [], "next": None}
+
+
 def test_bad_wait(server):
     for value in ("x", "-1", "1.5", ""):
-        check_problem(server.post(DP_SGD, f"/v1/jobs?wait={value}"), 422, "invalid-job")
+        check_problem(server.post(DP_SGD, f"/v1/jobs?wait={value}"), 422, "invalid-job", "?wait")
     # A preference that cannot be read is ignored.
     assert server.post(DP_SGD, headers={"Prefer": "wait=soon"}).status_code in (200, 202)
 

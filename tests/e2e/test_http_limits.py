@@ -1,0 +1,396 @@
+"""
+Connections and requests that take what others need: idle ones, slow ones, those that hang up, those that never read.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import contextlib
+import json
+import os
+import resource
+import socket
+import struct
+import threading
+import time
+
+import pytest
+import requests
+
+import conftest
+import wire
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, check_problem
+from test_limits import MIB, resident
+
+GET_HEALTH = "GET /healthz HTTP/1.1"
+
+
+def until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ask(server, line, *headers, source=None):
+    """One request on a connection of its own."""
+    with socket.create_connection(wire.address(server), 60, (source, 0) if source else None) as connection:
+        connection.sendall(wire.head(server, line, *headers))
+        with connection.makefile("rb") as stream:
+            return wire.read_reply(stream)
+
+
+def status(server, line):
+    """Of one request; None where the connection is closed instead."""
+    with contextlib.suppress(ConnectionError):
+        reply = ask(server, line)
+        return reply and reply.status
+
+
+def endless(server):
+    job_id = server.post(ENDLESS).json()["id"]
+    server.until(job_id, "running")
+    return job_id
+
+
+def poll_long(server, job_id, count, source=None):
+    """So many connections that wait for the job's end."""
+    waiting = server.metric("epsilond_http_requests_waiting")
+    sockets = []
+    for _ in range(count):
+        connection = socket.create_connection(wire.address(server), 60, (source, 0) if source else None)
+        connection.sendall(wire.head(server, f"GET /v1/jobs/{job_id}?wait=300 HTTP/1.1"))
+        sockets.append(connection)
+    until(lambda: server.metric("epsilond_http_requests_waiting") == waiting + count)
+    return sockets
+
+
+def close_all(sockets):
+    for one in sockets:
+        one.close()
+
+
+# ---------------------------------------------------------------- how many
+
+@pytest.mark.sanitized
+def test_the_longest_idle_makes_room(launch):
+    server = launch("--max-connections", "10")
+    sockets = []
+    for _ in range(40):
+        sockets.append(wire.connect(server))
+        sockets[-1].sendall(wire.head(server, GET_HEALTH))
+        assert sockets[-1].recv(4096).startswith(b"HTTP/1.1 200")
+    assert all(wire.hung_up(one) for one in sockets[:20])
+    sockets[-1].sendall(wire.head(server, "GET /v1 HTTP/1.1"))
+    assert sockets[-1].recv(4096).startswith(b"HTTP/1.1 200")
+    assert server.metric("epsilond_http_connections") <= 10
+    assert server.metric('epsilond_http_connections_closed_total{reason="evicted"}') >= 20
+    close_all(sockets)
+
+
+@pytest.mark.sanitized
+def test_heads_that_never_end_make_room(launch):
+    """Slowloris: as many as there may be, each with a line now and then."""
+    server = launch("--max-connections", "10")
+    sockets = [wire.connect(server) for _ in range(40)]
+    for one in sockets:
+        with contextlib.suppress(ConnectionError):
+            one.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n")
+            one.sendall(b"X: y\r\n")
+    for _ in range(20):
+        assert ask(server, "GET /v1 HTTP/1.1").status == 200
+    close_all(sockets)
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("limit", ["--max-connections", "--max-per-address"])
+def test_a_place_is_kept_for_health(launch, limit):
+    server = launch(limit, "6")
+    job_id = endless(server)
+    sockets = poll_long(server, job_id, 5)
+    while status(server, "GET /v1 HTTP/1.1") != 503:  # the sixth; that of our session is idle, and goes
+        sockets.append(wire.connect(server))
+        sockets[-1].sendall(wire.head(server, f"GET /v1/jobs/{job_id}?wait=300 HTTP/1.1"))
+        assert len(sockets) < 200
+        time.sleep(0.01 * len(sockets))  # until its head is read, it is idle too
+    for path in ("/healthz", "/readyz"):
+        for method in ("GET", "HEAD"):
+            assert ask(server, f"{method} {path} HTTP/1.1", "Connection: close").status == 200
+    reply = ask(server, "GET /v1 HTTP/1.1")
+    assert reply.status == 503 and reply.headers["connection"] == "close" and int(reply.headers["retry-after"]) > 0
+    assert "connections" in reply.json()["detail"]
+    assert ask(server, f"POST /v1/jobs/{job_id}/cancel HTTP/1.1").status == 503
+    # Nor do those help who take the places that are kept and ask nothing.
+    idle = []
+    for _ in range(60):
+        idle.append(wire.connect(server))
+        assert ask(server, GET_HEALTH).status == 200
+    close_all(idle)
+    close_all(sockets)
+    until(lambda: status(server, f"POST /v1/jobs/{job_id}/cancel HTTP/1.1") in (200, 202))
+
+
+@pytest.mark.sanitized
+def test_one_address_leaves_room_for_others(launch):
+    server = launch("--max-per-address", "5")
+    job_id = endless(server)
+    sockets = poll_long(server, job_id, 5, source="127.0.0.2")
+    assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.2").status == 503
+    assert ask(server, GET_HEALTH, source="127.0.0.2").status == 200
+    for _ in range(10):
+        assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.3").status == 200
+    server.post(None, f"/v1/jobs/{job_id}/cancel")
+    for one in sockets:
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+    close_all(sockets)
+
+
+def descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+@pytest.mark.sanitized
+def test_without_file_descriptors_the_log_says_so_once(launch):
+    server = launch("--http-threads", "1")
+    assert server.get("/healthz").status_code == 200
+    server.solve(GAUSSIAN)
+    before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    limit = descriptors(server) + 8
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+    # First of all with connections that are busy, so that none can make room.
+    job_id = endless(server)
+    sockets = []
+    for _ in range(30):
+        sockets.append(wire.connect(server))
+        sockets[-1].sendall(wire.head(server, f"GET /v1/jobs/{job_id}?wait=300 HTTP/1.1"))
+    until(lambda: " event=accept " in server.log_text())
+    time.sleep(1)
+    assert server.log_text().count(" event=accept ") == 1
+    assert len(server.log_text()) < 20000
+    close_all(sockets)
+    until(lambda: status(server, GET_HEALTH) == 200)
+    # Then with idle ones, which do.
+    sockets = [wire.connect(server) for _ in range(30)]
+    for _ in range(10):
+        assert ask(server, GET_HEALTH).status == 200
+    close_all(sockets)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, before)
+    assert ask(server, GET_HEALTH).status == 200
+    assert server.log_text().count(" event=accept ") <= 2
+    ask(server, f"POST /v1/jobs/{job_id}/cancel HTTP/1.1")
+
+
+@pytest.mark.sanitized
+def test_fewer_descriptors_mean_fewer_connections(launch, tmp_path, monkeypatch):
+    wrapper = tmp_path / "few"
+    wrapper.write_text(f'#!/bin/sh\nulimit -n 200 && exec {conftest.BINARY} "$@"\n')
+    wrapper.chmod(0o700)
+    monkeypatch.setattr(conftest, "BINARY", str(wrapper))
+    server = launch()
+    sockets = [wire.connect(server) for _ in range(250)]
+    for _ in range(10):
+        assert ask(server, GET_HEALTH).status == 200
+    close_all(sockets)
+    assert " event=descriptors " in server.log_text() and " event=accept " not in server.log_text()
+
+
+# ---------------------------------------------------------------- how long
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("way", ["close", "reset", "shutdown"])
+def test_who_hangs_up_waits_no_more(launch, way):
+    server = launch()
+    job_id = endless(server)
+    sockets = poll_long(server, job_id, 3)
+    started = time.monotonic()
+    for one in sockets:
+        if way == "reset":
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if way == "shutdown":
+            one.shutdown(socket.SHUT_WR)
+            wire.hung_up(one)
+        one.close()
+    until(lambda: server.metric("epsilond_http_requests_waiting") == 0)
+    assert time.monotonic() - started < 100  # and not the 300 for which they asked
+    assert server.metric("epsilond_http_connections") <= 1
+    # The same while a POST waits: the job stays.
+    with wire.connect(server) as connection:
+        body = json.dumps(dict(ENDLESS, label="kept")).encode()
+        connection.sendall(wire.head(server, "POST /v1/jobs?wait=300 HTTP/1.1", "Content-Type: application/json",
+                                     f"Content-Length: {len(body)}") + body)
+        until(lambda: server.metric("epsilond_http_requests_waiting") == 1)
+    until(lambda: server.metric("epsilond_http_requests_waiting") == 0)
+    assert [item["label"] for item in server.get("/v1/jobs?label=kept").json()["items"]] == ["kept"]
+
+
+def drip(connection, data, seconds):
+    """Sends a byte now and then until the other side closes; the seconds that it took."""
+    started = time.monotonic()
+    with contextlib.suppress(ConnectionError):
+        for byte in data:
+            connection.sendall(bytes([byte]))
+            connection.settimeout(seconds)
+            try:
+                if connection.recv(4096) == b"":
+                    break
+            except TimeoutError:
+                pass
+            assert time.monotonic() - started < PATIENCE
+    return time.monotonic() - started
+
+
+@pytest.mark.sanitized
+def test_slow_heads_and_bodies_have_deadlines(launch):
+    """Each byte comes in time for the one before, and still there is an end."""
+    server = launch("--idle-seconds", "1", "--request-seconds", "1")
+    with wire.connect(server) as connection:
+        assert 0.5 < drip(connection, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 1000, 0.2)
+    with wire.connect(server) as connection:
+        connection.sendall(wire.head(server, "POST /v1/jobs HTTP/1.1", "Content-Type: application/json",
+                                     "Content-Length: 1000"))
+        assert 0.5 < drip(connection, b" " * 999, 0.2)
+    with wire.connect(server) as connection:
+        connection.sendall(wire.head(server, "POST /v1/jobs HTTP/1.1", "Content-Type: application/json",
+                                     "Transfer-Encoding: chunked"))
+        assert 0.5 < drip(connection, b"1\r\n \r\n" * 999, 0.2)
+    with wire.connect(server) as connection:  # idle
+        started = time.monotonic()
+        assert wire.hung_up(connection) and time.monotonic() - started > 0.5
+    assert server.metric('epsilond_http_connections_closed_total{reason="expired"}') >= 3
+    # A wait is no slowness.
+    job_id = endless(server)
+    answer = server.get(f"/v1/jobs/{job_id}?wait=3")
+    assert answer.json()["status"] == "running"
+    server.post(None, f"/v1/jobs/{job_id}/cancel")
+
+
+def narrow(server, line, *headers):
+    """A client with a small window who asks, and does not read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(PATIENCE)
+    connection.connect(wire.address(server))
+    connection.sendall(wire.head(server, line, *headers))
+    return connection
+
+
+MATRIX = dict(GAUSSIAN, n=1 << 20, matrix={"family": "toeplitz", "coefficients": [1, 0.5]})  # 8 MiB as npy
+NPY = "Accept: application/x-npy"
+
+
+@pytest.mark.sanitized
+def test_who_does_not_read_is_left(launch):
+    server = launch("--request-seconds", "1")
+    job_id = server.solve(dict(MATRIX, n=1 << 19))["id"]
+    with narrow(server, f"GET /v1/jobs/{job_id}/matrix HTTP/1.1", NPY) as connection:
+        until(lambda: server.metric("epsilond_spool_bytes") > 0)
+        started = time.monotonic()
+        until(lambda: server.metric("epsilond_spool_bytes") == 0)
+        assert time.monotonic() - started > 3  # a second, and one for each MiB
+        assert connection.recv(64).startswith(b"HTTP/1.1 200")
+
+
+# ---------------------------------------------------------------- how much
+
+def stall(server, size):
+    """A body that lacks its last byte."""
+    connection = wire.connect(server)
+    connection.sendall(wire.head(server, "POST /v1/jobs HTTP/1.1", "Content-Type: application/json",
+                                 f"Content-Length: {size}"))
+    connection.sendall(b" " * (size - 1))
+    return connection
+
+
+def test_stalled_bodies_are_bounded(launch):
+    server = launch("--max-body", "1MiB", "--http-bytes", "16MiB", "--memory-bytes", "1MiB")
+    server.solve(GAUSSIAN)
+    before = resident(server)
+    sockets = [stall(server, MIB) for _ in range(120)]
+    until(lambda: server.metric("epsilond_http_requests_in_flight") >= 121)
+    assert server.metric("epsilond_http_body_bytes") <= 8 * MIB
+    assert resident(server) - before < 40 * MIB
+    # Those that did not fit are told so, and small jobs still come in.
+    for one in sockets:
+        one.sendall(b" ")
+    statuses = []
+    for one in sockets:
+        with one.makefile("rb") as stream:
+            statuses.append(wire.read_reply(stream).status)
+    assert set(statuses) == {400, 503} and statuses.count(400) >= 5
+    sockets = [stall(server, MIB) for _ in range(20)]
+    until(lambda: server.metric("epsilond_http_requests_in_flight") >= 21)
+    assert server.post(dict(DP_SGD, n=150)).status_code == 202
+    big = b" " * (MIB - 500) + json.dumps(GAUSSIAN).encode()
+    post_big = lambda: server.request("POST", "/v1/jobs", data=big, headers={"Content-Type": "application/json"})
+    answer = post_big()
+    assert "bodies" in check_problem(answer, 503, "queue-full")["detail"]
+    assert int(answer.headers["Retry-After"]) > 0
+    close_all(sockets)
+    until(lambda: server.metric("epsilond_http_body_bytes") == 0)
+    assert post_big().status_code == 200
+
+
+def test_a_body_is_not_held_while_its_job_is_waited_for(launch):
+    server = launch("--workers", "1")
+    endless(server)
+    body = b" " * (4 * MIB) + json.dumps(DP_SGD).encode()
+    answers = []
+
+    def wait():
+        answers.append(requests.post(server.url + "/v1/jobs?wait=300", data=body, timeout=PATIENCE,
+                                     headers={"Content-Type": "application/json"}))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until(lambda: server.metric("epsilond_http_requests_waiting") == 1 and server.metric("epsilond_jobs_queued") == 1)
+    until(lambda: server.metric("epsilond_http_body_bytes") == 0)
+    server.post(None, f"/v1/jobs/{server.get('/v1/jobs?status=running').json()['items'][0]['id']}/cancel")
+    thread.join(PATIENCE)
+    assert answers[0].json()["status"] == "succeeded"
+
+
+def test_unread_replies_are_bounded(launch):
+    server = launch("--http-bytes", "32MiB", "--max-body", "4MiB")
+    numbers = [1] + [1 / (2 + i) for i in range(150000)]
+    job = dict(GAUSSIAN, n=len(numbers), matrix={"family": "toeplitz", "coefficients": numbers})
+    document = server.solve(job)
+    size = len(server.get(document["links"]["self"]).content)
+    assert 2.5 * MIB < size < 4 * MIB
+    sockets = []
+    while server.metric("epsilond_http_reply_bytes") + size <= 16 * MIB:
+        sockets.append(narrow(server, f"GET {document['links']['self']} HTTP/1.1"))
+        until(lambda: server.metric("epsilond_http_reply_bytes") == size * len(sockets))
+        assert len(sockets) < 10
+    answer = server.get(document["links"]["self"])
+    assert "replies" in check_problem(answer, 503, "queue-full")["detail"]
+    assert server.get("/v1/jobs").status_code == 200
+    close_all(sockets)
+    until(lambda: server.metric("epsilond_http_reply_bytes") == 0)
+    assert server.get(document["links"]["self"]).json()["id"] == document["id"]
+
+
+def test_files_of_unread_matrices_are_bounded(launch):
+    server = launch("--spool-bytes", "20MiB")
+    job_id = server.solve(MATRIX)["id"]
+    path = f"/v1/jobs/{job_id}/matrix"
+    sockets = [narrow(server, f"GET {path} HTTP/1.1", NPY) for _ in range(2)]
+    until(lambda: server.metric("epsilond_spool_bytes") > 16 * MIB)
+    answer = server.get(path, headers={"Accept": "application/x-npy"})
+    assert "--spool-bytes" in check_problem(answer, 503, "queue-full")["detail"]
+    assert server.metric("epsilond_spool_bytes") <= 20 * MIB
+    close_all(sockets)
+    until(lambda: server.metric("epsilond_spool_bytes") == 0)
+    assert len(server.get(path, headers={"Accept": "application/x-npy"}).content) == 128 + 8 * MATRIX["n"]
+    # A file that is larger than all may be does not fill it either.
+    wide = server.solve(dict(MATRIX, n=1 << 22))["id"]
+    check_problem(server.get(f"/v1/jobs/{wide}/matrix", headers={"Accept": "application/x-npy"}), 503, "queue-full")
+    until(lambda: server.metric("epsilond_spool_bytes") == 0)
+
+
+def test_a_matrix_is_not_drawn_for_who_has_gone(launch):
+    server = launch()
+    job_id = server.solve(dict(MATRIX, n=1 << 22, matrix={"family": "square_root"}))["id"]
+    for _ in range(6):
+        with wire.connect(server) as connection:
+            connection.sendall(wire.head(server, f"GET /v1/jobs/{job_id}/matrix HTTP/1.1"))
+            until(lambda: server.metric("epsilond_http_requests_waiting") >= 1)
+    until(lambda: server.metric("epsilond_http_requests_waiting") == 0)
+    assert server.metric("epsilond_spool_bytes") == 0
