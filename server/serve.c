@@ -1,26 +1,36 @@
 /*
- * `epsilond serve`: builds the service from the bottom up, waits for a signal, and takes it down from the top.
+ * `epsilond serve`: builds the service from the bottom up, waits for a signal, and takes it down from the top. The
+ * socket comes before the database: what is wrong with the options shows before a file is made.
  *
- * Stopping, in this order: no new connections; running computations end and their jobs return to the queue in the
- * database; whoever waits for a job is answered with its present state, and whoever waits for a commit after it; the
- * replies under way go out; then the threads end, from HTTP down to the store.
+ * Stopping, in this order: no new connections; running computations end; whoever waits for a job is answered with its
+ * present state, and whoever waits for a commit after it; the replies under way go out; then the threads end, from HTTP
+ * down to the store. A thread that is still busy after STOP_SECONDS (in one eigendecomposition, say) is not waited for:
+ * once what was submitted is committed the process ends under it. Whatever it would have written is one transaction,
+ * there or not, and jobs whose rows say that they run are queued again by the next process, which learns from the
+ * store's owner file that this one was asked to stop. Should even that hang, the signals' thread ends it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "server/commands.h"
 #include "server/http/http.h"
+#include "server/http/listen.h"
 #include "server/http/wait.h"
 #include "server/jobs/claims.h"
 #include "server/jobs/jobs.h"
+#include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
 #include "server/store/store.h"
 
-#define DRAIN_SECONDS 10.0
+#define DRAIN_SECONDS 1.0 /* for replies under way */
+#define STOP_SECONDS 2.0  /* for an orderly end */
+#define GRACE_SECONDS 3.5 /* for any end */
 #define SIDE_THREADS 2
 
 /* Everything below HTTP. False with a message. */
@@ -31,9 +41,9 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->bodies = (struct budget){.most = bodies, .gauge = METRIC_BODY_BYTES};
     server->replies = (struct budget){.most = config->http_bytes / 2, .gauge = METRIC_REPLY_BYTES};
     server->spool = (struct budget){.most = config->spool_bytes, .gauge = METRIC_SPOOL_BYTES};
-    server->pool = pool_create((size_t)config->workers, METRIC_WORKERS_BUSY);
-    server->gate = pool_create(1, METRIC_COUNT);
-    server->side = pool_create(SIDE_THREADS, METRIC_COUNT);
+    server->pool = pool_create((size_t)config->workers, config->express_seconds, METRIC_WORKERS_BUSY);
+    server->gate = pool_create(1, 0, METRIC_COUNT);
+    server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
     server->claims = claims_create();
     server->waits = waits_create();
     server->jobs = server->waits ? jobs_create(server) : NULL;
@@ -60,21 +70,37 @@ static bool server_build(struct server *server, char *message, size_t message_si
     return true;
 }
 
-/* Accepts parts that were never built. */
-static void server_stop(struct server *server, struct http *http)
+/* Ends what has threads, from the top. Accepts parts that were never built. False: a thread is still busy at the
+ * deadline, and nothing may be freed. */
+static bool server_stop(struct server *server, struct http *http, double deadline)
 {
     if (http) {
         http_quiesce(http);
-        jobs_stop(server->jobs);
-        waits_stop(server->waits);
-        waits_drain(server->waits); /* gate, pool and store still run: they hold the suspended requests */
-        http_drain(http, DRAIN_SECONDS);
-        http_stop(http);
-    } else if (server->jobs) {
+    }
+    if (server->store) {
+        store_stop(server->store);
+    }
+    if (server->jobs) {
         jobs_stop(server->jobs);
     }
+    if (http) {
+        waits_stop(server->waits);
+        /* Gate, pool and store still run: they hold the suspended requests. */
+        if (!waits_drain(server->waits, deadline)) {
+            return false;
+        }
+        http_drain(http, clock_monotonic() + DRAIN_SECONDS);
+        http_stop(http);
+    }
+    /* The side threads before the workers that they may borrow. */
+    return pool_stop(server->gate, deadline) && pool_stop(server->side, deadline) && pool_stop(server->pool, deadline);
+}
+
+/* After server_stop(). */
+static void server_free(struct server *server)
+{
     pool_destroy(server->gate);
-    pool_destroy(server->side); /* before the workers that it may borrow */
+    pool_destroy(server->side);
     pool_destroy(server->pool);
     store_close(server->store);
     jobs_destroy(server->jobs);
@@ -82,12 +108,40 @@ static void server_stop(struct server *server, struct http *http)
     claims_destroy(server->claims);
 }
 
+/* On the signals' thread: the process was asked to stop GRACE_SECONDS ago, or a second time. */
+static int overdue(void *unused)
+{
+    (void)unused;
+    log_event(LOG_LEVEL_WARN, "stopped", "detail=\"without an orderly end; what was accepted is in the database\"");
+    return 0;
+}
+
+/* Serves until a signal. Returns the exit status. */
+static int serve(struct server *server, struct http *http, const char *url)
+{
+    printf("listening on %s\n", url);
+    fflush(stdout);
+    log_event(LOG_LEVEL_INFO, "started", "url=%s workers=%llu", url, (unsigned long long)server->config->workers);
+    int number = signals_wait();
+    log_event(LOG_LEVEL_INFO, "stopping", "signal=%s",
+              number == SIGTERM  ? "SIGTERM"
+              : number == SIGINT ? "SIGINT"
+                                 : "SIGHUP");
+    if (!server_stop(server, http, clock_monotonic() + STOP_SECONDS)) {
+        store_settle(server->store);
+        log_event(LOG_LEVEL_INFO, "stopped", "detail=\"a computation was left in its middle; its jobs run again\"");
+        _exit(0); /* not exit(): that would take away what the busy thread uses */
+    }
+    server_free(server);
+    log_event(LOG_LEVEL_INFO, "stopped", NULL);
+    return 0;
+}
+
 int command_serve(int argc, char **argv)
 {
     struct config config;
     struct server server = {.config = &config};
-    struct http *http = NULL;
-    char message[512];
+    char message[512] = "out of memory or threads";
     char url[300];
 
     int operand = config_read(&config, CONFIG_SERVE, argc, argv, message, sizeof message);
@@ -105,21 +159,22 @@ int command_serve(int argc, char **argv)
     }
     signals_start();
     log_start(config.log_level);
-    bool built = server_build(&server, message, sizeof message);
-    if (built) {
-        http = http_start(&server, url, sizeof url, message, sizeof message);
+    int fd = listen_on(config.listen, url, sizeof url, message, sizeof message);
+    bool ready =
+        fd >= 0 && signals_watch(GRACE_SECONDS, overdue, NULL) && server_build(&server, message, sizeof message);
+    struct http *http = ready ? http_start(&server, fd, message, sizeof message) : NULL;
+    if (http) {
+        int status = serve(&server, http, url);
+        close(fd);
+        return status;
     }
-    if (!http) {
-        fprintf(stderr, "epsilond: %s\n", message);
-        server_stop(&server, NULL);
-        return 1;
+    fprintf(stderr, "epsilond: %s\n", message);
+    if (!server_stop(&server, NULL, INFINITY)) {
+        _exit(1);
     }
-    printf("listening on %s\n", url);
-    fflush(stdout);
-    log_event(LOG_LEVEL_INFO, "started", "url=%s workers=%llu", url, (unsigned long long)config.workers);
-    int number = signals_wait();
-    log_event(LOG_LEVEL_INFO, "stopping", "signal=%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
-    server_stop(&server, http);
-    log_event(LOG_LEVEL_INFO, "stopped", NULL);
-    return 0;
+    server_free(&server);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return 1;
 }

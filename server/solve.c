@@ -18,6 +18,7 @@
 #include "server/ops/signals.h"
 
 #define READ_PIECE 65536
+#define GRACE_SECONDS 4.0 /* that a computation has to end after a signal */
 
 struct solving {
     struct config config;
@@ -84,7 +85,7 @@ static struct api_job *decode(const struct solving *solving, json_t **problem)
 static bool solve_canceled(void *user)
 {
     (void)user;
-    return signals_pending();
+    return signals_asked();
 }
 
 static void solve_progress(void *user, double fraction, const char *stage, double remaining_seconds)
@@ -185,13 +186,14 @@ static int solve_one(struct solving *solving, char *message, size_t message_size
         return print_problem(NULL);
     }
     if (solving->config.db) {
-        struct store_options options = {.path = solving->config.db, .cache_bytes = solving->config.cache_bytes};
+        struct store_options options = {
+            .path = solving->config.db, .guest = true, .cache_bytes = solving->config.cache_bytes};
         computation->store = store_open(&options, message, message_size);
         if (!computation->store) {
             return 2;
         }
     }
-    computation->pool = pool_create((size_t)solving->config.workers, METRIC_COUNT);
+    computation->pool = pool_create((size_t)solving->config.workers, 0, METRIC_COUNT);
     if (!computation->pool) {
         snprintf(message, message_size, "cannot start %llu threads", (unsigned long long)solving->config.workers);
         return 2;
@@ -200,10 +202,19 @@ static int solve_one(struct solving *solving, char *message, size_t message_size
     return print_answer(solving);
 }
 
+/* On the signals' thread: the computation did not end in time, it may be in the middle of an eigendecomposition. */
+static int overdue(void *unused)
+{
+    (void)unused;
+    int status = print_problem(api_problem_encode(API_PROBLEM_CANCELED, "the computation was stopped", NULL, NULL));
+    fflush(stdout);
+    return status;
+}
+
 int command_solve(int argc, char **argv)
 {
     struct solving solving = {0};
-    char message[512] = "";
+    char message[512] = "out of threads";
     int status = 2;
 
     int operand = config_read(&solving.config, CONFIG_SOLVE, argc, argv, message, sizeof message);
@@ -219,7 +230,7 @@ int command_solve(int argc, char **argv)
         log_start(solving.config.log_level > LOG_LEVEL_INFO ? solving.config.log_level : LOG_LEVEL_WARN);
         if (read_input(operand < argc ? argv[operand] : "-", &solving.input, message, sizeof message)) {
             signals_start(); /* only now: a read from the terminal can be interrupted as usual */
-            status = solve_one(&solving, message, sizeof message);
+            status = signals_watch(GRACE_SECONDS, overdue, NULL) ? solve_one(&solving, message, sizeof message) : 2;
         }
     }
     if (status == 2) {

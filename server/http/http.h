@@ -10,12 +10,13 @@
 
 struct http;
 
-/* Listens and serves. url: "http://HOST:PORT" with the port that was bound. NULL with a message. */
-struct http *http_start(struct server *server, char *url, size_t url_size, char *message, size_t message_size);
+/* Serves what connects to the listening socket, which must outlive it and stays the caller's. NULL with a
+ * message. */
+struct http *http_start(struct server *server, int fd, char *message, size_t message_size);
 /* No new connections. */
 void http_quiesce(struct http *http);
-/* Waits until no request is being answered, at most so long. */
-void http_drain(struct http *http, double seconds);
+/* Waits until no request is being answered, or the deadline (monotonic seconds). */
+void http_drain(struct http *http, double deadline);
 /* No connection may be suspended any more. */
 void http_stop(struct http *http);
 

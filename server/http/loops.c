@@ -26,7 +26,6 @@
 #include "server/http/door.h"
 #include "server/http/head.h"
 #include "server/http/http.h"
-#include "server/http/listen.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
@@ -120,32 +119,31 @@ static size_t connections_allowed(const struct config *config)
     return (size_t)allowed;
 }
 
-/* Everything but the listening socket and the loops. */
-static bool http_build(struct http *http, const struct config *config)
+/* Everything but the loops. */
+static bool http_build(struct http *http, const struct config *config, int fd)
 {
     struct connections_options options = {
         .max = connections_allowed(config),
         .max_of_one = (size_t)config->max_connections_of_one,
         .idle_seconds = config->idle_seconds,
     };
-    http->door.listener = -1;
+    http->door.listener = fd;
     atomic_init(&http->door.complained, -INFINITY);
     http->door.connections = connections_create(&options);
     http->hosts = hosts_create(config->listen, config->allow_host.values, config->allow_host.len);
     return http->door.connections && http->hosts;
 }
 
-struct http *http_start(struct server *server, char *url, size_t url_size, char *message, size_t message_size)
+struct http *http_start(struct server *server, int fd, char *message, size_t message_size)
 {
     size_t len = (size_t)server->config->http_threads;
     struct http *http = calloc(1, sizeof *http + len * sizeof http->loops[0]);
-    if (!http || !http_build(http, server->config)) {
+    if (!http || !http_build(http, server->config, fd)) {
         snprintf(message, message_size, "out of memory");
         http_stop(http);
         return NULL;
     }
-    http->door.listener = listen_on(server->config->listen, url, url_size, message, message_size);
-    bool started = http->door.listener >= 0;
+    bool started = true;
     while (started && http->len < len) {
         started = loop_start(&http->loops[http->len++], http, server);
         if (!started) {
@@ -173,10 +171,9 @@ void http_quiesce(struct http *http)
     loops_tell(http, &http->quiesced);
 }
 
-void http_drain(struct http *http, double seconds)
+void http_drain(struct http *http, double deadline)
 {
     (void)http;
-    double deadline = clock_monotonic() + seconds;
     while (metric_get(METRIC_HTTP_IN_FLIGHT) > 0 && clock_monotonic() < deadline) {
         struct timespec pause = {.tv_nsec = 5000000};
         nanosleep(&pause, NULL);
@@ -200,9 +197,6 @@ void http_stop(struct http *http)
         if (loop->context.wake >= 0) {
             close(loop->context.wake);
         }
-    }
-    if (http->door.listener >= 0) {
-        close(http->door.listener);
     }
     connections_destroy(http->door.connections);
     hosts_destroy(http->hosts);

@@ -12,6 +12,7 @@
  */
 #include "server/http/wait.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
@@ -185,7 +186,11 @@ struct waits *waits_create(void)
         return NULL;
     }
     pthread_mutex_init(&waits->mutex, NULL);
-    pthread_cond_init(&waits->emptied, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&waits->emptied, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     waits->next_deadline = INFINITY;
     waits->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     waits->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -292,11 +297,12 @@ void waits_stop(struct waits *waits)
     pthread_mutex_unlock(&waits->mutex);
 }
 
-void waits_drain(struct waits *waits)
+bool waits_drain(struct waits *waits, double deadline)
 {
+    struct timespec until = clock_timespec(deadline);
     pthread_mutex_lock(&waits->mutex);
-    while (waits->first) {
-        pthread_cond_wait(&waits->emptied, &waits->mutex);
-    }
+    while (waits->first && pthread_cond_timedwait(&waits->emptied, &waits->mutex, &until) != ETIMEDOUT) {}
+    bool drained = !waits->first;
     pthread_mutex_unlock(&waits->mutex);
+    return drained;
 }

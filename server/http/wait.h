@@ -33,7 +33,8 @@ void waits_wake(struct waits *waits, struct wait_topic *topic);
 
 /* From now on nothing is suspended and whoever is on a topic resumes. */
 void waits_stop(struct waits *waits);
-/* After waits_stop(): returns when nothing is suspended any more. Whoever holds a request must still be running. */
-void waits_drain(struct waits *waits);
+/* After waits_stop(): waits until nothing is suspended any more. Whoever holds a request must still be running. False:
+ * something is, at the deadline (monotonic seconds). */
+bool waits_drain(struct waits *waits, double deadline);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Running a job. The answer comes first; the privacy curve at its noise multiplier second, as GET .../curve promises
- * it for every succeeded job, but no one who waits for the answer waits for it. A curve that cannot be had does not
- * fail the job: the reason is kept in its place.
+ * Running a job, and computing the privacy curve at its noise multiplier, which GET .../curve promises for every
+ * succeeded job, when someone asks for it. A curve that cannot be had leaves the job as it is: the reason is kept in
+ * its place.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,6 +16,7 @@
 #include "api/codec.h"
 #include "server/jobs/claims.h"
 #include "server/ops/clock.h"
+#include "server/ops/crash.h"
 #include "server/ops/text.h"
 
 /* ---------------------------------------------------------------- what the library is lent */
@@ -38,10 +39,26 @@ static bool on_expired(void *user)
     return clock_monotonic() > computation->deadline;
 }
 
+/* A loop's body, which knows on any thread what it computes for. */
+struct scoped_body {
+    void (*body)(void *arg, size_t index);
+    void *arg;
+    const char *name;
+};
+
+static void run_scoped(void *arg, size_t index)
+{
+    const struct scoped_body *scoped = arg;
+    struct crash_scope outer = crash_enter(scoped->name);
+    scoped->body(scoped->arg, index);
+    crash_leave(&outer);
+}
+
 static void on_parallel_for(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
 {
     struct computation *computation = user;
-    pool_parallel_for(computation->pool, count, body, arg);
+    struct scoped_body scoped = {body, arg, computation->hash};
+    pool_parallel_for(computation->pool, count, run_scoped, &scoped);
 }
 
 static void note_use(struct computation *computation, enum eps_cache_kind kind, const uint8_t key[32])

@@ -1,7 +1,7 @@
 /*
  * One computation: a job in, a result record out. Lends the library what it may use (threads, caches, progress,
- * cancellation), runs eps_solve() and encodes the answer; the privacy curve at its noise multiplier is a second call. Used by the daemon's workers and by
- * `epsilond solve`. Thread-compatible.
+ * cancellation), runs eps_solve() and encodes the answer; the privacy curve at its noise multiplier is a second call.
+ * Used by the daemon's workers and by `epsilond solve`. Thread-compatible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,7 +19,7 @@ struct claims;
 struct computation {
     /* In. */
     const struct eps_job *job;
-    const char *hash;
+    const char *hash; /* of the job; NULL where only its curve is computed */
     const struct config *config;
     struct pool *pool;
     struct store *store;   /* NULL: no caches */

@@ -1,6 +1,5 @@
 /*
- * Curves under way, by the hash of their result. One is listed before the end of its job is written, so that whoever
- * asks after the answer finds it and waits; what asks twice waits for the same one.
+ * Curves under way, by the hash of their result: who asks for one that is being computed waits for it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -42,14 +41,6 @@ static struct curve *curve_find_locked(struct jobs *jobs, const char hash[HASH_S
     return node ? MAP_ENTRY(node, struct curve, node) : NULL;
 }
 
-struct curve *jobs__curve_begin(struct jobs *jobs, const char hash[HASH_SIZE])
-{
-    pthread_mutex_lock(&jobs->mutex);
-    struct curve *curve = curve_find_locked(jobs, hash) ? NULL : curve_list_locked(jobs, hash);
-    pthread_mutex_unlock(&jobs->mutex);
-    return curve;
-}
-
 static void curve_end(struct jobs *jobs, struct curve *curve)
 {
     pthread_mutex_lock(&jobs->mutex);
@@ -69,17 +60,6 @@ static void curve_keep(struct jobs *jobs, struct result_record *result)
     }
     memory_drop(jobs->results, result->hash);
     memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
-}
-
-void jobs__curve_run(struct jobs *jobs, struct curve *curve, struct computation *computation,
-                     const struct result_record *result)
-{
-    struct result_record *with = computation_curve(computation, result);
-    if (with) {
-        curve_keep(jobs, with);
-    }
-    result_record_release(with);
-    curve_end(jobs, curve);
 }
 
 /* ---------------------------------------------------------------- asked for */
@@ -118,11 +98,14 @@ static void curve_task_run(struct pool_task *task)
             .canceled = stopping,
             .user = jobs,
         };
-        jobs__curve_run(jobs, curve, &computation, asked->result);
+        struct result_record *with = computation_curve(&computation, asked->result);
+        if (with) {
+            curve_keep(jobs, with);
+        }
+        result_record_release(with);
         free(computation.uses);
-    } else {
-        curve_end(jobs, curve);
     }
+    curve_end(jobs, curve);
     api_job_destroy(job);
     result_record_release(asked->result);
     free(asked->job_text);
@@ -139,6 +122,8 @@ static struct curve_task *curve_task_create(const struct job_record *record, str
         return NULL;
     }
     asked->task.run = curve_task_run;
+    asked->task.seconds = jobs__estimate(record); /* about what its job took: the same distributions, at more points */
+    asked->task.background = true;
     asked->job_text = text;
     asked->result = result_record_retain(result);
     return asked;

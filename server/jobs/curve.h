@@ -1,7 +1,7 @@
 /*
- * The privacy curve of a result. The answer of a job does not wait for it: the worker computes it right after, and
- * stores it with the result. A result without points and without a note of why is one whose curve was not stored
- * yet; if no one is at it (the process ended in between), asking for it starts it. Thread-safe.
+ * The privacy curve of a result. Unless the job asked for it, it is computed when someone first asks for it, after the
+ * jobs that wait, and stored with the result. A result without points and without a note of why is one whose curve no
+ * one has asked for yet. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -73,13 +73,6 @@ struct curve {
     struct wait_topic topic; /* who asked for it */
 };
 
-struct computation;
-
-/* Lists the curve of a result that is about to be written; NULL: it is listed, or there is no memory. */
-struct curve *jobs__curve_begin(struct jobs *jobs, const char hash[HASH_SIZE]);
-/* Computes it, stores it, wakes who waits, and frees it. */
-void jobs__curve_run(struct jobs *jobs, struct curve *curve, struct computation *computation,
-                     const struct result_record *result);
 /* A job from its stored text; NULL with the error. */
 struct api_job *jobs__decode_text(struct jobs *jobs, const char *text, struct eps_error *error);
 
@@ -91,6 +84,8 @@ struct ending {
     struct request *canceler; /* to be resumed; or NULL */
 };
 
+/* Seconds that a job is estimated to take. */
+double jobs__estimate(const struct job_record *record);
 struct live *jobs__find_locked(struct jobs *jobs, const char *id);
 void jobs__count_locked(struct jobs *jobs, int queued, int running);
 /* Makes the ending of `lives` (already marked), with changes all zero; NULL: out of memory. */

@@ -17,7 +17,9 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define ALLOCATION 32 /* what the allocator and the map add to one */
+#define OPERATIONS_PER_SECOND 1e9 /* as accountants estimate them, on one core */
+#define UNKNOWN_SECONDS 10.0      /* a job without an estimate */
+#define ALLOCATION 32             /* what the allocator and the map add to one */
 
 static void retain_document(void *value)
 {
@@ -295,13 +297,21 @@ void jobs_unreserve(struct jobs *jobs, size_t bytes)
     pthread_mutex_unlock(&jobs->mutex);
 }
 
-static struct run *run_create(struct jobs *jobs, const char hash[HASH_SIZE])
+double jobs__estimate(const struct job_record *record)
+{
+    return record->operations > 0 ? record->operations / OPERATIONS_PER_SECOND : UNKNOWN_SECONDS;
+}
+
+static struct run *run_create(struct jobs *jobs, const struct job_record *record, double alone_seconds)
 {
     struct run *run = calloc(1, sizeof *run);
     if (run) {
         run->jobs = jobs;
         run->task.run = jobs__run_task;
-        memcpy(run->hash, hash, HASH_SIZE);
+        run->task.seconds = jobs__estimate(record);
+        run->task.arrived = clock_monotonic() - fmax(0, (double)(clock_now_ms() - record->created_at) / 1000);
+        run->task.alone_seconds = alone_seconds;
+        memcpy(run->hash, record->hash, HASH_SIZE);
         atomic_init(&run->remaining_seconds, NAN);
     }
     return run;
@@ -336,7 +346,7 @@ static void start_late_locked(struct jobs *jobs, struct live *live)
 }
 
 /* Finds the run of an equal job, or lists a new one. *fresh: it must be submitted to the pool. */
-static struct run *run_for_locked(struct jobs *jobs, const struct job_record *record, bool *fresh)
+static struct run *run_for_locked(struct jobs *jobs, const struct job_record *record, double alone_seconds, bool *fresh)
 {
     struct map_node *node = map_find(&jobs->runs, record->hash);
     *fresh = !node;
@@ -344,7 +354,7 @@ static struct run *run_for_locked(struct jobs *jobs, const struct job_record *re
         metric_add(METRIC_JOBS_JOINED, 1);
         return MAP_ENTRY(node, struct run, node);
     }
-    struct run *run = run_create(jobs, record->hash);
+    struct run *run = run_create(jobs, record, alone_seconds);
     if (run && !map_insert(&jobs->runs, &run->node, run->hash)) {
         jobs__run_destroy(run);
         return NULL;
@@ -355,7 +365,7 @@ static struct run *run_for_locked(struct jobs *jobs, const struct job_record *re
     return run;
 }
 
-bool jobs_admit(struct jobs *jobs, struct job_record *record)
+bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_seconds)
 {
     bool fresh = false;
     struct run *run = NULL;
@@ -366,7 +376,7 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record)
     atomic_init(&live->references, 1);
     live->bytes = jobs_bytes(record);
     pthread_mutex_lock(&jobs->mutex);
-    run = map_insert(&jobs->live, &live->node, record->id) ? run_for_locked(jobs, record, &fresh) : NULL;
+    run = map_insert(&jobs->live, &live->node, record->id) ? run_for_locked(jobs, record, alone_seconds, &fresh) : NULL;
     if (!run) {
         if (live->node.key) {
             map_remove(&jobs->live, &live->node);

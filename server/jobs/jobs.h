@@ -18,7 +18,7 @@ struct jobs;
 struct jobs *jobs_create(struct server *server);
 /* Queues what an earlier process left: jobs started three times without an end fail as crashed. */
 bool jobs_recover(struct jobs *jobs);
-/* Running computations end within the time of one poll; their jobs go back to the queue in the database. */
+/* Running computations end within the time of one poll; the next process queues their jobs again. */
 void jobs_stop(struct jobs *jobs);
 bool jobs_stopping(struct jobs *jobs);
 /* After the pool's threads are joined. */
@@ -58,9 +58,9 @@ size_t jobs_bytes(const struct job_record *record);
 /* A place in the queue and so many bytes, taken before the row is written. False: there is no room. */
 bool jobs_reserve(struct jobs *jobs, size_t bytes);
 void jobs_unreserve(struct jobs *jobs, size_t bytes);
-/* After the commit of its row: queues the job, or joins it to its equal. Takes the record's texts and the
- * reservation, which was of jobs_bytes(). False: no memory; the reservation is the caller's. */
-bool jobs_admit(struct jobs *jobs, struct job_record *record);
+/* After the commit of its row: queues the job, or joins it to its equal. alone_seconds: for so long nothing else starts
+ * beside it. Takes the record's texts and the reservation, which was of jobs_bytes(). False: no memory; the reservation is the caller's. */
+bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_seconds);
 
 /* A finished job's document goes to memory; mark: jobs_mark() from before its row was written. */
 uint64_t jobs_mark(struct jobs *jobs);

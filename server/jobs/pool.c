@@ -1,16 +1,33 @@
 /*
- * A fixed set of threads round one mutex. A computation that wants help posts a loan: a counter of indices that
- * whoever is idle draws from. The thread that posted it draws too and waits only for indices that others have
- * already begun, so a loan ends even if no one ever helps. New tasks go before loans: helping is what idle workers
- * do.
+ * A set of threads round one mutex. There are more threads than workers, so that whatever the rules allow to start
+ * starts at once: a thread that helps a computation is in the middle of an index that may take a minute, and leaves
+ * only then; it holds no worker's place meanwhile.
+ *
+ * Invariant: tasks that run <= workers, one short one beside them excepted; threads that help begin an index only while
+ * tasks that run and threads that help are fewer than the workers, and no task came meanwhile.
+ *
+ * A computation that wants help posts a loan: a counter of indices that whoever is idle draws from. The thread that
+ * posted it draws too and waits only for indices that others have already begun, so a loan ends even if no one ever
+ * helps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/jobs/pool.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#include "server/ops/clock.h"
+#include "server/ops/crash.h"
+
+#define OVERTAKEN_MAX 3600.0 /* seconds: however long a task is, later ones overtake it for no longer */
+#define BACKGROUND_SECONDS 60.0
+
+enum { QUEUE_ALONE, QUEUE_SHORT, QUEUE_LONG, QUEUE_BACKGROUND, QUEUES };
 
 /* Lives on the stack of the thread that posted it. */
 struct loan {
@@ -23,25 +40,150 @@ struct loan {
     struct loan *next;
 };
 
+/* A thread, and what the task that it runs said of itself. */
+struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    bool busy;
+    bool background;
+    double started;
+    double seconds;
+    double alone_seconds;
+};
+
 struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    struct pool_task *first;
-    struct pool_task **last;
+    pthread_cond_t ended; /* a thread has */
+    struct heap queues[QUEUES];
     struct loan *loans; /* the newest first: inner loops before outer ones */
+    size_t workers;
+    double short_seconds;
+    size_t running;
+    size_t background; /* of those that run */
+    size_t helpers;
+    atomic_uint arrivals; /* of tasks: who helps looks at it between two indices */
     size_t idle;
     bool stopping;
     enum metric busy;
+    size_t alive;
     size_t threads_len;
-    pthread_t threads[];
+    struct worker threads[];
 };
 
-static void loan_draw(struct loan *loan)
+/* ---------------------------------------------------------------- the rules */
+
+static size_t waiting_locked(const struct pool *pool)
 {
-    size_t index;
-    while ((index = atomic_fetch_add_explicit(&loan->next_index, 1, memory_order_relaxed)) < loan->count) {
-        loan->body(loan->arg, index);
+    size_t len = 0;
+    for (int i = 0; i < QUEUES; i++) {
+        len += pool->queues[i].len;
     }
+    return len;
+}
+
+static struct pool_task *take_locked(struct pool *pool, int queue)
+{
+    struct heap *heap = &pool->queues[queue];
+    if (!heap->root) {
+        return NULL;
+    }
+    struct pool_task *task = HEAP_ENTRY(heap->root, struct pool_task, node);
+    heap_remove(heap, &task->node);
+    task->queue = NULL;
+    return task;
+}
+
+/* A task that must be alone is, and one that need not is not beside it. */
+static bool alone_locked(const struct pool *pool, double now)
+{
+    for (size_t i = 0; i < pool->threads_len; i++) {
+        const struct worker *worker = &pool->threads[i];
+        if (worker->busy && now < worker->started + worker->alone_seconds) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether all that runs has been alone for its time, so that the next one that must be alone may start. */
+static bool served_locked(const struct pool *pool, double now)
+{
+    for (size_t i = 0; i < pool->threads_len; i++) {
+        const struct worker *worker = &pool->threads[i];
+        if (worker->busy && (!(worker->alone_seconds > 0) || now < worker->started + worker->alone_seconds)) {
+            return false;
+        }
+    }
+    return pool->running < pool->workers;
+}
+
+/* Whether every worker has a task that is long, by its estimate or by now. */
+static bool all_long_locked(const struct pool *pool, double now)
+{
+    size_t quick = 0;
+    for (size_t i = 0; i < pool->threads_len; i++) {
+        const struct worker *worker = &pool->threads[i];
+        quick += worker->busy && worker->seconds <= pool->short_seconds && now < worker->started + pool->short_seconds;
+    }
+    return pool->running == pool->workers && !quick;
+}
+
+static struct pool_task *take_first_locked(struct pool *pool)
+{
+    size_t background_max = pool->workers > 1 ? pool->workers / 2 : 1;
+    int best = -1;
+    for (int i = 0; i < QUEUES; i++) {
+        const struct heap_node *node = pool->queues[i].root;
+        bool may = node && (i != QUEUE_BACKGROUND || pool->background < background_max || pool->stopping);
+        if (may && (best < 0 || heap_before(node, pool->queues[best].root))) {
+            best = i;
+        }
+    }
+    return best < 0 ? NULL : take_locked(pool, best);
+}
+
+/* The task that may start now; NULL: none. A pool that stops has no time for being alone. */
+static struct pool_task *pick_locked(struct pool *pool, double now)
+{
+    if (!pool->stopping) {
+        if (alone_locked(pool, now)) {
+            return NULL;
+        }
+        if (pool->queues[QUEUE_ALONE].root) {
+            return served_locked(pool, now) ? take_locked(pool, QUEUE_ALONE) : NULL;
+        }
+    }
+    if (pool->running < pool->workers) {
+        return take_first_locked(pool);
+    }
+    return pool->short_seconds > 0 && all_long_locked(pool, now) ? take_locked(pool, QUEUE_SHORT) : NULL;
+}
+
+/* When the rules may say otherwise although nothing has happened; INFINITY: never. */
+static double next_look_locked(const struct pool *pool, double now)
+{
+    double next = INFINITY;
+    for (size_t i = 0; i < pool->threads_len; i++) {
+        const struct worker *worker = &pool->threads[i];
+        double ends[] = {worker->started + worker->alone_seconds, worker->started + pool->short_seconds};
+        for (int k = 0; k < 2; k++) {
+            next = worker->busy && ends[k] > now ? fmin(next, ends[k]) : next;
+        }
+    }
+    return next;
+}
+
+/* ---------------------------------------------------------------- the threads */
+
+static bool loan_draw(struct loan *loan)
+{
+    size_t index = atomic_fetch_add_explicit(&loan->next_index, 1, memory_order_relaxed);
+    if (index >= loan->count) {
+        return false;
+    }
+    loan->body(loan->arg, index);
+    return true;
 }
 
 static bool loan_open(const struct loan *loan)
@@ -49,9 +191,10 @@ static bool loan_open(const struct loan *loan)
     return atomic_load_explicit(&loan->next_index, memory_order_relaxed) < loan->count;
 }
 
+/* One that may be helped. */
 static struct loan *loan_find_locked(struct pool *pool)
 {
-    struct loan *loan = pool->loans;
+    struct loan *loan = pool->running + pool->helpers < pool->workers ? pool->loans : NULL;
     while (loan && !loan_open(loan)) {
         loan = loan->next;
     }
@@ -60,10 +203,13 @@ static struct loan *loan_find_locked(struct pool *pool)
 
 static void help_locked(struct pool *pool, struct loan *loan)
 {
+    unsigned arrivals = atomic_load(&pool->arrivals);
     loan->helpers++;
+    pool->helpers++;
     pthread_mutex_unlock(&pool->mutex);
-    loan_draw(loan);
+    while (atomic_load_explicit(&pool->arrivals, memory_order_relaxed) == arrivals && loan_draw(loan)) {}
     pthread_mutex_lock(&pool->mutex);
+    pool->helpers--;
     if (--loan->helpers == 0) {
         pthread_cond_signal(&loan->left); /* the loan may be gone once the mutex is released */
     }
@@ -76,55 +222,140 @@ static void count_busy(const struct pool *pool, int amount)
     }
 }
 
+static void run_locked(struct worker *worker, struct pool_task *task, double now)
+{
+    struct pool *pool = worker->pool;
+    worker->busy = true;
+    worker->background = task->background;
+    worker->started = now;
+    worker->seconds = task->seconds;
+    worker->alone_seconds = task->alone_seconds;
+    pool->background += worker->background;
+    pool->running++;
+    if (waiting_locked(pool)) { /* perhaps the next one may start too */
+        pthread_cond_signal(&pool->work);
+    }
+    assert(pool->running <= pool->workers + (pool->short_seconds > 0));
+    pthread_mutex_unlock(&pool->mutex);
+    count_busy(pool, 1);
+    task->run(task);
+    count_busy(pool, -1);
+    pthread_mutex_lock(&pool->mutex);
+    worker->busy = false;
+    pool->background -= worker->background;
+    pool->running--;
+}
+
+static void rest_locked(struct pool *pool, double now)
+{
+    double next = waiting_locked(pool) ? next_look_locked(pool, now) : INFINITY;
+    pool->idle++;
+    if (isinf(next)) {
+        pthread_cond_wait(&pool->work, &pool->mutex);
+    } else {
+        struct timespec until = clock_timespec(next);
+        pthread_cond_timedwait(&pool->work, &pool->mutex, &until);
+    }
+    pool->idle--;
+}
+
 static void *worker_main(void *argument)
 {
-    struct pool *pool = argument;
+    struct worker *worker = argument;
+    struct pool *pool = worker->pool;
+    crash_thread_start();
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        struct pool_task *task = pool->first;
+        double now = clock_monotonic();
+        struct pool_task *task = pick_locked(pool, now);
         struct loan *loan = task ? NULL : loan_find_locked(pool);
         if (task) {
-            pool->first = task->next;
-            if (!pool->first) {
-                pool->last = &pool->first;
-            }
-            pthread_mutex_unlock(&pool->mutex);
-            count_busy(pool, 1);
-            task->run(task);
-            count_busy(pool, -1);
-            pthread_mutex_lock(&pool->mutex);
+            run_locked(worker, task, now);
         } else if (loan) {
             help_locked(pool, loan);
-        } else if (pool->stopping) {
+        } else if (pool->stopping && !waiting_locked(pool)) {
             break;
         } else {
-            pool->idle++;
-            pthread_cond_wait(&pool->work, &pool->mutex);
-            pool->idle--;
+            rest_locked(pool, now);
         }
     }
+    pool->alive--;
+    pthread_cond_signal(&pool->ended);
+    pthread_cond_broadcast(&pool->work); /* who waited for a place need not any more */
     pthread_mutex_unlock(&pool->mutex);
+    crash_thread_end();
     return NULL;
 }
 
-struct pool *pool_create(size_t workers, enum metric busy)
+/* ---------------------------------------------------------------- making and ending them */
+
+static bool thread_add_locked(struct pool *pool)
 {
-    struct pool *pool = calloc(1, sizeof *pool + workers * sizeof pool->threads[0]);
+    struct worker *worker = &pool->threads[pool->threads_len];
+    worker->pool = pool;
+    bool started = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
+    pool->alive += started;
+    pool->threads_len += started;
+    return started;
+}
+
+/* As many threads as there may be tasks at once; for those in the middle of helping, as many again, but not before there
+ * is someone to help. */
+static bool threads_add_locked(struct pool *pool, bool helping)
+{
+    size_t wanted = pool->workers + (pool->short_seconds > 0) + (helping ? pool->workers : 0);
+    while (pool->threads_len < wanted && !pool->stopping) {
+        if (!thread_add_locked(pool)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
+{
+    struct pool *pool = calloc(1, sizeof *pool + (2 * workers + 1) * sizeof pool->threads[0]);
     if (!pool) {
         return NULL;
     }
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pool->last = &pool->first;
+    pthread_cond_init(&pool->work, &monotonic);
+    pthread_cond_init(&pool->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pool->workers = workers;
+    pool->short_seconds = short_seconds;
     pool->busy = busy;
-    while (pool->threads_len < workers) {
-        if (pthread_create(&pool->threads[pool->threads_len], NULL, worker_main, pool) != 0) {
-            pool_destroy(pool);
-            return NULL;
-        }
-        pool->threads_len++;
+    pthread_mutex_lock(&pool->mutex);
+    bool made = threads_add_locked(pool, false);
+    pthread_mutex_unlock(&pool->mutex);
+    if (!made) {
+        pool_destroy(pool);
+        return NULL;
     }
     return pool;
+}
+
+bool pool_stop(struct pool *pool, double deadline)
+{
+    if (!pool) {
+        return true;
+    }
+    bool patient = isinf(deadline);
+    struct timespec until = patient ? (struct timespec){0} : clock_timespec(deadline);
+    int code = 0;
+    pthread_mutex_lock(&pool->mutex);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->work);
+    while (pool->alive && code != ETIMEDOUT) {
+        code = patient ? pthread_cond_wait(&pool->ended, &pool->mutex)
+                       : pthread_cond_timedwait(&pool->ended, &pool->mutex, &until);
+    }
+    bool stopped = !pool->alive;
+    pthread_mutex_unlock(&pool->mutex);
+    return stopped;
 }
 
 void pool_destroy(struct pool *pool)
@@ -132,24 +363,30 @@ void pool_destroy(struct pool *pool)
     if (!pool) {
         return;
     }
-    pthread_mutex_lock(&pool->mutex);
-    pool->stopping = true;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
+    pool_stop(pool, INFINITY);
     for (size_t i = 0; i < pool->threads_len; i++) {
-        pthread_join(pool->threads[i], NULL);
+        pthread_join(pool->threads[i].thread, NULL);
     }
     pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->ended);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }
 
+/* ---------------------------------------------------------------- what they are given */
+
 void pool_submit(struct pool *pool, struct pool_task *task)
 {
-    task->next = NULL;
+    int queue = task->alone_seconds > 0                ? QUEUE_ALONE
+                : task->background                     ? QUEUE_BACKGROUND
+                : task->seconds <= pool->short_seconds ? QUEUE_SHORT
+                                                       : QUEUE_LONG;
     pthread_mutex_lock(&pool->mutex);
-    *pool->last = task;
-    pool->last = &task->next;
+    double arrived = task->arrived > 0 ? task->arrived : clock_monotonic();
+    double rank = arrived + fmin(task->seconds, OVERTAKEN_MAX) + (task->background ? BACKGROUND_SECONDS : 0);
+    task->queue = &pool->queues[queue];
+    heap_insert(task->queue, &task->node, rank);
+    atomic_fetch_add(&pool->arrivals, 1);
     pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -157,16 +394,11 @@ void pool_submit(struct pool *pool, struct pool_task *task)
 bool pool_withdraw(struct pool *pool, struct pool_task *task)
 {
     pthread_mutex_lock(&pool->mutex);
-    struct pool_task **link = &pool->first;
-    while (*link && *link != task) {
-        link = &(*link)->next;
-    }
-    bool found = *link != NULL;
+    bool found = task->queue != NULL;
     if (found) {
-        *link = task->next;
-        if (pool->last == &task->next) {
-            pool->last = link;
-        }
+        heap_remove(task->queue, &task->node);
+        task->queue = NULL;
+        pthread_cond_signal(&pool->work); /* it may have held others back */
     }
     pthread_mutex_unlock(&pool->mutex);
     return found;
@@ -178,6 +410,7 @@ void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, 
     atomic_init(&loan.next_index, 0);
     if (count > 1) {
         pthread_mutex_lock(&pool->mutex);
+        (void)threads_add_locked(pool, true); /* without it there is less help */
         loan.next = pool->loans;
         pool->loans = &loan;
         size_t wanted = count - 1;
@@ -186,7 +419,7 @@ void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, 
         }
         pthread_mutex_unlock(&pool->mutex);
     }
-    loan_draw(&loan);
+    while (loan_draw(&loan)) {}
     if (count > 1) {
         pthread_mutex_lock(&pool->mutex);
         struct loan **link = &pool->loans;

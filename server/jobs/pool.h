@@ -1,6 +1,6 @@
 /*
- * The worker threads: tasks in the order of their arrival, and loans of idle workers to a computation that has
- * parallel parts. Thread-safe.
+ * The worker threads: tasks, the quick ones first, and loans of idle workers to a computation that has parallel parts.
+ * Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,25 +10,41 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/ops/heap.h"
 #include "server/ops/metrics.h"
 
 struct pool;
 
-/* Embed it. run() owns the task: it may free what embeds it. */
+/* Embed it, zero but for what it says. run() owns the task: it may free what embeds it. */
 struct pool_task {
     void (*run)(struct pool_task *task);
-    struct pool_task *next;
+    /* How long it will take, as estimated. Of two tasks the one goes first for which the time of its coming and this
+     * add up to less: a short one overtakes, and no task is overtaken by what comes later than it itself takes. */
+    double seconds;
+    double arrived;       /* monotonic seconds; 0: when it is submitted */
+    bool background;      /* counts as coming a minute later, and half of the workers at most have one */
+    double alone_seconds; /* nothing else starts beside it for so long; before all others */
+    /* The pool's. */
+    struct heap_node node;
+    struct heap *queue; /* NULL: it does not wait */
 };
 
-/* busy: the gauge of threads that have a task, or METRIC_COUNT for none. */
-struct pool *pool_create(size_t workers, enum metric busy);
-/* Runs what is queued, then joins the threads. NULL is allowed. */
+/*
+ * `workers` tasks run at once. short_seconds > 0: one more, where all of these are longer than that, or have been
+ * running for longer, and it is estimated to be shorter. busy: the gauge of threads that have a task, or METRIC_COUNT
+ * for none.
+ */
+struct pool *pool_create(size_t workers, double short_seconds, enum metric busy);
+/* Runs what is queued, then ends the threads. False: one is still busy at the deadline (monotonic seconds), and nothing
+ * that it may touch, the pool included, may be freed. NULL is allowed. */
+bool pool_stop(struct pool *pool, double deadline);
+/* The same without a deadline, and frees it. NULL is allowed. */
 void pool_destroy(struct pool *pool);
 void pool_submit(struct pool *pool, struct pool_task *task);
 /* Takes a task back that no thread has begun. False: it is not in the queue (not yet, or no more). */
 bool pool_withdraw(struct pool *pool, struct pool_task *task);
-/* body(arg, i) for i = 0..count-1, each once, on this thread and on workers that are idle meanwhile. Never waits
- * for a worker to become free, so it may be called from a worker, and nested. */
+/* body(arg, i) for i = 0..count-1, each once, on this thread and on others for as long as fewer than `workers` are at
+ * work. Never waits for a worker to become free, so it may be called from a worker, and nested. */
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg);
 
 #endif

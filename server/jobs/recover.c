@@ -1,88 +1,176 @@
 /*
  * The start of the service: what an earlier process accepted and did not end is queued again, in the order of its
- * acceptance. A job whose third start did not end is taken for the cause and fails.
+ * acceptance.
+ *
+ * Who is to blame. A job counts the start that an end of the process cut short only if that end can be traced to it: it
+ * raised the signal, or it alone was running when the process vanished (killed, or out of memory). Where several were,
+ * none counts, and all are suspects: each is run alone, for as long as it had run before, the one that had run least
+ * first. The one with the fault then vanishes alone, and is traced; the others outlive their suspicion. A job whose
+ * third traced start did not end fails. After a stop that was asked for there is no one to blame.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/problem.h"
 #include "server/jobs/internal.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-/* What becomes of the row. True: it is queued again. */
-static bool recover_one(struct job_record *record, struct job_change *change)
+_Static_assert(CRASH_NAME_SIZE == HASH_SIZE, "a computation is called by the hash of its job");
+
+#define BEAT_MS 3000 /* the past process lived at most so long after its last beat */
+
+struct recovered {
+    struct job_record record; /* without texts: it is not queued again */
+    double alone_seconds;
+};
+
+/* The hash of the computation that ended the past process; "" none, or no one can tell. *suspects: whether all that ran
+ * are under suspicion. */
+static void trace(char traced[HASH_SIZE], bool *suspects, const struct owner_past *past, const struct recovered *jobs,
+                  size_t len)
 {
-    bool again = !(record->status == JOB_RUNNING && record->attempts >= ATTEMPTS_MAX);
+    const char *only = NULL;
+    bool several = false;
+    traced[0] = '\0';
+    for (size_t i = 0; i < len; i++) {
+        const struct job_record *record = &jobs[i].record;
+        if (record->status == JOB_RUNNING) {
+            several = several || (only && strcmp(only, record->hash) != 0);
+            only = record->hash;
+        }
+    }
+    *suspects = past->end == OWNER_VANISHED;
+    if (past->end == OWNER_CRASHED) {
+        memcpy(traced, past->name, HASH_SIZE);
+    } else if (past->end == OWNER_VANISHED && only && !several) {
+        memcpy(traced, only, HASH_SIZE);
+    }
+}
+
+/* What becomes of a job that was running. */
+static void judge(struct recovered *job, const struct owner_past *past, bool traced, bool suspect)
+{
+    struct job_record *record = &job->record;
+    if (!traced && record->attempts > 0) {
+        record->attempts--;
+    }
+    if (traced || suspect) {
+        double before = (double)(past->last_beat + BEAT_MS - record->started_at) / 1000;
+        job->alone_seconds = before > 1 ? before : 1;
+        log_event(LOG_LEVEL_WARN, "suspect", "job=%s traced=%s attempts=%d alone_seconds=%.0f", record->id,
+                  traced ? "true" : "false", record->attempts, job->alone_seconds);
+    }
+    bool again = record->attempts < ATTEMPTS_MAX;
     record->status = again ? JOB_QUEUED : JOB_FAILED;
     record->started_at = again ? 0 : record->started_at;
-    job_change_of(change, record, NULL);
-    if (!again) {
-        char instance[64];
-        snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
-        change->finished_at = clock_now_ms();
-        change->error = jobs__problem_text(api_problem_encode(
-            API_PROBLEM_CRASHED, "the service ended three times while it ran this job, which is not tried again",
-            instance, NULL));
-        metric_add(METRIC_JOBS_CRASHED, 1);
-        log_event(LOG_LEVEL_ERROR, "job-crashed", "job=%s attempts=%d", record->id, record->attempts);
-    }
-    return again;
 }
 
-static bool admit_again(struct jobs *jobs, struct job_record *record)
+static void fail_crashed(struct job_record *record, struct job_change *change)
 {
-    pthread_mutex_lock(&jobs->mutex);
-    jobs->bytes += jobs_bytes(record);
-    jobs__count_locked(jobs, 1, 0);
-    pthread_mutex_unlock(&jobs->mutex);
-    return jobs_admit(jobs, record);
+    char instance[64];
+    snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
+    change->finished_at = clock_now_ms();
+    change->error = jobs__problem_text(api_problem_encode(
+        API_PROBLEM_CRASHED, "the service ended three times while it ran this job, which is not tried again", instance,
+        NULL));
+    metric_add(METRIC_JOBS_CRASHED, 1);
+    log_event(LOG_LEVEL_ERROR, "job-crashed", "job=%s attempts=%d", record->id, record->attempts);
+    job_record_clear(record);
 }
 
-/* Reads the rows and writes their new state in one transaction; what is not queued again is cleared. */
-static bool recover_rows(struct jobs *jobs, char (*ids)[UUID_SIZE], struct job_record *records,
+/* Reads the rows and writes their new state in one transaction. */
+static bool recover_rows(struct store *store, char (*ids)[UUID_SIZE], struct recovered *jobs,
                          struct job_change *changes, size_t len)
 {
-    struct store *store = jobs->server->store;
     struct store_update update = {.changes = changes, .changes_len = len};
+    struct owner_past past = store_past(store);
+    char traced[HASH_SIZE];
+    bool suspects = false;
     for (size_t i = 0; i < len; i++) {
-        if (store_read_job(store, ids[i], &records[i]) != STORE_OK) {
+        if (store_read_job(store, ids[i], &jobs[i].record) != STORE_OK) {
             return false;
         }
-        if (!recover_one(&records[i], &changes[i])) {
-            job_record_clear(&records[i]);
+    }
+    trace(traced, &suspects, &past, jobs, len);
+    for (size_t i = 0; i < len; i++) {
+        struct job_record *record = &jobs[i].record;
+        if (record->status == JOB_RUNNING) {
+            judge(&jobs[i], &past, strcmp(record->hash, traced) == 0, suspects);
+        }
+        job_change_of(&changes[i], record, NULL);
+        if (record->status == JOB_FAILED) {
+            fail_crashed(record, &changes[i]);
         }
     }
     return store_update_jobs_wait(store, &update) == STORE_OK;
 }
 
+/* Suspects first, of these the one that ran least; then in the order in which they would go: the first of them starts
+ * before the last is queued. */
+static int compare(const void *a, const void *b)
+{
+    const struct recovered *one = a;
+    const struct recovered *other = b;
+    if ((one->alone_seconds > 0) != (other->alone_seconds > 0)) {
+        return one->alone_seconds > 0 ? -1 : 1;
+    }
+    double first = one->alone_seconds;
+    double second = other->alone_seconds;
+    if (!(first > 0)) {
+        first = (double)one->record.created_at / 1000 + jobs__estimate(&one->record);
+        second = (double)other->record.created_at / 1000 + jobs__estimate(&other->record);
+    }
+    return first < second ? -1 : first > second ? 1 : strcmp(one->record.id, other->record.id);
+}
+
+/* Queues what is left. Takes the texts. */
+static bool admit_all(struct jobs *jobs, struct recovered *recovered, size_t len, size_t *queued)
+{
+    bool ok = true;
+    qsort(recovered, len, sizeof *recovered, compare);
+    for (size_t i = 0; i < len && ok; i++) {
+        struct job_record *record = &recovered[i].record;
+        if (!record->job) {
+            continue;
+        }
+        pthread_mutex_lock(&jobs->mutex);
+        jobs->bytes += jobs_bytes(record);
+        jobs__count_locked(jobs, 1, 0);
+        pthread_mutex_unlock(&jobs->mutex);
+        ok = jobs_admit(jobs, record, recovered[i].alone_seconds);
+        *queued += ok;
+    }
+    return ok;
+}
+
 bool jobs_recover(struct jobs *jobs)
 {
+    struct store *store = jobs->server->store;
     char(*ids)[UUID_SIZE] = NULL;
     size_t len = 0;
     size_t queued = 0;
-    if (store_list_open(jobs->server->store, &ids, &len) != STORE_OK) {
+    if (store_list_open(store, &ids, &len) != STORE_OK) {
         return false;
     }
-    struct job_record *records = calloc(len ? len : 1, sizeof *records);
+    struct recovered *recovered = calloc(len ? len : 1, sizeof *recovered);
     struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
-    bool ok = records && changes && (!len || recover_rows(jobs, ids, records, changes, len));
-    for (size_t i = 0; i < len && ok; i++) {
-        if (records[i].job) {
-            ok = admit_again(jobs, &records[i]);
-            queued++;
-        }
+    bool ok = recovered && changes && (!len || recover_rows(store, ids, recovered, changes, len));
+    if (ok) {
+        store_begin(store); /* before the first job runs: from here on a crash is this process's */
+        ok = admit_all(jobs, recovered, len, &queued);
     }
     if (len) {
         log_event(LOG_LEVEL_INFO, "recovered", "queued=%zu crashed=%zu", queued, len - queued);
     }
-    for (size_t i = 0; i < len && records && changes; i++) {
-        job_record_clear(&records[i]);
+    for (size_t i = 0; i < len && recovered && changes; i++) {
+        job_record_clear(&recovered[i].record);
         free(changes[i].error);
     }
-    free(records);
+    free(recovered);
     free(changes);
     free(ids);
     return ok;

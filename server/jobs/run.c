@@ -14,8 +14,8 @@
 
 #include "api/problem.h"
 #include "server/jobs/compute.h"
-#include "server/jobs/curve.h"
 #include "server/jobs/internal.h"
+#include "server/ops/crash.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
@@ -130,27 +130,6 @@ static void run_end(struct run *run, struct computation *computation, bool from_
     jobs__ending_submit(ending);
 }
 
-/* The service stops: the start did not count, and the jobs wait in the database for the next process. */
-static void run_requeue(struct run *run)
-{
-    struct jobs *jobs = run->jobs;
-    struct live *lives = run_close(run);
-    size_t len = count_lives(lives);
-    struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
-    struct store_update update = {.changes = changes, .changes_len = len};
-    struct live *live = lives;
-    for (size_t i = 0; i < len && changes; i++, live = live->next) {
-        job_change_of(&changes[i], &live->record, NULL);
-        changes[i].status = JOB_QUEUED;
-        changes[i].attempts--;
-        changes[i].started_at = 0;
-    }
-    if (len && changes) {
-        store_update_jobs_wait(jobs->server->store, &update);
-    }
-    free(changes);
-}
-
 /* ---------------------------------------------------------------- computing */
 
 static bool run_canceled(void *user)
@@ -230,23 +209,6 @@ static void run_compute(struct run *run, struct computation *computation)
     metric_time(METRIC_TIME_RUN, clock_monotonic() - started);
 }
 
-/* Ends the jobs, and then computes the curve that their result still lacks. */
-static void run_answer(struct run *run, struct computation *computation, bool from_cache)
-{
-    bool lacking = computation->result && !from_cache && curve_missing(computation->result);
-    struct result_record *result = lacking ? result_record_retain(computation->result) : NULL;
-    struct curve *curve = lacking ? jobs__curve_begin(run->jobs, run->hash) : NULL;
-    run_end(run, computation, from_cache);
-    computation->uses = NULL; /* those of the curve are the same */
-    computation->uses_len = 0;
-    if (curve) {
-        computation->progress = NULL;
-        jobs__curve_run(run->jobs, curve, computation, result);
-        free(computation->uses);
-    }
-    result_record_release(result);
-}
-
 static void run_started(struct run *run)
 {
     struct computation computation = {0};
@@ -256,7 +218,7 @@ static void run_started(struct run *run)
         run_compute(run, &computation);
     }
     if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !atomic_load(&run->abandoned)) {
-        run_requeue(run);
+        run_close(run); /* their rows say that they run: the next process queues them again, and counts no attempt */
         free(computation.uses);
         return;
     }
@@ -265,7 +227,7 @@ static void run_started(struct run *run)
         log_event(LOG_LEVEL_INFO, "job-failed", "hash=%.16s status=%d detail=%s", run->hash, (int)computation.status,
                   log_quote(quoted, sizeof quoted, computation.error.message));
     }
-    run_answer(run, &computation, from_cache);
+    run_end(run, &computation, from_cache);
 }
 
 void jobs__run_task(struct pool_task *task)
@@ -276,7 +238,9 @@ void jobs__run_task(struct pool_task *task)
     if (run_begin(run, &changes, &len)) {
         struct store_update update = {.changes = changes, .changes_len = changes ? len : 0};
         store_update_jobs_wait(run->jobs->server->store, &update);
+        struct crash_scope outer = crash_enter(run->hash);
         run_started(run);
+        crash_leave(&outer);
     } else {
         run_close(run);
     }

@@ -226,7 +226,8 @@ void submission_check(struct submission *submission)
     const struct config *config = submission->jobs->server->config;
     struct eps_error error = {0};
     struct eps_context context = computation_checks(config, submission->jobs->server->store);
-    if (eps_job_serves(&context, &error, &submission->decoded->job, NULL, NULL) != EPS_OK) {
+    double *operations = &submission->record.operations;
+    if (eps_job_serves(&context, &error, &submission->decoded->job, operations, NULL) != EPS_OK) {
         refuse(submission, api_problem_of_error(&error, submission->instance));
         return;
     }
@@ -259,7 +260,7 @@ static void accept_stored(struct submission *submission)
         submission->outcome = SUBMIT_FINISHED;
         return;
     }
-    if (jobs_admit(submission->jobs, &submission->record)) {
+    if (jobs_admit(submission->jobs, &submission->record, 0)) {
         submission->reserved = 0;
         submission->outcome = SUBMIT_ACCEPTED;
     } else { /* the row is there: it runs after a restart */

@@ -25,6 +25,12 @@ double clock_monotonic(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+struct timespec clock_timespec(double seconds)
+{
+    time_t whole = (time_t)seconds;
+    return (struct timespec){.tv_sec = whole, .tv_nsec = (long)((seconds - (double)whole) * 1e9)};
+}
+
 /* `width` digits of a number, zero-filled; returns what follows them. */
 static char *digits_write(char *out, unsigned value, int width)
 {

@@ -10,9 +10,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 int64_t clock_now_ms(void);
 double clock_monotonic(void); /* seconds */
+/* A moment of the monotonic clock, as pthread_cond_timedwait() takes it. */
+struct timespec clock_timespec(double seconds);
 /* "2026-11-21T09:00:00.000Z" and NUL. */
 void clock_rfc3339(char out[25], int64_t ms);
 

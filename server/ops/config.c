@@ -35,6 +35,8 @@ static const struct option_row rows[] = {
      "address to listen on; port 0 takes a free one"},
     {"db", KIND_TEXT, FIELD(db), BOTH, 0, 0, NULL, "FILE", "SQLite database (serve: epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one a core)"},
+    {"express", KIND_SECONDS, FIELD(express_seconds), CONFIG_SERVE, 0, 3600, "1s", "TIME",
+     "jobs estimated at less never wait for longer ones: they have a thread more; 0: none"},
     {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that speak HTTP"},
     {"allow-host", KIND_LIST, FIELD(allow_host), CONFIG_SERVE, 0, 0, NULL, "HOST,...",
      "names of this service beside that of --listen, for POST and DELETE; * is any"},
@@ -231,6 +233,11 @@ int config_read(struct config *config, enum config_command command, int argc, ch
         if (!option_set(config, &rows[found - 256], optarg, message, message_size)) {
             return -1;
         }
+    }
+    if (command == CONFIG_SERVE && config->max_connections < config->http_threads) {
+        snprintf(message, message_size, "--max-connections must be at least --http-threads, which is %llu",
+                 (unsigned long long)config->http_threads);
+        return -1;
     }
     return optind;
 }

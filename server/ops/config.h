@@ -28,6 +28,7 @@ struct config {
     const char *listen; /* HOST:PORT, [HOST]:PORT */
     const char *db;     /* NULL (solve): none */
     uint64_t workers;
+    double express_seconds; /* jobs estimated at less never wait for longer ones; 0: they do */
     uint64_t http_threads;
     uint64_t max_connections;
     uint64_t max_connections_of_one; /* address */

@@ -1,6 +1,6 @@
 /*
- * GET /v1/jobs/{id}/curve: the points that the worker stored with the result, as JSON or CSV; where they are still
- * being computed, the request waits for them.
+ * GET /v1/jobs/{id}/curve: the points that are stored with the result, as JSON or CSV; where there are none yet, the
+ * request has them computed and waits for them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -63,8 +63,9 @@ static enum handled curve_resume(struct request *request)
 static enum handled await_curve(struct request *request, const struct job_record *record, struct result_record *result)
 {
     if (result->version != EPS_ACCOUNTING_VERSION) {
-        return reply_problem(request, API_PROBLEM_CONFLICT,
-                             "the curve was not computed before the accounting changed; post the job again");
+        return reply_problem(
+            request, API_PROBLEM_CONFLICT,
+            "no curve is computed any more of a result of an earlier accounting version; post the job again");
     }
     if (!request_suspend(request, curve_resume)) {
         return reply_stopping(request);

@@ -129,7 +129,7 @@ enum store_status store__evict(struct store *store, int64_t incoming)
 
 void store__blob_prepare(struct store *store)
 {
-    sqlite3_stmt *statement = store__statement(store->writer, SQL_BLOB_OUTDATED);
+    sqlite3_stmt *statement = owner_has(store->owner) ? store__statement(store->writer, SQL_BLOB_OUTDATED) : NULL;
     if (statement) {
         sqlite3_bind_int(statement, 1, EPS_ACCOUNTING_VERSION);
         store__run(store->writer, statement);

@@ -52,7 +52,8 @@ struct store_connection {
 };
 
 struct store {
-    char *path;
+    struct owner *owner;
+    const char *path; /* as the owner has it */
     struct store_options options;
     pthread_mutex_t readers_mutex;
     struct store_connection *readers; /* idle ones */
@@ -83,8 +84,8 @@ enum store_status store__run(struct store_connection *connection, sqlite3_stmt *
 /* Logs SQLite's complaint and returns STORE_FAILED. */
 enum store_status store__complain(struct store_connection *connection, const char *what);
 
-/* Brings the schema up to date. False with a message. */
-bool store__migrate(struct store_connection *connection, char *message, size_t message_size);
+/* Brings the schema up to date, if that is allowed. False with a message. */
+bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size);
 
 void *store__writer_main(void *store);
 /* Removes what has expired; inside a transaction. */
@@ -92,7 +93,7 @@ enum store_status store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);
 /* Makes room for `incoming` bytes; STORE_NONE: there is none. */
 enum store_status store__evict(struct store *store, int64_t incoming);
-/* Drops blobs of other accounting versions and counts the rest. */
+/* Drops blobs of other accounting versions, if no one else has the database, and counts the rest. */
 void store__blob_prepare(struct store *store);
 
 char *store__column_text(sqlite3_stmt *statement, int column); /* a copy; NULL for NULL */

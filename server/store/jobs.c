@@ -88,6 +88,9 @@ static enum store_status insert_row(struct store_connection *connection, const s
     bind_text(statement, 11, record->job);
     bind_text(statement, 12, record->brief);
     bind_text(statement, 13, record->error);
+    if (record->operations > 0) {
+        sqlite3_bind_double(statement, 14, record->operations);
+    }
     return store__run(connection, statement);
 }
 
@@ -214,6 +217,7 @@ static bool record_of_row(struct job_record *record, sqlite3_stmt *row)
     record->job = store__column_text(row, 10);
     record->brief = store__column_text(row, 11);
     record->error = store__column_text(row, 12);
+    record->operations = sqlite3_column_double(row, 13);
     if (!record->job) {
         job_record_clear(record);
         return false;

@@ -68,7 +68,7 @@ static bool migration_run(sqlite3 *db, const struct embedded_file *file, int num
     return false;
 }
 
-bool store__migrate(struct store_connection *connection, char *message, size_t message_size)
+bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size)
 {
     int newest = 0;
     for (const struct embedded_file *file = embedded_files; file->name; file++) {
@@ -84,6 +84,12 @@ bool store__migrate(struct store_connection *connection, char *message, size_t m
         snprintf(message, message_size,
                  "its schema is version %d and this build knows %d; run the newer epsilond that wrote it", version,
                  newest);
+        return false;
+    }
+    if (version < newest && !allowed) {
+        snprintf(message, message_size,
+                 "the epsilond that serves it is older than this one (schema %d, not %d); restart that with this build",
+                 version, newest);
         return false;
     }
     for (int number = version + 1; number <= newest; number++) {

@@ -48,6 +48,7 @@ struct job_record {
     char *job;           /* canonical JSON */
     char *brief;         /* or NULL: same as job */
     char *error;         /* or NULL */
+    double operations;   /* estimated; 0: not */
 };
 
 void job_record_clear(struct job_record *record);

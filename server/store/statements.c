@@ -5,12 +5,13 @@
  */
 #include "server/store/internal.h"
 
-#define JOB_COLUMNS \
-    "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error"
+#define JOB_COLUMNS                                                                                                    \
+    "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
+    "operations"
 /* Lists leave the long form out where there is a short one. */
 #define LIST_COLUMNS                                                                                \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, " \
-    "coalesce(brief, job), NULL, error"
+    "coalesce(brief, job), NULL, error, operations"
 
 static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -18,7 +19,7 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_PING] = "SELECT count(*) FROM sqlite_schema",
 
-    [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+    [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
     /* A final job stays as it is, whatever arrives late. */
     [SQL_JOB_UPDATE] = "UPDATE jobs SET status = ?2, attempts = ?3, started_at = ?4, finished_at = ?5, "
                        "from_cache = ?6, version = ?7, error = ?8 WHERE id = ?1 AND status < 2",

@@ -27,22 +27,24 @@ static void store_threads(struct store *store)
 
 struct store *store_open(const struct store_options *options, char *message, size_t message_size)
 {
-    char detail[256] = "out of memory";
+    char detail[512] = "out of memory";
     struct store *store = calloc(1, sizeof *store);
     if (!store) {
         goto fail;
     }
     store_threads(store);
     store->options = *options;
-    store->path = strdup(options->path);
-    if (!store->path) {
+    store->owner = owner_claim(options->path, options->guest, detail, sizeof detail);
+    if (!store->owner) {
         goto fail;
     }
+    store->path = owner_database(store->owner);
     store->writer = store__connect(store->path, false, detail, sizeof detail);
-    if (!store->writer || !store__migrate(store->writer, detail, sizeof detail)) {
+    if (!store->writer || !store__migrate(store->writer, owner_has(store->owner), detail, sizeof detail)) {
         goto fail;
     }
     store__blob_prepare(store);
+    owner_yield(store->owner);
     if (pthread_create(&store->thread, NULL, store__writer_main, store) != 0) {
         snprintf(detail, sizeof detail, "cannot start a thread");
         goto fail;
@@ -76,8 +78,30 @@ void store_close(struct store *store)
     pthread_cond_destroy(&store->arrived);
     pthread_mutex_destroy(&store->mutex);
     pthread_mutex_destroy(&store->readers_mutex);
-    free(store->path);
+    owner_release(store->owner); /* last: the next one may open it from here on */
     free(store);
+}
+
+struct owner_past store_past(const struct store *store)
+{
+    return owner_past(store->owner);
+}
+
+void store_begin(struct store *store)
+{
+    owner_begin(store->owner);
+    crash_start(owner_file(store->owner));
+}
+
+void store_stop(struct store *store)
+{
+    owner_stop(store->owner);
+}
+
+void store_settle(struct store *store)
+{
+    struct store_update nothing = {0};
+    store_update_jobs_wait(store, &nothing); /* writes are applied in the order of their arrival */
 }
 
 bool store_healthy(struct store *store)

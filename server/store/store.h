@@ -11,6 +11,7 @@
 #ifndef SERVER_STORE_STORE_H
 #define SERVER_STORE_STORE_H
 
+#include "server/store/owner.h"
 #include "server/store/records.h"
 
 struct store;
@@ -25,6 +26,7 @@ enum store_status {
 
 struct store_options {
     const char *path;
+    bool guest;           /* beside a service that may have it: no jobs, nothing is swept */
     uint64_t cache_bytes; /* bound of the blobs */
     double keep_seconds;  /* finished jobs; 0: for ever */
     /* Called on the writer thread for each job that expired; may be NULL. */
@@ -32,10 +34,19 @@ struct store_options {
     void *user;
 };
 
-/* Opens the database, runs what migrations are missing, starts the writer. NULL with a message. */
+/* Claims and opens the database, runs what migrations are missing (a guest beside a service refuses if one is), starts
+ * the writer. NULL with a message. */
 struct store *store_open(const struct store_options *options, char *message, size_t message_size);
 /* Applies what is queued, then closes. NULL is allowed. */
 void store_close(struct store *store);
+/* How the last service ended that had the database. */
+struct owner_past store_past(const struct store *store);
+/* The past is dealt with: from now on a crash is this process's, and is traced to what it computes. */
+void store_begin(struct store *store);
+/* This process was asked to stop: however it ends now, that is no crash. */
+void store_stop(struct store *store);
+/* Waits until everything submitted before is committed, or has failed. */
+void store_settle(struct store *store);
 /* True if a trivial read works. */
 bool store_healthy(struct store *store);
 

@@ -17,6 +17,7 @@
 
 #define BATCH_MAX 4096
 #define SWEEP_SECONDS 60
+#define BEAT_SECONDS 1
 #define CHECKPOINT_PAGES 4000 /* 16 MB of log */
 
 void store_submit(struct store *store, struct store_write *write)
@@ -108,12 +109,13 @@ static void checkpoint(struct store *store)
     store->wal_pages = 0;
 }
 
-/* Up to BATCH_MAX writes, or NULL when it is time to sweep or to stop. */
-static struct store_write *batch_take(struct store *store, const struct timespec *until)
+/* Up to BATCH_MAX writes, or NULL after BEAT_SECONDS or when it is time to stop. */
+static struct store_write *batch_take(struct store *store)
 {
+    struct timespec until = clock_timespec(clock_monotonic() + BEAT_SECONDS);
     pthread_mutex_lock(&store->mutex);
     while (!store->first && !store->stopping) {
-        if (pthread_cond_timedwait(&store->arrived, &store->mutex, until) == ETIMEDOUT) {
+        if (pthread_cond_timedwait(&store->arrived, &store->mutex, &until) == ETIMEDOUT) {
             break;
         }
     }
@@ -144,23 +146,24 @@ static bool writer_stopping(struct store *store)
 void *store__writer_main(void *argument)
 {
     struct store *store = argument;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += 1; /* the first sweep soon: a service that restarts often must expire too */
+    double beat_at = 0;
+    double sweep_at = clock_monotonic() + 1; /* soon: a service that restarts often must expire too */
     store->wal_bound = CHECKPOINT_PAGES;
     sqlite3_wal_hook(store->writer->db, on_commit, store);
     while (!writer_stopping(store)) {
-        struct store_write *batch = batch_take(store, &until);
+        struct store_write *batch = batch_take(store);
         if (batch) {
             batch_run(store, batch);
             checkpoint(store);
         }
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec)) {
+        double now = clock_monotonic();
+        if (now >= beat_at) {
+            owner_beat(store->owner);
+            beat_at = now + BEAT_SECONDS;
+        }
+        if (now >= sweep_at && !store->options.guest) {
             store__sweep(store);
-            until = now;
-            until.tv_sec += SWEEP_SECONDS;
+            sweep_at = clock_monotonic() + SWEEP_SECONDS;
         }
     }
     return NULL;

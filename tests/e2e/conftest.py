@@ -28,6 +28,8 @@ GAUSSIAN = {"n": 100, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "
 # Takes half a minute: a search for the noise multiplier at a tight tolerance, with 501 amplitudes in every step.
 ENDLESS = {"n": 4000, "sampling": {"scheme": "poisson", "p": 0.005, "examples_per_user": 500}, "epsilon": 1.0,
            "delta": 1e-8, "accountant": {"method": "pld", "tolerance": 5e-9}}
+# One job at a time, whatever it is: what comes second waits.
+ONE_BY_ONE = ("--workers", "1", "--express", "0")
 
 
 def pytest_configure(config):
@@ -35,10 +37,11 @@ def pytest_configure(config):
 
 
 class Server:
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, **process):
         self.folder = folder
         self.database = str(folder / "test.db")
         self.options = options
+        self.process_options = process
         self.process = None
         self.start()
 
@@ -46,7 +49,7 @@ class Server:
         self.log = open(self.folder / "log", "ab")
         self.process = subprocess.Popen(
             [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", self.database, *self.options, *options],
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
+            stdout=subprocess.PIPE, stderr=self.log, text=True, **self.process_options)
         line = self.process.stdout.readline()
         assert line.startswith("listening on http://"), (line, self.log_text())
         self.url = line.removeprefix("listening on ").strip()
@@ -122,10 +125,10 @@ def launch(tmp_path):
     """Starts servers of one's own, and stops what still runs."""
     started = []
 
-    def start(*options):
+    def start(*options, **process):
         folder = tmp_path / str(len(started))
         folder.mkdir()
-        started.append(Server(folder, *options))
+        started.append(Server(folder, *options, **process))
         return started[-1]
 
     yield start

@@ -12,7 +12,7 @@ import time
 import pytest
 import requests
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, check_problem
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
 
 # Takes some seconds, and ends.
 SLOW = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
@@ -27,7 +27,7 @@ def edit(database, statement, *values):
 
 
 def test_kill_9_while_running_and_restart(launch):
-    server = launch()
+    server = launch(*ONE_BY_ONE)
     accepted = server.post(SLOW)
     assert accepted.status_code == 202
     job_id = accepted.json()["id"]
@@ -53,7 +53,7 @@ def test_kill_9_while_running_and_restart(launch):
 
 @pytest.mark.sanitized
 def test_the_third_crash_fails_the_job(launch):
-    server = launch("--workers", "1")
+    server = launch(*ONE_BY_ONE)
     job_id = server.post(ENDLESS).json()["id"]
     innocent = server.post(DP_SGD).json()["id"]
     for attempt in (1, 2, 3):
@@ -69,7 +69,7 @@ def test_the_third_crash_fails_the_job(launch):
 
 @pytest.mark.sanitized
 def test_graceful_stop_is_quick_and_is_no_crash(launch):
-    server = launch("--workers", "1")
+    server = launch(*ONE_BY_ONE)
     job_id = server.post(ENDLESS).json()["id"]
     before = server.until(job_id, "running")
     answers = []
@@ -78,7 +78,7 @@ def test_graceful_stop_is_quick_and_is_no_crash(launch):
     waiter.start()
     while server.metric("epsilond_http_requests_waiting") < 1:
         time.sleep(0.01)
-    assert server.stop() < 15
+    assert server.stop() < 5
     waiter.join(20)
     assert answers[0].status_code == 200 and answers[0].json()["status"] == "running"
     server.start()
@@ -259,7 +259,7 @@ def test_stop_under_load(launch):
         thread.start()
     while len(statuses) < 50:
         time.sleep(0.01)
-    assert server.stop() < 30
+    assert server.stop() < 5
     for thread in threads:
         thread.join()
     assert set(statuses) <= {200, 202, 503}

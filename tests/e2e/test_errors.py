@@ -9,7 +9,7 @@ import socket
 import pytest
 import yaml
 
-from conftest import DP_SGD, ENDLESS, ROOT, check_problem
+from conftest import DP_SGD, ENDLESS, ONE_BY_ONE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 JSON = {"Content-Type": "application/json"}
@@ -248,7 +248,7 @@ def test_too_costly(launch):
 
 
 def test_queue_full(launch):
-    server = launch("--queue", "1", "--workers", "1")
+    server = launch("--queue", "1", *ONE_BY_ONE)
     running = server.post(ENDLESS).json()["id"]
     server.until(running, "running")
     assert server.post(dict(DP_SGD, n=11)).status_code == 202

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, check_problem
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
 
 pytestmark = pytest.mark.sanitized
 
@@ -228,7 +228,7 @@ def test_cancel_wakes_who_waits(launch):
 
 
 def test_cancel_a_queued_job(launch):
-    server = launch("--workers", "1")
+    server = launch(*ONE_BY_ONE)
     running = server.post(ENDLESS).json()["id"]
     server.until(running, "running")
     queued = server.post(DP_SGD).json()["id"]

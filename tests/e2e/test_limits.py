@@ -5,7 +5,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 import re
 
-from conftest import check_problem
+from conftest import ONE_BY_ONE, check_problem
 
 MIB = 1 << 20
 # Takes minutes in 25 MB of its own.
@@ -28,7 +28,7 @@ def dense(n, noise_multiplier):
 
 def busy(launch, *options):
     """A server whose only worker is taken, and that keeps nothing it need not."""
-    server = launch("--workers", "1", "--memory-bytes", "1MiB", *options)
+    server = launch(*ONE_BY_ONE, "--memory-bytes", "1MiB", *options)
     running = server.post(QUIET).json()["id"]
     server.until(running, "running")
     return server, running

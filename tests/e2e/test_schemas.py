@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
-from conftest import DP_SGD, GAUSSIAN, ROOT
+from conftest import DP_SGD, GAUSSIAN, ONE_BY_ONE, ROOT
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
@@ -179,7 +179,7 @@ def test_every_answer_is_in_the_contract(launch):
 
 
 def test_a_full_queue_is_in_the_contract(launch):
-    server = launch("--queue", "1", "--workers", "1", *PATIENT)
+    server = launch("--queue", "1", *ONE_BY_ONE, *PATIENT)
     server.until(server.post(LONG).json()["id"], "running")
     server.post(dict(LONG, delta=1e-9))
     refused = server.post(dict(LONG, delta=1e-10))

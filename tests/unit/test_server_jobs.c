@@ -63,7 +63,7 @@ static int set_up(void **state)
                                       .memory_bytes = 1 << 20};
     struct server *server = &fixture->server;
     server->config = &fixture->config;
-    server->pool = pool_create(1, METRIC_COUNT);
+    server->pool = pool_create(1, 0, METRIC_COUNT);
     server->waits = waits_create();
     server->claims = claims_create();
     server->jobs = jobs_create(server);
@@ -88,7 +88,7 @@ static void let_go(struct fixture *fixture)
 
 static int tear_down(void **state)
 {
-    static const char *const tails[] = {"", "-wal", "-shm"};
+    static const char *const tails[] = {"", "-wal", "-shm", "-lock"};
     struct fixture *fixture = *state;
     struct server *server = &fixture->server;
     jobs_stop(server->jobs);
@@ -98,7 +98,7 @@ static int tear_down(void **state)
     jobs_destroy(server->jobs);
     waits_destroy(server->waits);
     claims_destroy(server->claims);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s%s", fixture->path, tails[i]);
         unlink(path);
@@ -143,7 +143,7 @@ static bool admit(struct jobs *jobs, const char *hash, char id[UUID_SIZE])
     size_t bytes = jobs_bytes(&record);
     bool room = jobs_reserve(jobs, bytes);
     if (room)
-        assert_true(jobs_admit(jobs, &record));
+        assert_true(jobs_admit(jobs, &record, 0));
     job_record_clear(&record);
     return room;
 }

@@ -1,6 +1,6 @@
 /*
- * The worker threads: every task once and in order, every index of a loan once, whoever posts it and however busy the
- * workers are.
+ * The worker threads: every task once, the quick ones first, every index of a loan once, whoever posts it and however
+ * busy the workers are.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,8 +14,10 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "server/jobs/pool.h"
+#include "server/ops/clock.h"
 
 enum { TASKS = 200, INDICES = 1000 };
 
@@ -36,7 +38,7 @@ static void one_worker_keeps_the_order(void **state)
     (void)state;
     static struct counted tasks[TASKS];
     atomic_size_t order = 0;
-    struct pool *pool = pool_create(1, METRIC_COUNT);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
     assert_non_null(pool);
     for (size_t i = 0; i < TASKS; i++) {
         tasks[i] = (struct counted){.task.run = count_task, .order = &order};
@@ -65,7 +67,7 @@ static void every_index_once(void **state)
 {
     (void)state;
     static atomic_int marks[INDICES];
-    struct pool *pool = pool_create(3, METRIC_COUNT);
+    struct pool *pool = pool_create(3, 0, METRIC_COUNT);
     assert_non_null(pool);
     for (size_t count = 0; count < 40; count++) {
         pool_parallel_for(pool, count, mark, marks);
@@ -95,7 +97,7 @@ static void a_loan_needs_no_worker(void **state)
     (void)state;
     static atomic_int marks[INDICES];
     struct blocker blockers[2];
-    struct pool *pool = pool_create(2, METRIC_COUNT);
+    struct pool *pool = pool_create(2, 0, METRIC_COUNT);
     assert_non_null(pool);
     for (int i = 0; i < 2; i++) {
         blockers[i].task.run = block;
@@ -133,7 +135,7 @@ static void idle_workers_help(void **state)
 {
     (void)state;
     struct pair pair = {.met = 0};
-    struct pool *pool = pool_create(1, METRIC_COUNT);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
     assert_non_null(pool);
     pthread_barrier_init(&pair.barrier, NULL, 2);
     for (int i = 0; i < 50; i++)
@@ -174,7 +176,7 @@ static void loans_nest_and_may_come_from_workers(void **state)
 {
     (void)state;
     static struct nest_task tasks[8];
-    struct pool *pool = pool_create(3, METRIC_COUNT);
+    struct pool *pool = pool_create(3, 0, METRIC_COUNT);
     assert_non_null(pool);
     for (size_t i = 0; i < 8; i++) {
         tasks[i].task.run = nest_in_worker;
@@ -194,7 +196,7 @@ static void a_task_that_waits_can_be_withdrawn(void **state)
     const size_t gone[] = {0, 3, 5};
     atomic_size_t order = 0;
     struct blocker blocker = {.task.run = block};
-    struct pool *pool = pool_create(1, METRIC_COUNT);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
     assert_non_null(pool);
     sem_init(&blocker.started, 0, 0);
     sem_init(&blocker.go, 0, 0);
@@ -222,6 +224,234 @@ static void a_task_that_waits_can_be_withdrawn(void **state)
     sem_destroy(&blocker.go);
 }
 
+/* ---------------------------------------------------------------- who goes first */
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static void blocker_submit(struct pool *pool, struct blocker *blocker, double seconds)
+{
+    *blocker = (struct blocker){.task = {.run = block, .seconds = seconds}};
+    sem_init(&blocker->started, 0, 0);
+    sem_init(&blocker->go, 0, 0);
+    pool_submit(pool, &blocker->task);
+}
+
+static bool started_within(struct blocker *blocker, long ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms % 1000 * 1000000;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return sem_timedwait(&blocker->started, &until) == 0;
+}
+
+enum { SOON = 30000, NEVER = 50 }; /* milliseconds: only what does not come makes a test wait */
+
+static void the_quick_one_goes_first(void **state)
+{
+    (void)state;
+    const double seconds[] = {100, 5, 0.01, 50, 5};
+    const size_t places[] = {4, 1, 0, 3, 2}; /* equals as they came */
+    struct counted tasks[5];
+    atomic_size_t order = 0;
+    struct blocker blocker;
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    blocker_submit(pool, &blocker, 0);
+    assert_true(started_within(&blocker, SOON));
+    for (size_t i = 0; i < 5; i++) {
+        tasks[i] = (struct counted){.task = {.run = count_task, .seconds = seconds[i]}, .order = &order};
+        pool_submit(pool, &tasks[i].task);
+    }
+    sem_post(&blocker.go);
+    pool_destroy(pool);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(tasks[i].place, places[i]);
+}
+
+/* A task of a second is overtaken by shorter ones that come within a second, and by no later one. */
+static void no_task_is_overtaken_for_ever(void **state)
+{
+    (void)state;
+    struct counted longer, early, late;
+    atomic_size_t order = 0;
+    struct blocker blocker;
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    blocker_submit(pool, &blocker, 0);
+    assert_true(started_within(&blocker, SOON));
+    early = longer = late = (struct counted){.task.run = count_task, .order = &order};
+    longer.task.seconds = 1;
+    pool_submit(pool, &longer.task);
+    pool_submit(pool, &early.task);
+    pause_ms(1100);
+    pool_submit(pool, &late.task);
+    sem_post(&blocker.go);
+    pool_destroy(pool);
+    assert_int_equal(early.place, 0);
+    assert_int_equal(longer.place, 1);
+    assert_int_equal(late.place, 2);
+}
+
+struct stuck_loop {
+    struct pool_task task;
+    struct pool *pool;
+    sem_t begun, go;
+};
+
+static void stick(void *arg, size_t index)
+{
+    struct stuck_loop *loop = arg;
+    (void)index;
+    sem_post(&loop->begun);
+    sem_wait(&loop->go);
+}
+
+static void loop_stuck(struct pool_task *task)
+{
+    struct stuck_loop *loop = (struct stuck_loop *)task;
+    pool_parallel_for(loop->pool, 4, stick, loop);
+}
+
+/* A computation whose every part takes long has the help of the idle, and none of them is missing when a task comes. */
+static void who_helps_is_no_worker_less(void **state)
+{
+    (void)state;
+    struct blocker others[2];
+    struct pool *pool = pool_create(3, 0, METRIC_COUNT);
+    struct stuck_loop loop = {.task.run = loop_stuck, .pool = pool};
+    sem_init(&loop.begun, 0, 0);
+    sem_init(&loop.go, 0, 0);
+    pool_submit(pool, &loop.task);
+    for (int i = 0; i < 3; i++)
+        sem_wait(&loop.begun); /* on all three */
+    for (int i = 0; i < 2; i++) {
+        blocker_submit(pool, &others[i], 0);
+        assert_true(started_within(&others[i], SOON));
+    }
+    struct blocker waits;
+    blocker_submit(pool, &waits, 0);
+    assert_false(started_within(&waits, NEVER)); /* but never more tasks than workers */
+    sem_post(&loop.go); /* the fourth part: its poster's or no one's, for tasks have come meanwhile */
+    sem_wait(&loop.begun);
+    for (int i = 0; i < 4; i++)
+        sem_post(&loop.go);
+    sem_post(&waits.go);
+    for (int i = 0; i < 2; i++)
+        sem_post(&others[i].go);
+    pool_destroy(pool);
+}
+
+static void a_short_task_waits_for_no_long_one(void **state)
+{
+    (void)state;
+    struct blocker longs[3], shorts[2];
+    struct pool *pool = pool_create(2, 1, METRIC_COUNT);
+    for (int i = 0; i < 3; i++)
+        blocker_submit(pool, &longs[i], 60);
+    assert_true(started_within(&longs[0], SOON) && started_within(&longs[1], SOON));
+    assert_false(started_within(&longs[2], NEVER));
+    for (int i = 0; i < 2; i++)
+        blocker_submit(pool, &shorts[i], 0.5);
+    assert_true(started_within(&shorts[0], SOON));   /* beside them, */
+    assert_false(started_within(&shorts[1], NEVER)); /* one at a time */
+    sem_post(&shorts[0].go);
+    assert_true(started_within(&shorts[1], SOON));
+    sem_post(&shorts[1].go);
+    for (int i = 0; i < 3; i++)
+        sem_post(&longs[i].go);
+    pool_destroy(pool);
+}
+
+/* One that was estimated to be short and is not counts as long once it has run for longer than that. */
+static void a_wrong_estimate_is_noticed(void **state)
+{
+    (void)state;
+    struct blocker wrong, next;
+    struct pool *pool = pool_create(1, 0.3, METRIC_COUNT);
+    blocker_submit(pool, &wrong, 0.1);
+    assert_true(started_within(&wrong, SOON));
+    blocker_submit(pool, &next, 0.1);
+    assert_true(started_within(&next, SOON));
+    sem_post(&next.go);
+    sem_post(&wrong.go);
+    pool_destroy(pool);
+}
+
+static void the_background_has_half_of_the_workers(void **state)
+{
+    (void)state;
+    struct blocker curves[3], job;
+    struct pool *pool = pool_create(4, 0, METRIC_COUNT);
+    for (int i = 0; i < 3; i++) {
+        curves[i] = (struct blocker){.task = {.run = block, .background = true}};
+        sem_init(&curves[i].started, 0, 0);
+        sem_init(&curves[i].go, 0, 0);
+        pool_submit(pool, &curves[i].task);
+    }
+    assert_true(started_within(&curves[0], SOON) && started_within(&curves[1], SOON));
+    assert_false(started_within(&curves[2], NEVER));
+    blocker_submit(pool, &job, 10);
+    assert_true(started_within(&job, SOON));
+    sem_post(&curves[0].go);
+    assert_true(started_within(&curves[2], SOON));
+    sem_post(&job.go);
+    for (int i = 1; i < 3; i++)
+        sem_post(&curves[i].go);
+    pool_destroy(pool);
+}
+
+static void blocker_alone(struct pool *pool, struct blocker *blocker, double seconds)
+{
+    *blocker = (struct blocker){.task = {.run = block, .alone_seconds = seconds}};
+    sem_init(&blocker->started, 0, 0);
+    sem_init(&blocker->go, 0, 0);
+    pool_submit(pool, &blocker->task);
+}
+
+/* One after the other, each until it ends or has been alone for its time; then all that waited starts at once. */
+static void nothing_starts_beside_one_that_is_alone(void **state)
+{
+    (void)state;
+    struct blocker alone[3], normal[2], brief;
+    struct pool *pool = pool_create(4, 1, METRIC_COUNT);
+    blocker_alone(pool, &alone[0], 3600);
+    assert_true(started_within(&alone[0], SOON));
+    blocker_alone(pool, &alone[1], 0.2);
+    blocker_alone(pool, &alone[2], 3600);
+    blocker_submit(pool, &normal[0], 10);
+    blocker_submit(pool, &normal[1], 10);
+    blocker_submit(pool, &brief, 0);
+    assert_false(started_within(&alone[1], NEVER) || started_within(&normal[0], NEVER) ||
+                 started_within(&brief, NEVER));
+    sem_post(&alone[0].go);
+    assert_true(started_within(&alone[1], SOON));
+    assert_true(started_within(&alone[2], SOON)); /* the time of the other one passed; it goes on */
+    assert_false(started_within(&normal[0], NEVER) || started_within(&brief, NEVER));
+    sem_post(&alone[2].go);
+    assert_true(started_within(&normal[0], SOON) && started_within(&normal[1], SOON) && started_within(&brief, SOON));
+    sem_post(&alone[1].go);
+    sem_post(&brief.go);
+    for (int i = 0; i < 2; i++)
+        sem_post(&normal[i].go);
+    pool_destroy(pool);
+}
+
+static void a_busy_thread_does_not_hold_up_the_stop(void **state)
+{
+    (void)state;
+    struct blocker blocker;
+    struct pool *pool = pool_create(2, 0, METRIC_COUNT);
+    blocker_submit(pool, &blocker, 0);
+    assert_true(started_within(&blocker, SOON));
+    assert_false(pool_stop(pool, clock_monotonic() + 0.05));
+    sem_post(&blocker.go);
+    assert_true(pool_stop(pool, clock_monotonic() + 30));
+    pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +461,14 @@ int main(void)
         cmocka_unit_test(idle_workers_help),
         cmocka_unit_test(loans_nest_and_may_come_from_workers),
         cmocka_unit_test(a_task_that_waits_can_be_withdrawn),
+        cmocka_unit_test(the_quick_one_goes_first),
+        cmocka_unit_test(no_task_is_overtaken_for_ever),
+        cmocka_unit_test(who_helps_is_no_worker_less),
+        cmocka_unit_test(a_short_task_waits_for_no_long_one),
+        cmocka_unit_test(a_wrong_estimate_is_noticed),
+        cmocka_unit_test(the_background_has_half_of_the_workers),
+        cmocka_unit_test(nothing_starts_beside_one_that_is_alone),
+        cmocka_unit_test(a_busy_thread_does_not_hold_up_the_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

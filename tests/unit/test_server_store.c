@@ -41,8 +41,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct place *place = *state;
-    static const char *const tails[] = {"", "-wal", "-shm"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const tails[] = {"", "-wal", "-shm", "-lock"};
+    for (int i = 0; i < 4; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s%s", place->path, tails[i]);
         unlink(path);

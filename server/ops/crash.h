@@ -1,0 +1,28 @@
+/*
+ * What a fatal signal leaves behind: one line that names the computation that raised it, so that the next start blames
+ * that one and no other. Thread-safe.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_OPS_CRASH_H
+#define SERVER_OPS_CRASH_H
+
+#define CRASH_MARK "crashed "
+#define CRASH_NAME_SIZE 65 /* of a computation: the hash of its job */
+
+/* What this thread computes; "" for nothing that has a name. */
+struct crash_scope {
+    char name[CRASH_NAME_SIZE];
+};
+/* From here on this thread computes that (NULL: nothing that has a name); returns what it computed before. */
+struct crash_scope crash_enter(const char *name);
+void crash_leave(const struct crash_scope *before);
+
+/* From now on a fatal signal writes CRASH_MARK and the computation's name (or "-") to the start of the file, and then
+ * goes its way as before. Once, from one thread. */
+void crash_start(int file);
+/* A stack for the handler on this thread, so that a computation that overflows its own is traced too. */
+void crash_thread_start(void);
+void crash_thread_end(void);
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * The lock is flock(2)'s: the kernel takes it back when the process ends, however that happens. It lies on a file of its
+ * own, because SQLite has its locks on the database, and closing another descriptor of that would drop them. The file
+ * is found by the database's real path, so that two names of it do not make two locks. It stays when the process ends:
+ * who removes a lock file may remove the next owner's.
+ *
+ * One line says how the process ends. It is overwritten in place, as a signal handler can (server/ops/crash.h), and its
+ * time of modification is the last time at which the process is known to have lived.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/store/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char running[] = "running";
+static const char stopped[] = "stopped";
+
+struct owner {
+    char database[PATH_MAX];
+    int fd;
+    bool guest;
+    bool has;
+    struct owner_past past;
+};
+
+/* Makes the database where it is missing, and finds out what it is really called. One that is there is not opened:
+ * closing it again would take away the locks that SQLite may have on it in this process. */
+static bool find_database(const char *database, char real[PATH_MAX], char *message, size_t message_size)
+{
+    int fd = open(database, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if ((fd < 0 && errno != EEXIST) || !realpath(database, real)) {
+        snprintf(message, message_size, "%s", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* What an earlier process wrote: "stopped", "running" and its number, or as crash.h says. */
+static void past_read(struct owner *owner)
+{
+    char text[128];
+    struct stat status;
+    ssize_t len = pread(owner->fd, text, sizeof text - 1, 0);
+    text[len > 0 ? len : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    owner->past = (struct owner_past){.end = OWNER_STOPPED};
+    if (fstat(owner->fd, &status) == 0) {
+        owner->past.last_beat = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
+    }
+    if (strncmp(text, running, sizeof running - 1) == 0) {
+        owner->past.end = OWNER_VANISHED;
+    } else if (strncmp(text, CRASH_MARK, sizeof CRASH_MARK - 1) == 0) {
+        const char *name = text + sizeof CRASH_MARK - 1;
+        owner->past.end = OWNER_CRASHED;
+        if (strlen(name) == CRASH_NAME_SIZE - 1) {
+            memcpy(owner->past.name, name, CRASH_NAME_SIZE);
+        }
+    }
+}
+
+/* Who has it, as far as the file tells. */
+static void name_other(int fd, char *message, size_t message_size)
+{
+    char text[64];
+    ssize_t len = pread(fd, text, sizeof text - 1, 0);
+    text[len > 0 ? len : 0] = '\0';
+    bool named = strncmp(text, "running ", 8) == 0 && text[8] >= '1' && text[8] <= '9';
+    snprintf(message, message_size, "another epsilond%s%.*s%s uses it; give this one a --db of its own, or stop that",
+             named ? " (process " : "", named ? (int)strcspn(text + 8, "\n") : 0, named ? text + 8 : "",
+             named ? ")" : "");
+}
+
+/* Opens and locks the file. Guests share the lock, so that one does not keep out another. */
+static bool take_lock(struct owner *owner, char *message, size_t message_size)
+{
+    char path[PATH_MAX + sizeof "-lock"];
+    snprintf(path, sizeof path, "%s-lock", owner->database);
+    owner->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    owner->has = owner->fd >= 0 && flock(owner->fd, (owner->guest ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
+    if (owner->has || (owner->guest && owner->fd >= 0 && errno == EWOULDBLOCK)) {
+        return true;
+    }
+    if (owner->fd >= 0 && errno == EWOULDBLOCK) {
+        name_other(owner->fd, message, message_size);
+    } else {
+        snprintf(message, message_size, "cannot lock %.200s: %s", path, strerror(errno));
+    }
+    return false;
+}
+
+struct owner *owner_claim(const char *database, bool guest, char *message, size_t message_size)
+{
+    struct owner *owner = calloc(1, sizeof *owner);
+    if (!owner) {
+        snprintf(message, message_size, "out of memory");
+        return NULL;
+    }
+    owner->guest = guest;
+    owner->fd = -1;
+    if (!find_database(database, owner->database, message, message_size) || !take_lock(owner, message, message_size)) {
+        owner_release(owner);
+        return NULL;
+    }
+    past_read(owner);
+    return owner;
+}
+
+bool owner_has(const struct owner *owner)
+{
+    return owner->has;
+}
+
+void owner_yield(struct owner *owner)
+{
+    if (owner->guest && owner->has) {
+        flock(owner->fd, LOCK_UN);
+        owner->has = false;
+    }
+}
+
+const char *owner_database(const struct owner *owner)
+{
+    return owner->database;
+}
+
+struct owner_past owner_past(const struct owner *owner)
+{
+    return owner->past;
+}
+
+/* A line that cannot be written leaves the old one: at worst a crash is traced less well. */
+static void say(struct owner *owner, const char *line)
+{
+    size_t len = strlen(line);
+    if (!owner->guest && pwrite(owner->fd, line, len, 0) == (ssize_t)len) {
+        (void)!ftruncate(owner->fd, (off_t)len);
+    }
+}
+
+void owner_begin(struct owner *owner)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%s %ld\n", running, (long)getpid());
+    say(owner, line);
+}
+
+void owner_beat(struct owner *owner)
+{
+    if (!owner->guest) {
+        futimens(owner->fd, NULL);
+    }
+}
+
+void owner_stop(struct owner *owner)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%s\n", stopped);
+    say(owner, line);
+}
+
+int owner_file(const struct owner *owner)
+{
+    return owner->fd;
+}
+
+void owner_release(struct owner *owner)
+{
+    if (owner) {
+        if (owner->fd >= 0) {
+            close(owner->fd);
+        }
+        free(owner);
+    }
+}

@@ -1,0 +1,284 @@
+"""
+How the service ends: when it is asked to, within five seconds in whatever state it is, and when it is not.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import ctypes
+import os
+import pty
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+import urllib.parse
+
+import pytest
+
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE
+
+STOP = 5.0  # seconds that a stop may take
+# One call of LAPACK that takes some 25 seconds of a free core, and asks no one whether to go on.
+EIGEN = {"n": 4096, "matrix": {"family": "optimal"}, "sampling": {"scheme": "none", "epochs": 4, "separation": 1024},
+         "epsilon": 8, "delta": 1e-6}
+
+
+def stopped_with(number, server):
+    server.process.send_signal(number)
+    started = time.monotonic()
+    assert server.process.wait(PATIENCE) == 0, server.log_text()[-2000:]
+    server.close()
+    return time.monotonic() - started
+
+
+def connected(server, text):
+    """A connection on which so much was sent."""
+    address = urllib.parse.urlsplit(server.url)
+    client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE)
+    client.sendall(text.encode())
+    return client
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_stop_in_the_middle_of_an_eigendecomposition(launch, number):
+    server = launch("--workers", "1")
+    job_id = server.post(EIGEN).json()["id"]
+    before = server.until(job_id, "running")
+    time.sleep(1)  # building the matrix it decomposes takes less
+    assert stopped_with(number, server) < STOP
+    server.start()
+    after = server.until(job_id, "running")
+    assert after["attempts"] == 1  # the start that was cut short did not count
+    assert after["created_at"] == before["created_at"]
+    assert "event=suspect" not in server.log_text()
+    server.kill()
+
+
+def test_a_second_signal_ends_it_at_once(launch):
+    server = launch("--workers", "1")
+    server.until(server.post(EIGEN).json()["id"], "running")
+    time.sleep(1)
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    assert stopped_with(signal.SIGTERM, server) < 1
+
+
+@pytest.mark.sanitized
+def test_a_stop_does_not_wait_for_clients(launch):
+    server = launch()
+    clients = [connected(server, "GET /healthz HT"),
+               connected(server, "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                                 "Content-Length: 1000\r\n\r\n{"),
+               connected(server, "GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n" * 200)]
+    assert server.get("/healthz").status_code == 200
+    assert stopped_with(signal.SIGTERM, server) < STOP
+    for client in clients:
+        client.close()
+
+
+def test_a_stop_does_not_wait_for_a_matrix_that_is_being_drawn(launch):
+    server = launch()
+    document = server.solve({"n": 1 << 23, "matrix": {"family": "square_root", "bands": 64}, "noise_multiplier": 2.0,
+                             "delta": 1e-6, "sampling": {"scheme": "none"}})
+    link = document["links"]["error"]
+    clients = [connected(server, f"GET {link} HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(8)]
+    while server.metric("epsilond_http_requests_waiting") < 1:
+        time.sleep(0.01)
+    assert stopped_with(signal.SIGTERM, server) < STOP
+    for client in clients:
+        client.close()
+
+
+def test_a_stop_while_another_program_holds_the_database(launch):
+    server = launch()
+    finished = server.solve(GAUSSIAN)["id"]
+    running = server.post(ENDLESS).json()["id"]
+    server.until(running, "running")
+    other = sqlite3.connect(server.database)
+    other.execute("BEGIN IMMEDIATE")
+    client = connected(server, f"DELETE /v1/jobs/{finished} HTTP/1.1\r\nHost: a\r\n\r\n")
+    while server.metric("epsilond_http_requests_waiting") < 1:
+        time.sleep(0.01)
+    assert stopped_with(signal.SIGTERM, server) < STOP
+    other.rollback()
+    other.close()
+    client.close()
+    server.start()
+    assert server.until(running, "running")["attempts"] == 1
+    server.kill()
+
+
+def test_a_stop_while_it_starts(tmp_path):
+    """Asked before it listens: it ends all the same, and at once."""
+    process = subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db")],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STOP) in (0, -signal.SIGTERM)  # by default, if it came before anything was set up
+    process.stdout.close()
+
+
+# ---------------------------------------------------------------- SIGHUP
+
+
+@pytest.mark.sanitized
+def test_without_a_terminal_a_hangup_is_logged_and_nothing_else(launch):
+    server = launch(start_new_session=True)
+    server.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + PATIENCE
+    while "event=hangup" not in server.log_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "event=hangup" in server.log_text()
+    assert server.solve(GAUSSIAN)["status"] == "succeeded"
+    assert stopped_with(signal.SIGTERM, server) < STOP
+
+
+def on_a_terminal(*command, **options):
+    """Runs the command as the leader of a session of its own with a terminal; the process and the terminal's end."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(["setsid", "--ctty", *command], stdin=theirs, stdout=subprocess.PIPE, text=True,
+                               **options)
+    os.close(theirs)
+    return process, ours
+
+
+def test_a_hangup_of_its_terminal_stops_it(tmp_path):
+    command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db")]
+    with open(tmp_path / "log", "w") as log:
+        process, terminal = on_a_terminal(*command, stderr=log)
+    assert process.stdout.readline().startswith("listening on ")
+    os.close(terminal)
+    assert process.wait(STOP) == 0
+    process.stdout.close()
+    assert "signal=SIGHUP" in (tmp_path / "log").read_text()
+
+
+def test_nohup_means_what_it_says(tmp_path):
+    command = ["nohup", BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db")]
+    with open(tmp_path / "log", "w") as log:
+        process, terminal = on_a_terminal(*command, stderr=log)
+    line = process.stdout.readline()
+    assert line.startswith("listening on ")
+    os.close(terminal)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(STOP) == 0
+    process.stdout.close()
+
+
+# ---------------------------------------------------------------- whose the database is
+
+
+def serve(database, *options):
+    return subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(database), *options],
+                          capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.mark.sanitized
+def test_a_second_server_is_refused(launch, tmp_path):
+    server = launch()
+    job_id = server.solve(GAUSSIAN)["id"]
+    (tmp_path / "other.db").symlink_to(server.database)
+    for name in (server.database, tmp_path / "other.db"):
+        refused = serve(name)
+        assert refused.returncode == 1 and not refused.stdout
+        assert f"another epsilond (process {server.process.pid}) uses it" in refused.stderr
+    assert server.get(f"/v1/jobs/{job_id}").status_code == 200
+    server.kill()  # the lock dies with its process
+    server.start()
+    assert server.get(f"/v1/jobs/{job_id}").status_code == 200
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("options", [["--listen", "nowhere"], ["--listen", "203.0.113.1:1"], ["--workers", "0"],
+                                     ["--keep", "never"], ["--http-threads", "9", "--max-connections", "8"],
+                                     ["extra"]], ids=" ".join)
+def test_bad_options_make_no_database(tmp_path, options):
+    refused = serve(tmp_path / "x.db", *options)
+    assert refused.returncode in (1, 2) and refused.stderr.startswith("epsilond: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_taken_address_makes_no_database(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = serve(tmp_path / "x.db", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert refused.returncode == 1 and "cannot listen" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- whose fault a crash is
+
+
+def two_running(launch):
+    server = launch("--workers", "2", "--express", "0")
+    ids = [server.post(dict(ENDLESS, n=n)).json()["id"] for n in (4000, 4001)]
+    for job_id in ids:
+        assert server.until(job_id, "running")["attempts"] == 1
+    return server, ids
+
+
+def test_who_ran_together_is_run_alone_and_none_is_blamed(launch):
+    server, ids = two_running(launch)
+    for n in (4002, 4003):
+        server.kill()
+        server.start()
+        alone = [job for job in (server.get(f"/v1/jobs/{one}").json() for one in ids) if job["status"] == "running"]
+        assert len(alone) <= 1 and all(job["attempts"] == 1 for job in alone)
+        small = server.post(dict(DP_SGD, n=n)).json()["id"]
+        for one in ids:  # each outlives its suspicion; then what came later runs too
+            assert server.until(one, "running")["attempts"] == 1
+        server.post(None, f"/v1/jobs/{ids[0]}/cancel")
+        assert server.until(small, "succeeded")["attempts"] == 1
+        ids = [ids[1], server.post(dict(ENDLESS, n=n)).json()["id"]]
+        server.until(ids[1], "running")
+
+
+def test_the_one_that_ends_the_process_alone_is_blamed(launch):
+    server, ids = two_running(launch)
+    server.kill()
+    server.start()
+    deadline = time.monotonic() + PATIENCE
+    alone = None
+    while not alone and time.monotonic() < deadline:
+        alone = next((one for one in ids if server.get(f"/v1/jobs/{one}").json()["status"] == "running"), None)
+    for attempts in (2, 3):  # it was its only crash so far that cannot be traced to it
+        server.kill()
+        server.start()
+        assert server.until(alone, "running")["attempts"] == attempts
+    server.kill()
+    server.start()
+    assert server.until(alone, "failed")["error"]["type"] == "/problems/crashed"
+    other = ids[1 - ids.index(alone)]
+    assert server.until(other, "running")["attempts"] == 1
+
+
+def busiest_thread(pid):
+    """The thread of the process that has used most of the processor."""
+    def used(task):
+        fields = open(f"/proc/{pid}/task/{task}/stat").read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    return max(os.listdir(f"/proc/{pid}/task"), key=used)
+
+
+def test_a_fatal_signal_is_traced_to_the_job_that_raised_it(launch):
+    """A fault in one of two computations: that job counts a start, the other none, and need not be alone."""
+    server, ids = two_running(launch)
+    time.sleep(1)
+    # pthread_kill() from outside: tgkill(2), which Python does not have.
+    ctypes.CDLL(None).tgkill(server.process.pid, int(busiest_thread(server.process.pid)), int(signal.SIGSEGV))
+    assert server.process.wait(PATIENCE) == -signal.SIGSEGV
+    server.close()
+    server.start()
+    attempts = sorted(server.until(one, "running")["attempts"] for one in ids)
+    assert attempts == [1, 2]
+    assert server.log_text().count("event=suspect") == 1
+
+
+def test_a_fatal_signal_outside_of_any_job_blames_none(launch):
+    server, ids = two_running(launch)
+    server.process.send_signal(signal.SIGABRT)  # to the process, and so to its main thread
+    assert server.process.wait(PATIENCE) == -signal.SIGABRT
+    server.close()
+    server.start()
+    assert [server.until(one, "running")["attempts"] for one in ids] == [1, 1]
+    assert "event=suspect" not in server.log_text()
