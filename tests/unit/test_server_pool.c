@@ -96,11 +96,10 @@ static void a_loan_needs_no_worker(void **state)
 {
     (void)state;
     static atomic_int marks[INDICES];
-    struct blocker blockers[2];
+    struct blocker blockers[2] = {{.task.run = block}, {.task.run = block}};
     struct pool *pool = pool_create(2, 0, METRIC_COUNT);
     assert_non_null(pool);
     for (int i = 0; i < 2; i++) {
-        blockers[i].task.run = block;
         sem_init(&blockers[i].started, 0, 0);
         sem_init(&blockers[i].go, 0, 0);
         pool_submit(pool, &blockers[i].task);
@@ -334,10 +333,10 @@ static void who_helps_is_no_worker_less(void **state)
     struct blocker waits;
     blocker_submit(pool, &waits, 0);
     assert_false(started_within(&waits, NEVER)); /* but never more tasks than workers */
-    sem_post(&loop.go); /* the fourth part: its poster's or no one's, for tasks have come meanwhile */
-    sem_wait(&loop.begun);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         sem_post(&loop.go);
+    sem_wait(&loop.begun); /* the fourth part is its poster's: who helped left, for tasks had come */
+    sem_post(&loop.go);
     sem_post(&waits.go);
     for (int i = 0; i < 2; i++)
         sem_post(&others[i].go);
