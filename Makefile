@@ -92,14 +92,16 @@ API_C := $(call rooms,api)
 SERVER_C := $(filter-out server/main.c,$(call rooms,server))
 UNIT_C := $(wildcard tests/unit/test_*.c)
 PAPER_C := $(wildcard tests/paper/test_*.c)
-HELPER_C := $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)) \
-            $(filter-out $(PAPER_C) $(wildcard tests/paper/reproduce_*.c),$(wildcard tests/paper/*.c))
+TRUTH_C := $(wildcard tests/truth/test_*.c)
+SOAK_C := $(wildcard tests/soak/test_*.c)
 REPRODUCE_C := $(wildcard tests/paper/reproduce_*.c)
+PROGRAM_C := $(UNIT_C) $(PAPER_C) $(TRUTH_C) $(SOAK_C)
+HELPER_C := $(filter-out $(PROGRAM_C) $(REPRODUCE_C),$(wildcard $(addsuffix /*.c,$(addprefix tests/,unit paper truth soak))))
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(wildcard tests/bench/bench_*.c)
 EMBED := $(sort $(wildcard migrations/*.sql)) api/openapi.yaml $(sort $(wildcard server/dashboard/*))
 
-TESTS := $(patsubst %.c,$(B)/%,$(UNIT_C) $(PAPER_C))
+TESTS := $(patsubst %.c,$(B)/%,$(PROGRAM_C))
 REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(FUZZ_C))
 FUZZERS := $(patsubst %.c,$(B)/%,$(FUZZ_C))
 BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_C))
@@ -227,11 +229,12 @@ bench:
 	@+$(SUB) $(PARALLEL) all $(BENCHES)
 	@$(PYTHON) tests/bench/bench.py --build $(BIN) --objects $(B)
 
-# The papers' numbers beside ours: the paper tests in full, and the programs too long for `make test`.
+# The papers' numbers beside ours and random mechanisms beside the truth: these tests in full, and the programs too long
+# for `make test`.
 reproduce:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) programs $(REPRODUCERS)
-	@set -e; for t in $(patsubst %.c,$(B)/%,$(PAPER_C)) $(REPRODUCERS); do REPRODUCE=1 $$t; done
+	@set -e; for t in $(patsubst %.c,$(B)/%,$(PAPER_C) $(TRUTH_C)) $(REPRODUCERS); do REPRODUCE=1 $$t; done
 
 # The unit tests, the corpus and the fast part of the end-to-end tests, instrumented.
 asan tsan:
@@ -252,7 +255,7 @@ fuzzers: $(FUZZERS)
 # Two compilers without a warning, the analyser, and the shell scripts' syntax.
 lint:
 	@+$(SUB) deps DEPS="$(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))"
-	@+$(SUB) $(PARALLEL) -k FLAVOUR=clang all $(patsubst %,build/clang/%.o,$(basename $(UNIT_C) $(FUZZ_C) $(BENCH_C)))
+	@+$(SUB) $(PARALLEL) -k FLAVOUR=clang all $(patsubst %,build/clang/%.o,$(basename $(PROGRAM_C) $(HELPER_C) $(FUZZ_C) $(BENCH_C)))
 	@+$(SUB) tidy
 	@set -e; for s in $(wildcard tests/*.sh tests/*/*.sh server/*.sh docker/*.sh .ci/run); do bash -n $$s; done
 	@echo "lint: clean"

@@ -1,0 +1,211 @@
+/*
+ * The truth's own truth: its three ways agree where two of them know an answer, and with a fourth, the Laplace inversion
+ * of tests/unit/exact.c.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "tests/truth/mechanism.h"
+#include "tests/truth/steps.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/exact.h"
+
+static const struct effort careful = {
+    .samples = 4000, .quadrature_most = 4, .seed = 1, .floor = 1e-15L, .width = 1e-3L};
+
+/* Bernoulli(p) steps of n dimensions as one mixture, against the origin or its mirror image. */
+static struct mixture product_mixture(size_t n, long double p, long double scale)
+{
+    struct mixture m = mixture_new((size_t)1 << n, n);
+    for (size_t x = 0; x < m.len; x++)
+        for (size_t d = 0; d < n; d++) {
+            m.log_weight[x] += x >> d & 1 ? logl(p) : log1pl(-p);
+            m.at[x * n + d] = x >> d & 1 ? scale : 0;
+        }
+    return m;
+}
+
+static struct steps bernoulli_steps(struct step *shape, size_t n, long double p, long double scale, bool replace,
+                                    bool add)
+{
+    struct points with = {2, {1 - p, p}, {0, 1}}, mirrored = {2, {1 - p, p}, {0, -1}}, without = {1, {1}, {0}};
+    *shape = (struct step){.len = 1, .rising = true};
+    shape->branches[0] = add ? (struct branch){1, replace ? with : without, mirrored}
+                             : (struct branch){1, with, replace ? mirrored : without};
+    struct steps steps = {.len = n};
+    for (size_t i = 0; i < n; i++) {
+        steps.shape[i] = shape;
+        steps.scale[i] = scale;
+    }
+    return steps;
+}
+
+static void mirror(struct mixture *m)
+{
+    for (size_t i = 0; i < m->len * m->dimension; i++)
+        m->at[i] = -m->at[i];
+}
+
+static void assert_meet(struct enclosure a, struct enclosure b, const char *what, uint64_t seed)
+{
+    if (!(a.lower <= b.upper * (1 + 1e-9L) && b.lower <= a.upper * (1 + 1e-9L)))
+        fail_msg("%s, seed %llu: [%.12Lg, %.12Lg] and [%.12Lg, %.12Lg]", what, (unsigned long long)seed, a.lower,
+                 a.upper, b.lower, b.upper);
+}
+
+static void assert_narrow(struct enclosure a, long double width, const char *what, uint64_t seed)
+{
+    if (!(a.upper - a.lower <= width * a.upper + 1e-18L))
+        fail_msg("%s, seed %llu: [%.12Lg, %.12Lg] is wide", what, (unsigned long long)seed, a.lower, a.upper);
+}
+
+/* Nested quadrature of the joint law beside the composition of its steps. */
+static void steps_and_quadrature_agree(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        uint64_t state = seed;
+        size_t n = 2 + draw_below(&state, seed % 8 == 0 ? 3 : 2);
+        long double p =
+            seed % 3 ? (long double)draw_between(&state, 0.01, 0.99) : (long double)draw_log(&state, 1e-8, 1);
+        long double scale = (long double)draw_log(&state, 0.1, 4), eps = (long double)draw_between(&state, 0, 3);
+        bool replace = seed % 4 == 3, add = seed % 2;
+        struct mixture with = product_mixture(n, p, scale), without = mixture_new(1, n);
+        if (replace) {
+            mixture_free(&without);
+            without = product_mixture(n, p, scale);
+        }
+        mirror(add ? &with : &without);
+        struct enclosure joint =
+            add ? mixture_delta(&without, &with, eps, &careful) : mixture_delta(&with, &without, eps, &careful);
+        struct step shape;
+        struct steps steps = bernoulli_steps(&shape, n, p, scale, replace, add);
+        struct enclosure composed = steps_delta(&steps, eps, &careful);
+        assert_meet(joint, composed, "quadrature and steps", seed);
+        assert_narrow(joint, 1e-5L, "quadrature", seed);
+        assert_narrow(composed, 1e-2L, "steps", seed);
+        mixture_free(&with);
+        mixture_free(&without);
+    }
+}
+
+/* Samples prove a lower end under the truth, and not far under it, however small delta is. */
+static void samples_stay_under_quadrature(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        uint64_t state = seed + 1000;
+        size_t n = 2 + draw_below(&state, 2), dimension = n + 1;
+        struct effort sampled = careful;
+        struct mixture with = mixture_new((size_t)1 << n, dimension), without = mixture_new(1, dimension);
+        long double p = (long double)draw_between(&state, 0.02, 0.98), c[3][4];
+        for (size_t j = 0; j < n; j++)
+            for (size_t d = 0; d < dimension; d++)
+                c[j][d] = (long double)draw_between(&state, 0, 1.2);
+        for (size_t x = 0; x < with.len; x++)
+            for (size_t j = 0; j < n; j++) {
+                with.log_weight[x] += x >> j & 1 ? logl(p) : log1pl(-p);
+                for (size_t d = 0; d < dimension && x >> j & 1; d++)
+                    with.at[x * dimension + d] += seed % 2 ? -c[j][d] : c[j][d];
+            }
+        sampled.quadrature_most = 1;
+        sampled.seed = seed;
+        for (long double eps = 0; eps < 7; eps += 1.5L) {
+            const struct mixture *over = seed % 2 ? &without : &with, *under = seed % 2 ? &with : &without;
+            struct enclosure quadrature = mixture_delta(over, under, eps, &careful);
+            struct enclosure samples = mixture_delta(over, under, eps, &sampled);
+            assert_narrow(quadrature, 1e-5L, "quadrature", seed);
+            if (!(samples.lower <= quadrature.upper && samples.lower >= 0.6L * quadrature.lower - 1e-15L))
+                fail_msg("seed %llu, eps %.2Lg: samples prove %.6Lg of %.6Lg", (unsigned long long)seed, eps,
+                         samples.lower, quadrature.lower);
+        }
+        mixture_free(&with);
+        mixture_free(&without);
+    }
+}
+
+static void steps_and_laplace_inversion_agree(void **unused)
+{
+    (void)unused;
+    size_t converged = 0;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        uint64_t state = seed + 2000;
+        size_t n = 2 + draw_below(&state, 8);
+        double p = draw_between(&state, 0.05, 0.95), scale = draw_log(&state, 0.2, 3), eps = draw_between(&state, 0, 4);
+        bool add = seed % 2;
+        struct draw_pair pair;
+        subsampled_pair(&pair, p, scale, add);
+        struct exact_power power = {&pair.pair, n};
+        struct exact_answer exact = exact_composition(&power, 1, eps);
+        struct step shape;
+        struct steps steps = bernoulli_steps(&shape, n, p, scale, false, add);
+        if (!(exact.error < 1e-6) || exact.log_delta < -30)
+            continue;
+        converged++;
+        long double delta = expl((long double)exact.log_delta);
+        struct enclosure known = {delta * (1 - (long double)exact.error), delta * (1 + (long double)exact.error)};
+        assert_meet(known, steps_delta(&steps, (long double)eps, &careful), "Laplace inversion and steps", seed);
+    }
+    assert_true(converged >= 6);
+}
+
+/* Shapes whose loss does not rise are only bounded from below; where it does, the bound is as good as the other. */
+static void merged_outputs_lose_little(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        uint64_t state = seed + 3000;
+        size_t n = 1 + draw_below(&state, 5);
+        struct step shape;
+        struct steps steps = bernoulli_steps(&shape, n, (long double)draw_between(&state, 0.05, 0.95),
+                                             (long double)draw_log(&state, 0.3, 2), seed % 3 == 0, seed % 2);
+        long double eps = (long double)draw_between(&state, 0, 1.5);
+        struct effort effort = careful;
+        effort.floor = 1e-8L;
+        struct enclosure rising = steps_delta(&steps, eps, &effort);
+        shape.rising = false;
+        struct enclosure merged = steps_delta(&steps, eps, &effort);
+        assert_true(merged.upper == 1);
+        if (!(merged.lower <= rising.upper && merged.lower >= 0.98L * rising.lower - 1e-8L))
+            fail_msg("seed %llu: merged outputs give %.9Lg of %.9Lg", (unsigned long long)seed, merged.lower,
+                     rising.lower);
+    }
+}
+
+/* A full batch of n steps is one Gaussian; tiny deltas and tiny losses keep their digits. */
+static void steps_that_are_gaussians(void **unused)
+{
+    (void)unused;
+    static const double cases[][3] = {
+        /* n, scale, eps */ {4, 1, 3}, {9, 0.2, 5}, {3, 1e-5, 1e-4}, {2, 8, 60}, {5, 3, 200}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct step shape;
+        struct steps steps = bernoulli_steps(&shape, (size_t)cases[i][0], 1, (long double)cases[i][1], false, i % 2);
+        long double delta =
+            truth_gaussian(sqrtl((long double)cases[i][0]) * (long double)cases[i][1], (long double)cases[i][2]);
+        struct effort effort = careful;
+        effort.floor = 0.1L * delta;
+        struct enclosure found = steps_delta(&steps, (long double)cases[i][2], &effort);
+        assert_meet(found, (struct enclosure){delta, delta}, "a Gaussian", i);
+        assert_narrow(found, 1e-2L, "a Gaussian", i);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_and_quadrature_agree),        cmocka_unit_test(samples_stay_under_quadrature),
+        cmocka_unit_test(steps_and_laplace_inversion_agree), cmocka_unit_test(merged_outputs_lose_little),
+        cmocka_unit_test(steps_that_are_gaussians),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,19 @@
+/*
+ * A watch on what may never end: after so many seconds of the process's own time, whatever else the machine does, it
+ * says what was running and aborts.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef TESTS_UNIT_PATIENCE_H
+#define TESTS_UNIT_PATIENCE_H
+
+#include <stdint.h>
+
+/* Begins anew with each call; `what` and the number are named if the time passes. */
+void patience_begin(const char *what, uint64_t number, unsigned seconds);
+void patience_end(void);
+
+/* Processor seconds of this thread so far. */
+double patience_clock(void);
+
+#endif
