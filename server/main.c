@@ -1,6 +1,6 @@
 /*
- * epsilond: chooses the command. What is global to the process (GSL's error handler, libsodium) is set here, before
- * any thread.
+ * epsilond: chooses the command. What is global to the process (GSL's error handler, libsodium, the umask) is set
+ * here, before any thread.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,6 +8,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "lib/epsilon.h"
 #include "server/commands.h"
@@ -30,6 +31,7 @@ void print_help(void)
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
+    umask(S_IRWXG | S_IRWXO); /* databases are no one else's business */
     gsl_set_error_handler_off();
     if (sodium_init() < 0) {
         fprintf(stderr, "epsilond: libsodium does not start\n");

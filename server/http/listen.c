@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,8 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
+#define GONE_SECONDS 60 /* without a sign of the client's machine */
+#define PROBES 3
 
 /* Splits HOST:PORT; brackets round an IPv6 address go. */
 static bool split(const char *address, char *host, size_t host_size, const char **port)
@@ -48,6 +52,17 @@ static int bind_one(const struct addrinfo *info)
         return -1;
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    /* Connections inherit these: a client whose machine or network is gone says nothing, but leaves probes and data
+     * unanswered. */
+    int idle = GONE_SECONDS / 2;
+    int interval = GONE_SECONDS / 2 / PROBES;
+    int probes = PROBES;
+    unsigned unanswered_ms = GONE_SECONDS * 1000;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
         return fd;
     }

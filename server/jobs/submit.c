@@ -208,6 +208,11 @@ void submission_read(struct submission *submission, const char *body, size_t bod
     if (find_key(submission)) {
         return;
     }
+    if (store_full(submission->jobs->server->store)) {
+        refuse_with(submission, API_PROBLEM_QUEUE_FULL,
+                    "the database is as large as it may be (--max-db); jobs that are deleted or expire make room");
+        return;
+    }
     submission->mark = jobs_mark(submission->jobs);
     *cached =
         jobs_result(submission->jobs, submission->record.hash, EPS_ACCOUNTING_VERSION, &submission->result) == STORE_OK;

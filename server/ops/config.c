@@ -56,6 +56,8 @@ static const struct option_row rows[] = {
     {"queue-bytes", KIND_BYTES, FIELD(queue_bytes), CONFIG_SERVE, 1 << 12, 1e15, "256MiB", "BYTES",
      "memory of jobs that wait or run; more are 503"},
     {"max-body", KIND_BYTES, FIELD(max_body), CONFIG_SERVE, 1024, 1e9, "8MiB", "BYTES", "largest request body"},
+    {"max-db", KIND_BYTES, FIELD(max_db), CONFIG_SERVE, 0, 1e18, "16GiB", "BYTES",
+     "size of the database at which no new jobs are accepted; 0: no bound"},
     {"max-n", KIND_COUNT, FIELD(max_n), BOTH, 1, 1 << 24, "16777216", "N", "largest number of steps"},
     {"max-operations", KIND_REAL, FIELD(max_operations), BOTH, 1, 1e18, "1e13", "NUMBER",
      "estimated operations of one job"},

@@ -40,6 +40,7 @@ struct config {
     uint64_t queue;                /* jobs that may wait */
     uint64_t queue_bytes;          /* memory of the jobs that are not final */
     uint64_t max_body;             /* bytes */
+    uint64_t max_db;               /* bytes; 0: no bound */
     uint64_t max_n;
     double max_operations;
     uint64_t max_bytes;    /* of one job's memory */

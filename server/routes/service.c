@@ -125,6 +125,9 @@ enum handled handle_ready_get(struct request *request)
     if (!store_healthy(request->server->store)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database does not answer");
     }
+    if (store_full(request->server->store)) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database is as large as it may be (--max-db)");
+    }
     if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)request->server->config->queue) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait");
     }

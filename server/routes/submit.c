@@ -1,6 +1,6 @@
 /*
  * POST /v1/jobs. A small body is read on the HTTP thread, and a job whose result is cached goes straight to the
- * writer; a large body, and the question whether the job is served, go to the gate's thread. The connection is
+ * writer; the question whether the job is served goes to the gate's thread, a large body to that of the bulk. The connection is
  * suspended from then until the row is committed, or, with a wait, until the job is final.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -70,7 +70,7 @@ static void post_stored(struct submission *submission)
     wait_or_resume((struct posting *)submission);
 }
 
-/* On the gate's thread. */
+/* On the gate's or the bulk's thread. */
 static void post_decide(struct pool_task *task)
 {
     struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
@@ -134,7 +134,7 @@ static enum handled post_suspended(struct request *request, struct posting *post
     } else if (cached) {
         submission_store(&posting->submission);
     } else {
-        pool_submit(request->server->gate, &posting->task);
+        pool_submit(posting->read ? request->server->gate : request->server->bulk, &posting->task);
     }
     return HANDLED_SUSPENDED;
 }

@@ -147,7 +147,7 @@ void store__blob_prepare(struct store *store)
 static enum store_status put_apply(struct store *store, struct store_write *write)
 {
     struct blob_write *blob = (struct blob_write *)write;
-    enum store_status status = store__evict(store, (int64_t)blob->len);
+    enum store_status status = store_full(store) ? STORE_NONE : store__evict(store, (int64_t)blob->len);
     if (status != STORE_OK) { /* STORE_NONE: what is kept may not go, so there is no room */
         return status;
     }

@@ -17,6 +17,9 @@ enum store_sql {
     SQL_COMMIT,
     SQL_ROLLBACK,
     SQL_PING,
+    SQL_PAGES,
+    SQL_PAGES_FREE,
+    SQL_PAGE_SIZE,
     SQL_JOB_INSERT,
     SQL_JOB_UPDATE,
     SQL_JOB_DELETE,
@@ -69,6 +72,8 @@ struct store {
     int wal_pages;                /* in the log, as of the last commit */
     int wal_bound;                /* at so many pages the log goes into the database */
     atomic_uint_fast64_t pending; /* bytes of blobs that wait for the writer */
+    atomic_uint_fast64_t bytes;   /* of the database, as measured last */
+    double measure_at;            /* the writer thread's: monotonic seconds of the next time */
 };
 
 struct store_connection *store__connect(const char *path, bool read_only, char *message, size_t message_size);
@@ -95,6 +100,9 @@ enum store_status store__result_put(struct store *store, const struct store_upda
 enum store_status store__evict(struct store *store, int64_t incoming);
 /* Drops blobs of other accounting versions, if no one else has the database, and counts the rest. */
 void store__blob_prepare(struct store *store);
+
+/* Measures the database, if it was not just done; outside of transactions. */
+void store__measure(struct store *store);
 
 char *store__column_text(sqlite3_stmt *statement, int column); /* a copy; NULL for NULL */
 

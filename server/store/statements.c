@@ -18,6 +18,9 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_PING] = "SELECT count(*) FROM sqlite_schema",
+    [SQL_PAGES] = "PRAGMA page_count",
+    [SQL_PAGES_FREE] = "PRAGMA freelist_count",
+    [SQL_PAGE_SIZE] = "PRAGMA page_size",
 
     [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
     /* A final job stays as it is, whatever arrives late. */

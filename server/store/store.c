@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "server/ops/log.h"
@@ -25,6 +26,18 @@ static void store_threads(struct store *store)
     store->last = &store->first;
 }
 
+/* Jobs tell of other people's data. What is created is private by the process's umask (main.c), and the log and its
+ * index are as the database is; here for files that were there before. Those of another owner stay as they are. */
+static void make_private(const char *path)
+{
+    static const char *const tails[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s%s", path, tails[i]);
+        chmod(file, S_IRUSR | S_IWUSR);
+    }
+}
+
 struct store *store_open(const struct store_options *options, char *message, size_t message_size)
 {
     char detail[512] = "out of memory";
@@ -39,11 +52,13 @@ struct store *store_open(const struct store_options *options, char *message, siz
         goto fail;
     }
     store->path = owner_database(store->owner);
+    make_private(store->path);
     store->writer = store__connect(store->path, false, detail, sizeof detail);
     if (!store->writer || !store__migrate(store->writer, owner_has(store->owner), detail, sizeof detail)) {
         goto fail;
     }
     store__blob_prepare(store);
+    store__measure(store);
     owner_yield(store->owner);
     if (pthread_create(&store->thread, NULL, store__writer_main, store) != 0) {
         snprintf(detail, sizeof detail, "cannot start a thread");

@@ -28,6 +28,7 @@ struct store_options {
     const char *path;
     bool guest;           /* beside a service that may have it: no jobs, nothing is swept */
     uint64_t cache_bytes; /* bound of the blobs */
+    uint64_t max_bytes;   /* of the database; 0: no bound */
     double keep_seconds;  /* finished jobs; 0: for ever */
     /* Called on the writer thread for each job that expired; may be NULL. */
     void (*expired)(void *user, const char *id);
@@ -49,6 +50,8 @@ void store_stop(struct store *store);
 void store_settle(struct store *store);
 /* True if a trivial read works. */
 bool store_healthy(struct store *store);
+/* True if the database has reached its bound: no new job goes in. Old ones end. */
+bool store_full(struct store *store);
 
 /* ---------------------------------------------------------------- writes */
 

@@ -155,6 +155,7 @@ void *store__writer_main(void *argument)
         if (batch) {
             batch_run(store, batch);
             checkpoint(store);
+            store__measure(store);
         }
         double now = clock_monotonic();
         if (now >= beat_at) {
@@ -163,6 +164,7 @@ void *store__writer_main(void *argument)
         }
         if (now >= sweep_at && !store->options.guest) {
             store__sweep(store);
+            store__measure(store);
             sweep_at = clock_monotonic() + SWEEP_SECONDS;
         }
     }

@@ -17,7 +17,7 @@ import requests
 
 import conftest
 import wire
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, check_problem
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
 from test_limits import MIB, resident
 
 GET_HEALTH = "GET /healthz HTTP/1.1"
@@ -288,6 +288,21 @@ def test_who_does_not_read_is_left(launch):
         assert connection.recv(64).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.sanitized
+def test_clients_without_a_network_are_noticed(server):
+    """Probes go out on connections that say nothing: the kernel shows the timer."""
+    address, port = wire.address(server)
+
+    def probed():
+        rows = [row.split() for row in open("/proc/net/tcp").read().splitlines()[1:]]
+        return [row for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01" and row[5].startswith("02:")]
+
+    with wire.connect(server) as connection:
+        connection.sendall(wire.head(server, GET_HEALTH))
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        until(probed)
+
+
 # ---------------------------------------------------------------- how much
 
 def stall(server, size):
@@ -329,7 +344,7 @@ def test_stalled_bodies_are_bounded(launch):
 
 
 def test_a_body_is_not_held_while_its_job_is_waited_for(launch):
-    server = launch("--workers", "1")
+    server = launch(*ONE_BY_ONE)
     endless(server)
     body = b" " * (4 * MIB) + json.dumps(DP_SGD).encode()
     answers = []
@@ -345,6 +360,25 @@ def test_a_body_is_not_held_while_its_job_is_waited_for(launch):
     server.post(None, f"/v1/jobs/{server.get('/v1/jobs?status=running').json()['items'][0]['id']}/cancel")
     thread.join(PATIENCE)
     assert answers[0].json()["status"] == "succeeded"
+
+
+def test_large_bodies_do_not_delay_small_ones(launch):
+    server = launch(*ONE_BY_ONE)
+    endless(server)
+    rows = "[" + ",".join("[" + ",".join(["1"] * (i + 1)) + "]" for i in range(900)) + "]"
+    threads = [threading.Thread(target=requests.post, args=(server.url + "/v1/jobs",), kwargs={
+        "headers": {"Content-Type": "application/json"}, "timeout": PATIENCE,
+        "data": '{"n":900,"matrix":{"family":"dense","rows":%s},"sampling":{"scheme":"none"},"noise_multiplier":%d,'
+                '"delta":1e-6}' % (rows, 2 + i)}) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    until(lambda: server.metric("epsilond_http_requests_in_flight") >= 17 or
+          server.metric("epsilond_jobs_accepted_total") > 3)
+    before = server.metric("epsilond_jobs_accepted_total")
+    assert server.post(dict(DP_SGD, n=1234)).status_code == 202
+    assert server.metric("epsilond_jobs_accepted_total") - before < 8
+    for thread in threads:
+        thread.join(PATIENCE)
 
 
 def test_unread_replies_are_bounded(launch):

@@ -3,9 +3,15 @@ What one client can make the service hold: bytes of memory as the kernel counts 
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import os
+import pathlib
 import re
+import stat
+import time
 
-from conftest import ONE_BY_ONE, check_problem
+import pytest
+
+from conftest import GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
 
 MIB = 1 << 20
 # Takes minutes in 25 MB of its own.
@@ -79,3 +85,61 @@ def test_jobs_that_join_a_run_are_counted(launch):
     assert server.post(dict(QUIET, label="again")).status_code == 202
     for item in server.get("/v1/jobs?status=running").json()["items"]:
         server.post(None, f"/v1/jobs/{item['id']}/cancel")
+
+
+def test_the_database_has_a_bound(launch):
+    server = launch("--max-db", "2MiB", "--workers", "1")
+    numbers = [1] + [1 / (2 + i) for i in range(8000)]
+    job = dict(GAUSSIAN, n=len(numbers), matrix={"family": "toeplitz", "coefficients": numbers})
+    first = server.solve(job)
+    running = server.post(QUIET).json()["id"]
+    kept = server.post(dict(GAUSSIAN, n=77), headers={"Idempotency-Key": "kept"}).json()["id"]
+    posted = []
+    while (answer := server.post(job)).status_code == 200:
+        posted.append(answer.json()["id"])
+        assert len(posted) < 100
+    problem = check_problem(answer, 503, "queue-full")
+    assert "--max-db" in problem["detail"] and int(answer.headers["Retry-After"]) > 0
+    assert len(posted) >= 4
+    check_problem(server.post(dict(GAUSSIAN, n=78)), 503, "queue-full")
+    check_problem(server.get("/readyz"), 503, "queue-full")
+    assert 2 * MIB <= server.metric("epsilond_database_bytes") < 8 * MIB
+    # What was accepted ends, can be read, and replayed.
+    replay = server.post(dict(GAUSSIAN, n=77), headers={"Idempotency-Key": "kept"})
+    assert replay.json()["id"] == kept and replay.headers["Idempotent-Replayed"] == "true"
+    server.post(None, f"/v1/jobs/{running}/cancel")
+    assert server.until(kept, "succeeded")
+    assert server.get(first["links"]["self"]).json()["result"] == first["result"]
+    # The bound holds over a restart, and what is deleted makes room.
+    server.stop()
+    server.start()
+    for job_id in posted:
+        assert server.request("DELETE", f"/v1/jobs/{job_id}").status_code == 204
+    deadline = time.monotonic() + PATIENCE
+    while server.get("/readyz").status_code != 200:
+        assert time.monotonic() < deadline
+        server.request("DELETE", f"/v1/jobs/{kept}")
+        time.sleep(0.05)
+    assert server.post(job).status_code == 200
+
+
+@pytest.mark.sanitized
+def test_files_are_private(launch):
+    """Even where they were not when the service found them."""
+    old = os.umask(0)
+    try:
+        server = launch()
+        server.solve(GAUSSIAN)
+        files = [pathlib.Path(server.database + tail) for tail in ("", "-wal", "-shm")]
+        assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
+        server.kill()
+        for file in files:
+            file.chmod(0o666)
+        server.start()
+        server.solve(dict(GAUSSIAN, n=101))
+        assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
+        spools = len(list(server.folder.iterdir()))
+        server.get(server.solve(GAUSSIAN)["links"]["matrix"])
+        assert len(list(server.folder.iterdir())) == spools  # temporary files have no name
+    finally:
+        os.umask(old)
