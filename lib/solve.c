@@ -336,7 +336,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
                             "this answer needs no noise: it follows from the probability %.6g that an example ever "
                             "makes a difference",
                             -expm1(eps__sampling_log_never(mechanism).upper));
-    else if (mechanism->sampling.scheme != EPS_SCHEME_NONE && setting->p < 1 && !amplified)
+    else if (mechanism->sampling.scheme != EPS_SCHEME_NONE && setting->p < 1 && !amplified &&
+             setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
         made =
             made && add_sentence(&result->hints, &result->hints_len,
                                  "this is the bound without amplification by sampling: no accountant of this version "

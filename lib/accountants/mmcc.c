@@ -73,7 +73,7 @@ static enum eps_status make_rows(struct eps__rows **rows, const struct eps__sett
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     size_t groups = eps__sampling_groups(&setting->job->mechanism);
-    double p = fmin(setting->p * (1 + 2 * EPS__UNIT_ROUNDOFF), 1);
+    double p = setting->p;
     if (toeplitz_parts(&blocks, groups))
         return eps__toeplitz_rows(rows, &blocks, groups, p);
     if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
@@ -101,11 +101,17 @@ static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, 
     return EPS_OK;
 }
 
+/* How many tail bounds may fail: where every participation is certain none is used. */
+static double uncertain_pairs(const struct eps__rows *rows)
+{
+    return rows->p < 1 ? rows->pairs : 0;
+}
+
 static double most_pairs(const struct side *side)
 {
     double pairs = 0;
     for (size_t i = 0; i < side->parts_len; i++)
-        pairs = fmax(pairs, side->parts[i].rows->pairs);
+        pairs = fmax(pairs, uncertain_pairs(side->parts[i].rows));
     return pairs;
 }
 
@@ -117,8 +123,9 @@ static enum eps_status compose_part(const struct mmcc_profile *m, const struct s
     struct eps__tally *tally =
         !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
     double log_eta = -1;
-    if (part->rows->pairs > 0) {
-        log_eta = side->log_delta1 - log(part->rows->pairs);
+    double pairs = uncertain_pairs(part->rows);
+    if (pairs > 0) {
+        log_eta = side->log_delta1 - log(pairs);
         log_eta -= 4 * EPS__UNIT_ROUNDOFF * (fabs(log_eta) + fabs(side->log_delta1));
     }
     struct eps__tail_query query = eps__tail_query(side->direction, m->sigma, log_eta, !plan->proven);
@@ -313,7 +320,7 @@ static enum eps_status part_log_delta(const struct side *side, struct part *part
         status = eps__composition_log_delta(part->composition, estimate, eps, &log_delta2);
     if (status != EPS_OK)
         return status;
-    double delta1 = part->rows->pairs > 0 ? side->log_delta1 : -INFINITY, rounding = 8 * EPS__UNIT_ROUNDOFF;
+    double delta1 = uncertain_pairs(part->rows) > 0 ? side->log_delta1 : -INFINITY, rounding = 8 * EPS__UNIT_ROUNDOFF;
     if (estimate == EPS__UPPER) {
         double sum = log_add(log_add(log_delta2, log(outside)), delta1);
         *out = fmin(sum + rounding * (1 + fabs(isinf(sum) ? 0 : sum)), 0);

@@ -77,11 +77,21 @@ static enum eps__side side_of(enum eps_direction direction, enum eps__estimate e
     return (direction == EPS_REMOVE) == (estimate == EPS__UPPER) ? EPS__OVER : EPS__UNDER;
 }
 
+/* What rounding may have added to a participation's odds: nothing to those of a certain one. */
 static double odds_slack(const struct composing *c, const struct eps__factor *factor)
 {
+    if (isinf(factor->log_odds) && c->rows->p >= 1)
+        return 0;
     double variance = c->plan->sigma * c->plan->sigma, size = 1 + fabs(factor->log_odds) + fabs(c->rows->prior);
     return 4 * (c->rows->square_error + 16 * EPS__UNIT_ROUNDOFF) * (size + c->plan->norm_square / variance) +
            1e-12 * sqrt(c->plan->norm_square / variance);
+}
+
+/* Odds that overflowed upwards say nothing from below. */
+static double lowered(const struct composing *c, const struct eps__factor *factor)
+{
+    double slack = odds_slack(c, factor);
+    return isfinite(factor->log_odds) || slack == 0 ? factor->log_odds - slack : -INFINITY;
 }
 
 /* One participation, `count` times over: a binomial law at p rounded outwards. */
@@ -156,6 +166,11 @@ static enum eps_status quadrature(struct row *row, const struct composing *c, co
 {
     struct form form = {.shift_error = c->rows->entry_error + 4 * EPS__UNIT_ROUNDOFF};
     double reach = find_reach(c, factors, len, &row->outside), error, slack = 0;
+    for (size_t k = 0; k < len; k++)
+        slack += odds_slack(c, &factors[k]) * factors[k].count;
+    *found = false;
+    if (!isfinite(slack))
+        return EPS_OK;
     if (!eps__product_moments(&form.mixture, &error, factors, len, reach, budget, c->plan->proven))
         return EPS_NO_MEMORY;
     *found = !isinf(error);
@@ -163,8 +178,6 @@ static enum eps_status quadrature(struct row *row, const struct composing *c, co
         return EPS_OK;
     if (c->plan->direction == EPS_REMOVE)
         row->outside = fmax(row->outside, mass_outside(&form.mixture, reach));
-    for (size_t k = 0; k < len; k++)
-        slack += odds_slack(c, &factors[k]) * factors[k].count;
     bool made = true;
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER && made; estimate++) {
         struct form own = {.error = estimate == EPS__UPPER ? error : error + slack, .shift_error = form.shift_error};
@@ -193,7 +206,7 @@ static enum eps_status atom_by_atom(struct row *row, const struct composing *c, 
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER && status == EPS_OK; estimate++) {
         struct form form = {0};
         for (size_t k = 0; k < len && estimate == EPS__LOWER; k++)
-            factors[k].log_odds -= odds_slack(c, &factors[k]);
+            factors[k].log_odds = lowered(c, &factors[k]);
         if (binomial)
             status = binomial_form(&form, &factors[0], estimate, fmax(log_floor, -740));
         else if (!atoms_form(&form, c, factors, len, estimate, budget, max_len))

@@ -49,8 +49,8 @@ struct eps__rows {
     size_t entries_max;
     uint64_t rows;       /* (blocks of) rows that show anything, of all stamps: what the counts add up to (L1) */
     double pairs;        /* M: how many tail bounds are used */
-    double prior;        /* ln(p/(1 - p)), rounded up */
-    double p;            /* rounded up */
+    double prior;        /* ln(p/(1 - p)), rounded up; INFINITY for p = 1 */
+    double p;
     double entry_error;  /* relative, of an entry */
     double square_error; /* relative, of a sum of products of entries, */
     double tiny;         /* and absolute: what may have underflowed, of all such sums that one tail bound takes (L2) */

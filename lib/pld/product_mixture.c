@@ -14,6 +14,7 @@
  */
 #include "lib/pld/product_mixture.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -39,9 +40,11 @@ static double probability(double log_odds)
 }
 
 /* The list of s and of s + shift, merged by shift. */
-static void multiply(struct atoms *atoms, double shift, double p, double q)
+static void multiply(struct atoms *atoms, double shift, double log_odds)
 {
+    double p = probability(log_odds), q = probability(-log_odds);
     size_t stay = 0, move = 0, len = 0;
+    assert(p >= 0 && q >= 0);
     while (move < atoms->len) {
         double moved = atoms->items[move].shift + shift;
         struct atom next;
@@ -52,8 +55,8 @@ static void multiply(struct atoms *atoms, double shift, double p, double q)
             next = (struct atom){moved, p * atoms->items[move].weight};
             move++;
         }
-        if (next.weight < DBL_MIN) { /* it has lost digits, or all of itself */
-            atoms->lost += DBL_MIN;
+        if (next.weight < DBL_MIN) { /* it has lost digits, or all of itself; or never was there */
+            atoms->lost += isinf(log_odds) ? 0 : DBL_MIN;
             continue;
         }
         if (len > 0 && atoms->spare[len - 1].shift == next.shift)
@@ -174,9 +177,8 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
         atoms.len = 1;
     }
     for (size_t k = 0; made && k < len; k++) {
-        double p = probability(factors[k].log_odds), q = probability(-factors[k].log_odds);
         for (double i = 0; i < factors[k].count; i++) {
-            multiply(&atoms, factors[k].shift, p, q);
+            multiply(&atoms, factors[k].shift, factors[k].log_odds);
             trim(&atoms, exp(log_floor));
             thin(&atoms, side, &threshold, working);
         }

@@ -309,6 +309,27 @@ static void a_cut_row_is_not_lost(void **state)
         assert_true(near(mmcc.of[d], pld.of[d], 1e-3) && pld.of[d] > 0);
 }
 
+/* Certain participation is no sampling: one Gaussian, and no bad event. Nearly certain: as good as that. */
+static void certain_participation_is_one_gaussian(void **state)
+{
+    (void)state;
+    static const enum eps_family families[] = {EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE, EPS_FAMILY_INVERSE_SQUARE_ROOT};
+    for (int c = 0; c < 9; c++) {
+        struct eps_job job = new_job(families[c % 3], 12, 1, 9);
+        job.mechanism.matrix.bands = c % 3 == 2 ? 3 : 0;
+        job.mechanism.sampling.p = c / 3 == 0 ? 1 : c / 3 == 1 ? 1 - 0x1p-53 : 1 - 1e-9;
+        struct answer mmcc = epsilon_at(job, 1e-7);
+        assert_true(mmcc.value - mmcc.lower <= 1e-3 * mmcc.value);
+        job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
+        struct answer gaussian = epsilon_at(job, 1e-7);
+        for (int d = 0; d < EPS_DIRECTIONS; d++) {
+            assert_true(near(mmcc.of[d], gaussian.of[d], 2e-3));
+            assert_true(c / 3 > 0 || mmcc.share[d] == 0);
+        }
+        assert_true(mmcc.value >= gaussian.lower * (1 - 1e-6));
+    }
+}
+
 /* A stamp is a restart: twice the rows, twice the pairs. */
 static void pairs_are_counted(void **state)
 {
@@ -544,6 +565,7 @@ int main(void)
         cmocka_unit_test(groups_wider_than_the_bands_are_plain_sampling),
         cmocka_unit_test(dense_rows_agree_with_toeplitz),
         cmocka_unit_test(a_cut_row_is_not_lost),
+        cmocka_unit_test(certain_participation_is_one_gaussian),
         cmocka_unit_test(pairs_are_counted),
         cmocka_unit_test(brackets_hold_with_a_quadrature),
         cmocka_unit_test(brackets_are_narrow_and_monotone),
