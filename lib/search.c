@@ -15,7 +15,7 @@
 #include "lib/numerics/root.h"
 #include "lib/sampling/sampling.h"
 
-enum { REFINEMENTS_MAX = 8, EXPANSIONS_MAX = 40 };
+enum { REFINEMENTS_MAX = 8, EXPANSIONS_MAX = 40, MISSES_MAX = 16 };
 
 #define SIGMA_MAX 1e9
 #define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
@@ -29,6 +29,7 @@ struct search {
     double log_delta; /* the delta asked for */
     enum eps_status status;
     bool out_of_reach; /* some sigma tried was */
+    int misses;        /* how many epsilons were */
     struct eps_error *error;
 };
 
@@ -53,6 +54,12 @@ static double excess(double eps, void *user)
     struct search *search = user;
     double margin = 2 * EPS__UNIT_ROUNDOFF * (1 + fabs(search->log_delta));
     double value = log_delta_at(search, eps) - search->log_delta + (search->estimate == EPS__UPPER ? margin : -margin);
+    if (search->status == EPS_TOO_COSTLY && search->misses < MISSES_MAX) {
+        /* Out of reach at this epsilon: delta may be anything there, and another epsilon may do. */
+        search->status = EPS_OK;
+        search->misses++;
+        return search->estimate == EPS__UPPER ? 1e300 : -1e300;
+    }
     return isinf(value) && value < 0 ? -1e300 : value;
 }
 
@@ -247,6 +254,7 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
 {
     const struct eps__accountant *accountant = search->accountant;
     double tolerance = tolerance_of(search), inner = tolerance, slope;
+    search->misses = MISSES_MAX; /* another sigma is tried, not another epsilon */
     double least = fmax(accountant->least_sigma(search->setting), 1e-9);
     double x = approximate_crossing(search, eps, least, &slope);
     for (int i = 0; i < 5 && search->status == EPS_OK; i++) {

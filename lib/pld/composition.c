@@ -12,6 +12,13 @@
 
 #include "lib/pld/single.h"
 
+/* Bounds from the largest loss alone are an answer if they lie within this share of the tolerance; where panels are out
+ * of reach, if they say more than this. */
+#define LARGEST_SHARE 0.5
+#define LARGEST_LEAST 5.0
+
+enum { REFINEMENTS = 3 };
+
 enum eps_status eps__composition_create(struct eps__composition **composition, const struct eps_context *context,
                                         struct eps__tally *tally, const struct eps__accuracy *accuracy)
 {
@@ -78,6 +85,77 @@ static void see(struct eps__composition *c, enum eps__estimate estimate, double 
     c->seen_log_delta = log_delta;
 }
 
+/* The panels' answer at eps, by one tilt or by an expansion. */
+static enum eps_status answer_by_panels(struct eps__composition *c, enum eps__estimate estimate, double eps, bool rare,
+                                        double *out)
+{
+    /* What is known beforehand: the upper bound at this epsilon, if it was asked before. */
+    double known = fabs(c->seen_eps - eps) <= 0.1 * eps ? fmax(c->seen_log_delta, EPS__LOG_DELTA_FLOOR) : NAN;
+    struct eps__panel_slot *slot = &c->slots[c->next_slot++ % EPS__PANELS_MAX];
+    eps__slot_clear(slot);
+    if (rare) {
+        enum eps_status status = eps__answer_expanded(c, slot, estimate, eps, out);
+        if (status != EPS_UNSUPPORTED)
+            return status;
+    }
+    for (int i = 0; i < EPS__AIMS_MAX; i++) {
+        struct eps__saddle saddle;
+        eps__aim(&c->steps, eps, known, c->accuracy.tolerance, &saddle);
+        if (saddle.log_moment - saddle.tilt * eps < EPS__LOG_DELTA_FLOOR - 5) {
+            *out = -INFINITY;
+            return estimate == EPS__LOWER ? EPS_OK : eps__chernoff_log_delta(c, eps, EPS__LOG_DELTA_FLOOR - 5, out);
+        }
+        eps__settle(&c->steps, &saddle);
+        double spacing = eps__choose_spacing(c, &saddle, estimate);
+        eps__slot_clear(slot);
+        slot->estimate = estimate;
+        slot->centre = eps;
+        slot->below = slot->above = 2.5 * sqrt(saddle.variance);
+        enum eps_status status = eps__compose_slot(c, slot, &saddle, spacing);
+        for (int k = 0; k < (c->bounded ? 1 : EPS__COARSER_MAX) && status == EPS_TOO_COSTLY; k++) {
+            if (saddle.tilt > 0 && !eps__rare_jumps(c, &saddle))
+                break;
+            eps__slot_release(slot);
+            status = eps__compose_slot(c, slot, &saddle, spacing *= 4);
+        }
+        if (status != EPS_OK) {
+            eps__slot_clear(slot);
+            return status;
+        }
+        *out = eps__slot_log_delta(slot, eps);
+        if (estimate == EPS__LOWER || fabs(*out - saddle.log_delta) < 2)
+            break;
+        known = fmax(*out, EPS__LOG_DELTA_FLOOR); /* a better aim than the saddle gave */
+        /* Panels tilted for a wrong delta answer their neighbours badly. */
+        slot->below = slot->above = 0;
+    }
+    slot->used = true;
+    return EPS_OK;
+}
+
+/* Is delta what a single large loss makes of it? Also where no tilt was found that brings the sum to eps. */
+static bool large_losses_are_rare(const struct eps__composition *c, double eps)
+{
+    struct eps__saddle saddle;
+    eps__aim(&c->steps, eps, NAN, c->accuracy.tolerance, &saddle);
+    return eps__rare_jumps(c, &saddle) || (c->steps.total > 1 && saddle.mean + sqrt(saddle.variance) < eps);
+}
+
+/* Bounds from the largest loss, where they serve; else 0 and -INFINITY. */
+static enum eps_status bound_by_largest(struct eps__composition *c, double eps, double *upper, double *lower)
+{
+    *upper = 0;
+    *lower = -INFINITY;
+    if (!(eps > 0) || !eps__largest_serves(&c->steps))
+        return EPS_OK;
+    enum eps_status status = c->largest ? EPS_OK : eps__largest_create(&c->largest, c->context, &c->steps);
+    if (status != EPS_OK)
+        return status;
+    *upper = eps__largest_log_delta(c->largest, EPS__UPPER, eps);
+    *lower = eps__largest_log_delta(c->largest, EPS__LOWER, eps);
+    return EPS_OK;
+}
+
 enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps__estimate estimate, double eps,
                                            double *out)
 {
@@ -100,51 +178,35 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
         *out = eps__single_log_delta(c->steps.items->branches, c->steps.items->len, estimate, eps);
         return EPS_OK;
     }
-    /* What is known beforehand: the upper bound at this epsilon, if it was asked before. */
-    double known = fabs(c->seen_eps - eps) <= 0.1 * eps ? fmax(c->seen_log_delta, EPS__LOG_DELTA_FLOOR) : NAN;
-    struct eps__panel_slot *slot = &c->slots[c->next_slot++ % EPS__PANELS_MAX];
-    eps__slot_clear(slot);
-    for (int i = 0; i < EPS__AIMS_MAX; i++) {
-        struct eps__saddle saddle;
-        eps__aim(&c->steps, eps, known, c->accuracy.tolerance, &saddle);
-        if (i == 0 && eps__rare_jumps(c, &saddle)) {
-            enum eps_status status = eps__answer_expanded(c, slot, estimate, eps, out);
-            if (status != EPS_UNSUPPORTED) {
-                see(c, estimate, eps, *out);
-                return status;
-            }
-        }
-        if (saddle.log_moment - saddle.tilt * eps < EPS__LOG_DELTA_FLOOR - 5) {
-            *out = -INFINITY;
-            return estimate == EPS__LOWER ? EPS_OK : eps__chernoff_log_delta(c, eps, EPS__LOG_DELTA_FLOOR - 5, out);
-        }
-        eps__settle(&c->steps, &saddle);
-        double spacing = eps__choose_spacing(c, &saddle, estimate);
-        eps__slot_clear(slot);
-        slot->estimate = estimate;
-        slot->centre = eps;
-        slot->below = slot->above = 2.5 * sqrt(saddle.variance);
-        enum eps_status status = eps__compose_slot(c, slot, &saddle, spacing);
-        for (int k = 0; k < EPS__COARSER_MAX && status == EPS_TOO_COSTLY; k++) {
-            if (saddle.tilt > 0 && !eps__rare_jumps(c, &saddle))
-                break;
-            eps__slot_release(slot);
-            status = eps__compose_slot(c, slot, &saddle, spacing *= 4);
-        }
-        if (status != EPS_OK) {
-            eps__slot_clear(slot);
-            return status;
-        }
-        *out = eps__slot_log_delta(slot, eps);
-        if (estimate == EPS__LOWER || fabs(*out - saddle.log_delta) < 2)
-            break;
-        known = fmax(*out, EPS__LOG_DELTA_FLOOR); /* a better aim than the saddle gave */
-        /* Panels tilted for a wrong delta answer their neighbours badly. */
-        slot->below = slot->above = 0;
+    double upper = 0, lower = -INFINITY;
+    bool rare = large_losses_are_rare(c, eps);
+    enum eps_status status = rare ? bound_by_largest(c, eps, &upper, &lower) : EPS_OK;
+    if (status != EPS_OK)
+        return status;
+    double *bound = estimate == EPS__UPPER ? &upper : &lower;
+    if (upper - lower <= LARGEST_SHARE * c->accuracy.tolerance / c->finer || upper < EPS__LOG_DELTA_FLOOR) {
+        *out = *bound;
+        return EPS_OK;
     }
-    slot->used = true;
-    see(c, estimate, eps, *out);
-    return EPS_OK;
+    c->bounded = upper - lower < M_LN2;
+    status = EPS_TOO_COSTLY;
+    /* panels that say less than the largest loss does are too coarse to be of any use: finer ones, or none */
+    for (int i = 0; i < REFINEMENTS && !c->out_of_reach; i++) {
+        status = answer_by_panels(c, estimate, eps, rare, out);
+        bool useful = status == EPS_OK && (estimate == EPS__UPPER ? *out < upper : *out > lower);
+        if (!c->bounded || useful)
+            break;
+        c->out_of_reach = status != EPS_OK || i + 1 == REFINEMENTS || !eps__composition_refine(c, 3);
+    }
+    if (status == EPS_TOO_COSTLY && upper < -LARGEST_LEAST) { /* better than nothing */
+        *out = *bound;
+        status = EPS_OK;
+    }
+    if (status == EPS_OK) {
+        *out = estimate == EPS__UPPER ? fmin(*out, upper) : fmax(*out, lower);
+        see(c, estimate, eps, *out);
+    }
+    return status;
 }
 
 enum eps_status eps__composition_log_bound(const struct eps__composition *c, double eps, double *out)
@@ -175,5 +237,6 @@ void eps__composition_destroy(struct eps__composition *c)
     free(c->steps.items);
     for (size_t i = 0; i < EPS__PANELS_MAX; i++)
         eps__slot_clear(&c->slots[i]);
+    eps__largest_destroy(c->largest);
     free(c);
 }

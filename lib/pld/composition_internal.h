@@ -9,6 +9,7 @@
 
 #include "lib/pld/composition.h"
 #include "lib/pld/expansion.h"
+#include "lib/pld/largest.h"
 
 enum { EPS__PANELS_MAX = 12, EPS__AIMS_MAX = 4, EPS__COARSER_MAX = 5, EPS__HEAVY_SURPLUS = 20 };
 
@@ -34,6 +35,9 @@ struct eps__composition {
     double seen_eps, seen_log_delta; /* the last upper bound: better than the saddle's where tails are heavy */
     struct eps__panel_slot slots[EPS__PANELS_MAX];
     size_t next_slot;
+    struct eps__largest *largest; /* where large losses are rare; else NULL */
+    bool bounded;                 /* by it, within a factor of 2: panels are tried once, if they are cheap */
+    bool out_of_reach;            /* and were not */
 };
 
 /* ---- resolution.c: unproven choices of how fine ---- */

@@ -232,9 +232,10 @@ static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop
             if (status != EPS_OK)
                 return status;
         }
-        int64_t next = next_knot(walk, index, stop_index);
-        if (walk->cells.len >= CELLS_MAX)
+        if (walk->cells.len >= (walk->plan->cells_max ? walk->plan->cells_max : CELLS_MAX) ||
+            !(fabs((double)index) < INDEX_MAX))
             return EPS_TOO_COSTLY;
+        int64_t next = next_knot(walk, index, stop_index);
         struct eps__cell *cell = eps__cells_add(&walk->cells, next);
         if (!cell)
             return EPS_NO_MEMORY;
@@ -245,7 +246,8 @@ static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop
     return EPS_OK;
 }
 
-/* The knot at or under every branch's beginning. */
+/* The knot at or under every branch's beginning; INT64_MAX if all have ended. A knot that walk_cells() will refuse to begin at
+ * is cut to what an index can be. */
 static int64_t first_knot(const struct walk *walk)
 {
     double lowest = INFINITY;
@@ -254,7 +256,8 @@ static int64_t first_knot(const struct walk *walk)
         if (lane->left.z < lane->stop_z)
             lowest = fmin(lowest, lane->left.loss - lane->left.loss_error);
     }
-    return (int64_t)floor((lowest - walk->offset) / walk->plan->spacing);
+    double knot = floor((lowest - walk->offset) / walk->plan->spacing);
+    return isinf(lowest) ? INT64_MAX : (int64_t)fmin(fmax(knot, -4 * INDEX_MAX), 4 * INDEX_MAX);
 }
 
 /* ------------------------------------------------------------ the ends */
@@ -491,6 +494,8 @@ static enum eps_status walk_lower(struct walk *walk, struct end *end)
      * spacing, so the grid follows. */
     double loss = anchor_loss(walk, end, primary), centroid = merged_loss(walk, end, loss);
     double knot = fmin(loss, centroid + (end->floor ? spacing : -spacing));
+    if (!(fabs(knot) / spacing < INDEX_MAX))
+        return EPS_TOO_COSTLY;
     int64_t index = (int64_t)nearbyint(knot / spacing);
     walk->offset = knot - (double)index * spacing;
     walk->offset -= 4 * EPS__UNIT_ROUNDOFF * (fabs(knot) + spacing);

@@ -149,7 +149,8 @@ static enum eps_status try_expansion(struct eps__composition *c, struct eps__pan
     set_reach(slot, expansion);
     double spacing = eps__expansion_spacing(c, expansion, eps, slot->estimate);
     enum eps_status status = compose_expansion(c, slot, expansion, spacing);
-    for (int i = 0; i < EPS__COARSER_MAX && status == EPS_TOO_COSTLY; i++) { /* a wide bracket is better than none */
+    for (int i = 0; i < (c->bounded ? 1 : EPS__COARSER_MAX) && status == EPS_TOO_COSTLY; i++) {
+        /* a wide bracket is better than none */
         eps__slot_release(slot);
         status = compose_expansion(c, slot, expansion, spacing *= 4);
     }

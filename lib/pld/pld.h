@@ -48,7 +48,8 @@ struct eps__pld_plan {
     double z_low;         /* left of it, mass is rounded to the edge */
     double fine_low;      /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
     double fine_high;
-    double z_high; /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
+    double z_high;    /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
+    size_t cells_max; /* more are EPS_TOO_COSTLY; 0: as many as a transform could hold */
 };
 
 /* ln of how much a loss matters, for its density's logarithm. */

@@ -18,10 +18,17 @@ static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
 #define LENGTH_MAX 0x1p24         /* of a transform */
 #define REFINED_LENGTH_MAX 0x1p22 /* of one that only narrows a bracket there is */
+#define BOUNDED_LENGTH_MAX 0x1p22 /* of one where delta is bounded well already, and cells of its steps */
 
 static double on_scale(double value, double steps_per_octave)
 {
     return value > 0 ? exp2(floor(log2(value) * steps_per_octave) / steps_per_octave) : 0;
+}
+
+/* A grid finer than the rounding of a loss gains nothing. */
+static double least_spacing(double eps)
+{
+    return 0x1p-56 * (1 + eps);
 }
 
 void eps__settle(const struct eps__steps *steps, struct eps__saddle *saddle)
@@ -56,7 +63,8 @@ double eps__choose_spacing(const struct eps__composition *c, const struct eps__s
     spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / 2) / c->finer);
     /* A nearly constant loss: a grid on which rounding every loss up is within the share is fine enough. */
     double by_rounding = accuracy->unknown == EPS_SOLVE_EPSILON ? fmax(eps, 1e-6) : 1 / (1 + saddle->tilt);
-    return on_scale(fmax(spacing, 0.05 * share * by_rounding / c->steps.total), 4);
+    spacing = fmax(spacing, 0.05 * share * by_rounding / c->steps.total);
+    return on_scale(fmax(spacing, least_spacing(eps)), 4);
 }
 
 void eps__plan_common(struct eps__pld_plan *plan, const struct eps__composition *c, const struct eps__step *step,
@@ -66,6 +74,7 @@ void eps__plan_common(struct eps__pld_plan *plan, const struct eps__composition 
                                    .spacing = spacing,
                                    .tilt = saddle->tilt,
                                    .log_small = log(c->accuracy.tolerance * 1e-6 / c->steps.total)};
+    plan->cells_max = c->bounded ? (size_t)BOUNDED_LENGTH_MAX : 0;
     plan->widest = fmin(sqrt(1e3 * c->accuracy.tolerance), 1) / c->finer;
     plan->log_jump = ceil(-saddle->log_delta);
     /* The Chernoff bound over delta: some nats in every case, many where tails are heavy. */
@@ -125,11 +134,12 @@ double eps__expansion_spacing(const struct eps__composition *c, const struct eps
     double spacing = fmin(0.25, 0.5 / (1 + expansion->steepest)) / c->finer;
     while (spacing > 1e-9 && eps__expansion_effect(&c->steps, expansion, spacing) > allowed)
         spacing *= 0.5;
-    return on_scale(spacing, 4);
+    return on_scale(fmax(spacing, least_spacing(eps)), 4);
 }
 
 size_t eps__max_length(const struct eps__composition *c)
 {
     double max_bytes = c->context && c->context->max_bytes > 0 ? c->context->max_bytes : INFINITY;
-    return (size_t)fmin(max_bytes / 64, c->finer > 1 ? REFINED_LENGTH_MAX : LENGTH_MAX);
+    double most = c->bounded ? BOUNDED_LENGTH_MAX : c->finer > 1 ? REFINED_LENGTH_MAX : LENGTH_MAX;
+    return (size_t)fmin(max_bytes / 64, most);
 }

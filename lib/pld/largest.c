@@ -1,0 +1,294 @@
+/*
+ * Few expected participations, a small delta: the sum of the losses exceeds eps because one of them does. Then delta is
+ * the sum of the single steps' deltas, at an epsilon that the other steps move a little. How little is bounded by Chernoff,
+ * from the law of one loss in cells whose masses are exact: no grid has to resolve losses of 1e-9 beside one of 1.
+ *
+ *   upper: the largest loss is at most eps/2, and all together exceed eps; or one exceeds eps/2, and the others together lie
+ *          below B, or between B and 2 B, 2 B and 4 B, ...: then the one exceeds eps less that
+ *   lower: exactly one exceeds eps/2, the others together are at least -F, and the one exceeds eps + F        (L3)
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/pld/largest.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/error.h"
+#include "lib/numerics/normal.h"
+#include "lib/pld/single.h"
+
+enum { CELLS_MAX = 12000, TILTS = 14 };
+
+#define REACH 38.5     /* beyond it from every mean a normal has less mass than DBL_MIN */
+#define REACH_LOW 12.0 /* so far below, less than any bracket is wide */
+#define CELL 0.02      /* of z, over one plus the largest shift: losses within a cell differ by a few per cent */
+
+/* A cell of z: P's mass in it, and the losses at its ends, all bounded outwards. */
+struct cell {
+    double mass, low, high;
+};
+
+struct kind {
+    const struct eps__branch *branches;
+    size_t branches_len;
+    double count;
+    struct cell *cells[2]; /* by estimate: of the pair that the estimate is made of */
+    size_t cells_len[2];
+    double lost; /* infinite loss */
+};
+
+struct eps__largest {
+    struct kind *kinds;
+    size_t len;
+    double total; /* steps */
+};
+
+bool eps__largest_serves(const struct eps__steps *steps)
+{
+    for (size_t k = 0; k < steps->len; k++)
+        if (!eps__single_serves(steps->items[k].branches, steps->items[k].len))
+            return false;
+    return steps->len > 0;
+}
+
+/* ------------------------------------------------------------ cells */
+
+static enum eps_status add_branch(struct kind *kind, const struct eps_context *context,
+                                  const struct eps__branch *branch, int estimate)
+{
+    const struct eps__pair *pair = &branch->pair[estimate];
+    double reach_p = eps__mixture_reach(&pair->numerator), reach_q = eps__mixture_reach(&pair->denominator);
+    double first = -reach_q - REACH_LOW, last = reach_p + REACH, z = first;
+    size_t len = (size_t)fmin(ceil((last - first) * (1 + fmax(reach_p, reach_q)) / CELL), CELLS_MAX) + 2;
+    struct cell *cells = realloc(kind->cells[estimate], (kind->cells_len[estimate] + len) * sizeof *cells);
+    struct eps__pair_point point;
+    if (!cells)
+        return EPS_NO_MEMORY;
+    kind->cells[estimate] = cells;
+    eps__pair_at(pair, first, &point, NULL, NULL);
+    double loss = point.loss, error = 2 * (point.loss_error + 2 * pair->weight_error);
+    for (size_t i = 0; i < len; i++) {
+        /* the first cell begins at -infinity, the last one ends at infinity */
+        double next = i + 1 == len ? INFINITY : first + (last - first) * (double)i / (double)(len - 2), log_lower,
+               log_upper;
+        struct cell *cell = &cells[kind->cells_len[estimate]++];
+        eps__pair_log_mass(pair, i == 0 ? -INFINITY : z, next, &log_lower, &log_upper);
+        cell->mass = branch->weight[estimate] * exp(log_upper) * (1 + pair->weight_error + 1e-12) + DBL_MIN;
+        cell->low = i == 0 ? -INFINITY : loss - error;
+        if (i + 1 < len) {
+            eps__pair_at(pair, next, &point, NULL, NULL);
+            loss = point.loss;
+            error = 2 * (point.loss_error + 2 * pair->weight_error);
+        }
+        cell->high = i + 1 == len ? INFINITY : loss + error;
+        z = next;
+        enum eps_status status = i % 1024 == 0 ? eps__poll(context) : EPS_OK;
+        if (status != EPS_OK)
+            return status;
+    }
+    return EPS_OK;
+}
+
+enum eps_status eps__largest_create(struct eps__largest **largest, const struct eps_context *context,
+                                    const struct eps__steps *steps)
+{
+    struct eps__largest *made = calloc(1, sizeof *made);
+    enum eps_status status = EPS_OK;
+    if (!made)
+        return EPS_NO_MEMORY;
+    made->kinds = calloc(steps->len, sizeof *made->kinds);
+    if (!made->kinds)
+        status = EPS_NO_MEMORY;
+    for (; made->kinds && made->len < steps->len && status == EPS_OK; made->len++) {
+        const struct eps__step *step = &steps->items[made->len];
+        struct kind *kind = &made->kinds[made->len];
+        *kind = (struct kind){.branches = step->branches, .branches_len = step->len, .count = (double)step->count};
+        made->total += kind->count;
+        for (size_t b = 0; b < step->len && status == EPS_OK; b++) {
+            kind->lost += step->branches[b].weight[EPS__UPPER] * step->branches[b].pair[EPS__UPPER].lost * (1 + 1e-12);
+            for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++)
+                status = add_branch(kind, context, &step->branches[b], estimate);
+        }
+    }
+    if (status != EPS_OK) {
+        eps__largest_destroy(made);
+        return status;
+    }
+    *largest = made;
+    return EPS_OK;
+}
+
+void eps__largest_destroy(struct eps__largest *largest)
+{
+    if (!largest)
+        return;
+    for (size_t k = 0; largest->kinds && k < largest->len; k++)
+        for (int estimate = 0; estimate < 2; estimate++)
+            free(largest->kinds[k].cells[estimate]);
+    free(largest->kinds);
+    free(largest);
+}
+
+/* ------------------------------------------------------------ bounds on all steps together */
+
+/* The expected number of losses beyond a threshold, above it or below, rounded up. */
+static double expected_beyond(const struct eps__largest *largest, enum eps__estimate estimate, double threshold,
+                              bool above)
+{
+    double sum = 0;
+    for (size_t k = 0; k < largest->len; k++) {
+        const struct kind *kind = &largest->kinds[k];
+        double own = above ? kind->lost : 0;
+        for (size_t i = 0; i < kind->cells_len[estimate]; i++)
+            if (above ? kind->cells[estimate][i].high > threshold : kind->cells[estimate][i].low < threshold)
+                own += kind->cells[estimate][i].mass;
+        sum += kind->count * own;
+    }
+    return sum * (1 + 1e-10);
+}
+
+/* ln of a bound on E[e^{t S}] over losses in [floor, cut] only, t of either sign: of all steps, or of all but one. */
+static double log_moment(const struct eps__largest *largest, enum eps__estimate estimate, double t, double floor,
+                         double cut)
+{
+    double sum = 0;
+    for (size_t k = 0; k < largest->len; k++) {
+        const struct kind *kind = &largest->kinds[k];
+        double own = 0;
+        for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
+            const struct cell *cell = &kind->cells[estimate][i];
+            if (cell->low <= cut && cell->high >= floor)
+                own += cell->mass * exp(t * (t > 0 ? fmin(cell->high, cut) : fmax(cell->low, floor)));
+        }
+        sum += kind->count * fmax(log(own), 0); /* one step fewer has no more */
+    }
+    return sum * (1 + 1e-10) + 1e-10;
+}
+
+/* ln of Chernoff's bound on Pr[S > x], or with x < 0 on Pr[S < x], every loss in [floor, cut]. The exponent is convex in the
+ * tilt: golden section over its logarithm, and any tilt is valid. */
+static double log_chernoff(const struct eps__largest *largest, enum eps__estimate estimate, double x, double floor,
+                           double cut)
+{
+    const double ratio = 0.61803398874989484820;
+    double sign = x > 0 ? 1 : -1, scale = x > 0 ? fmin(x, cut) : -x;
+    double low = log(0.1), high = log(600), a = high - ratio * (high - low), b = low + ratio * (high - low);
+    double at_a = INFINITY, at_b = INFINITY, best = 0;
+    for (int i = 0; i < TILTS; i++) {
+        double tried = i == 0 || at_a == INFINITY ? a : b, t = sign * exp(tried) / scale;
+        double bound = log_moment(largest, estimate, t, floor, cut) - t * x;
+        best = fmin(best, bound);
+        if (isnan(bound))
+            bound = INFINITY;
+        if (tried == a)
+            at_a = bound == INFINITY ? DBL_MAX : bound;
+        else
+            at_b = bound == INFINITY ? DBL_MAX : bound;
+        if (at_a == INFINITY || at_b == INFINITY)
+            continue;
+        if (at_a < at_b) {
+            high = b;
+            b = a;
+            at_b = at_a;
+            a = high - ratio * (high - low);
+            at_a = INFINITY;
+        } else {
+            low = a;
+            a = b;
+            at_a = at_b;
+            b = low + ratio * (high - low);
+            at_b = INFINITY;
+        }
+    }
+    return best;
+}
+
+/* sum_j n_j delta_j(eps) of the single steps. */
+static double single_deltas(const struct eps__largest *largest, enum eps__estimate estimate, double eps)
+{
+    double sum = 0, slack = estimate == EPS__UPPER ? 1 + 1e-13 : 1 - 1e-13;
+    for (size_t k = 0; k < largest->len; k++) {
+        const struct kind *kind = &largest->kinds[k];
+        sum += kind->count * exp(eps__single_log_delta(kind->branches, kind->branches_len, estimate, eps));
+    }
+    return sum * slack;
+}
+
+/* A bound on Pr[all but one step together exceed B]: one of them a part of it, or else by Chernoff. */
+static double others_exceed(const struct eps__largest *largest, double b)
+{
+    double best = 1;
+    for (double parts = 1; parts <= 4; parts *= 2) {
+        double cut = b / parts, one = expected_beyond(largest, EPS__UPPER, cut, true);
+        if (one < best)
+            best = fmin(best, one + exp(log_chernoff(largest, EPS__UPPER, b, -INFINITY, cut)) * (1 + 1e-12));
+    }
+    return best;
+}
+
+/* One loss exceeds eps/2, and the others together exceed no more than B, but for what follows by doubling. */
+static double with_one_large(const struct eps__largest *largest, double eps, double b, double large, double enough)
+{
+    double sum = single_deltas(largest, EPS__UPPER, (eps - b) * (1 - 1e-15));
+    for (; sum < enough; b *= 2) {
+        double exceed = others_exceed(largest, b),
+               one = 2 * b < 0.5 * eps ? single_deltas(largest, EPS__UPPER, (eps - 2 * b) * (1 - 1e-15)) : large;
+        sum += fmin(one, large) * exceed;
+        if (2 * b >= 0.5 * eps)
+            return sum;
+        if (large * exceed < 1e-12 * sum)
+            return sum + large * exceed;
+    }
+    return enough;
+}
+
+static double upper_bound(const struct eps__largest *largest, double eps)
+{
+    double half = 0.5 * eps, large = expected_beyond(largest, EPS__UPPER, half, true), best = 1;
+    double many = exp(log_chernoff(largest, EPS__UPPER, eps, -INFINITY, half)) * (1 + 1e-12), at = 0;
+    for (double share = 1e-8; share < 0.3 && many < best; share *= 8) {
+        double sum = many + with_one_large(largest, eps, share * eps, large, best - many);
+        if (sum < best) {
+            best = sum;
+            at = share;
+        }
+    }
+    for (double finer = 0.35 * at; finer < 3 * at; finer *= 1.5) /* about the best one */
+        best = fmin(best, many + with_one_large(largest, eps, finer * eps, large, best - many));
+    return fmin(best * (1 + 1e-12), 1);
+}
+
+/* A bound on Pr[all but one step together are under -F]. */
+static double others_fall(const struct eps__largest *largest, double f)
+{
+    double best = 1;
+    /* losses far below 0 are rare: leave out what is less probable than the bracket is wide */
+    for (double floor = -f; floor > -1e3 * f; floor *= 4) {
+        double rare = expected_beyond(largest, EPS__LOWER, floor, false);
+        if (rare < best)
+            best = fmin(best, rare + exp(log_chernoff(largest, EPS__LOWER, -f, floor, INFINITY)) * (1 + 1e-12));
+        if (rare < 1e-9)
+            break;
+    }
+    return best;
+}
+
+static double lower_bound(const struct eps__largest *largest, double eps)
+{
+    double best = 0, jumps = expected_beyond(largest, EPS__LOWER, 0.5 * eps, true);
+    for (double share = 1e-8; share < 1 && jumps < 1; share *= 1.6) {
+        double f = share * eps, most = single_deltas(largest, EPS__LOWER, (eps + f) * (1 + 1e-15)) * (1 - jumps);
+        if (most <= best)
+            break;
+        best = fmax(best, most * (1 - fmin(others_fall(largest, f) / fmax(1 - jumps, 1e-300), 1)));
+    }
+    return best * (1 - 1e-12);
+}
+
+double eps__largest_log_delta(const struct eps__largest *largest, enum eps__estimate estimate, double eps)
+{
+    double bound = estimate == EPS__UPPER ? upper_bound(largest, eps) : lower_bound(largest, eps);
+    return fmin(log(bound), 0);
+}
