@@ -5,7 +5,8 @@
 #
 #   tests/run.sh [unit] [paper] [truth] [soak] [exports] [fuzz] [e2e] [readme] [e2e-sanitized]     (default: all but the last)
 #
-# From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds a program, 900).
+# From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds a program, 900), E2E_TIMEOUT
+# (seconds for all of pytest, 1800; a single test has its deadline from tests/pytest.ini).
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -81,12 +82,13 @@ replays() {
     done
 }
 
-# e2e NAME ARGUMENTS...: pytest on the real binary.
+# e2e NAME ARGUMENTS...: pytest on the real binary. At its deadline it is interrupted, so that it writes what it has.
 e2e() {
     name=$1
     shift
     rm -f "$log/e2e.xml" "$report".*
-    EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
+    EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
+        timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
     status=$?
     counts=$("$PYTHON" - "$log/e2e.xml" <<'PY'
@@ -117,7 +119,7 @@ for suite in $suites; do
     fuzz) replays ;;
     readme) EPSILOND=$BIN/epsilond tap readme "$PYTHON" tests/check_readme.py ;;
     e2e) e2e e2e ;;
-    e2e-sanitized) e2e e2e -m sanitized ;;
+    e2e-sanitized) e2e e2e -m sanitized --timeout 900 ;;
     *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
     esac
 done

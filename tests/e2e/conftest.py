@@ -32,8 +32,12 @@ ENDLESS = {"n": 4000, "sampling": {"scheme": "poisson", "p": 0.005, "examples_pe
 ONE_BY_ONE = ("--workers", "1", "--express", "0")
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "sanitized: also run under the sanitizers")
+def until(condition, patience=PATIENCE):
+    """Waits until the condition holds; a test that waits for what never comes fails here."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"this did not come within {patience} s"
+        time.sleep(0.01)
 
 
 class Server:
@@ -59,12 +63,22 @@ class Server:
     def log_text(self):
         return (self.folder / "log").read_text(errors="replace")
 
+    def last_words(self):
+        """For who looks at a failure: the threads, and the end of the log without what polled the metrics."""
+        lines = [line for line in self.log_text().splitlines() if "path=/metrics" not in line]
+        return "\n".join([*self.threads(), *lines[-40:]])
+
     def stop(self, expect=0):
         """SIGTERM; returns the seconds until the end."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         started = time.monotonic()
-        status = self.process.wait(PATIENCE)
+        try:
+            status = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            last = self.last_words()
+            self.kill()
+            raise AssertionError(f"still there {PATIENCE} s after SIGTERM\n{last}")
         self.close()
         assert status == expect, self.log_text()[-4000:]
         return time.monotonic() - started
@@ -78,6 +92,18 @@ class Server:
         self.session.close()
         self.process.stdout.close()
         self.log.close()
+
+    def threads(self):
+        """What each thread of the server is at: its name, its state (R runs, S sleeps), clock ticks, where it sleeps."""
+        lines = []
+        for task in sorted(pathlib.Path(f"/proc/{self.process.pid}/task").glob("*")):
+            try:
+                name, fields = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+                fields = fields.split()
+                lines.append(f"{name}: {fields[0]}, {fields[11]} + {fields[12]} ticks, {(task / 'wchan').read_text()}")
+            except OSError:  # it ended meanwhile
+                pass
+        return lines
 
     def request(self, method, path, **arguments):
         return self.session.request(method, self.url + path, timeout=PATIENCE, **arguments)
@@ -134,7 +160,15 @@ def launch(tmp_path):
     yield start
     for running in started:
         if running.process.poll() is None:
-            running.stop()
+            print(running.last_words())  # shown where the test failed
+    wrong = []
+    for running in started:  # all of them, whatever one of them does
+        if running.process.poll() is None:
+            try:
+                running.stop()
+            except AssertionError as failed:
+                wrong.append(str(failed))
+    assert not wrong, "\n".join(wrong)
 
 
 def check_problem(answer, status, name, pointer=None):

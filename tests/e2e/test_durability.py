@@ -12,7 +12,7 @@ import time
 import pytest
 import requests
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 
 # Takes some seconds, and ends.
 SLOW = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
@@ -76,8 +76,7 @@ def test_graceful_stop_is_quick_and_is_no_crash(launch):
     waiter = threading.Thread(target=lambda: answers.append(
         requests.get(f"{server.url}/v1/jobs/{job_id}?wait=100", timeout=PATIENCE)))
     waiter.start()
-    while server.metric("epsilond_http_requests_waiting") < 1:
-        time.sleep(0.01)
+    until(lambda: server.metric("epsilond_http_requests_waiting") >= 1)
     assert server.stop() < 5
     waiter.join(20)
     assert answers[0].status_code == 200 and answers[0].json()["status"] == "running"
@@ -222,9 +221,7 @@ def test_finished_jobs_expire(launch):
     time.sleep(1.1)
     server.stop()
     server.start()
-    deadline = time.monotonic() + 20
-    while server.get(f"/v1/jobs/{job_id}").status_code != 404 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: server.get(f"/v1/jobs/{job_id}").status_code == 404)
     check_problem(server.get(f"/v1/jobs/{job_id}"), 404, "not-found")
 
 
@@ -257,8 +254,7 @@ def test_stop_under_load(launch):
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
-    while len(statuses) < 50:
-        time.sleep(0.01)
+    until(lambda: len(statuses) >= 50)
     assert server.stop() < 5
     for thread in threads:
         thread.join()

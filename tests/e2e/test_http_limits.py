@@ -17,17 +17,10 @@ import requests
 
 import conftest
 import wire
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 from test_limits import MIB, resident
 
 GET_HEALTH = "GET /healthz HTTP/1.1"
-
-
-def until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def ask(server, line, *headers, source=None):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 
 pytestmark = pytest.mark.sanitized
 
@@ -163,10 +163,7 @@ def test_equal_jobs_are_computed_once(launch):
     assert server.get(f"/v1/jobs/{second['id']}").json()["status"] == "running"
     assert server.metric("epsilond_workers_busy") == 1
     assert server.post(None, f"/v1/jobs/{second['id']}/cancel").status_code == 202
-    deadline = time.monotonic() + PATIENCE
-    while server.metric("epsilond_workers_busy") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert server.metric("epsilond_workers_busy") == 0
+    until(lambda: server.metric("epsilond_workers_busy") == 0)
 
 
 def test_many_equal_jobs_at_once_share_one_run(launch):
@@ -199,9 +196,7 @@ def test_cancel_within_two_seconds(launch):
     assert time.monotonic() - started < 2
     assert document["finished_at"]
     # The worker is free again as fast.
-    while server.metric("epsilond_workers_busy"):
-        assert time.monotonic() - started < 10
-        time.sleep(0.02)
+    until(lambda: not server.metric("epsilond_workers_busy"), 10)
     again = server.post(None, f"/v1/jobs/{job_id}/cancel")
     assert again.status_code == 200
     assert again.json() == document
@@ -219,8 +214,7 @@ def test_cancel_wakes_who_waits(launch):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while server.metric("epsilond_http_requests_waiting") < 1:
-        time.sleep(0.01)
+    until(lambda: server.metric("epsilond_http_requests_waiting") >= 1)
     server.post(None, f"/v1/jobs/{job_id}/cancel")
     thread.join(20)
     assert not thread.is_alive()

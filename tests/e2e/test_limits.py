@@ -7,11 +7,10 @@ import os
 import pathlib
 import re
 import stat
-import time
 
 import pytest
 
-from conftest import GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
+from conftest import GAUSSIAN, ONE_BY_ONE, check_problem, until
 
 MIB = 1 << 20
 # Takes minutes in 25 MB of its own.
@@ -115,11 +114,7 @@ def test_the_database_has_a_bound(launch):
     server.start()
     for job_id in posted:
         assert server.request("DELETE", f"/v1/jobs/{job_id}").status_code == 204
-    deadline = time.monotonic() + PATIENCE
-    while server.get("/readyz").status_code != 200:
-        assert time.monotonic() < deadline
-        server.request("DELETE", f"/v1/jobs/{kept}")
-        time.sleep(0.05)
+    until(lambda: server.request("DELETE", f"/v1/jobs/{kept}") and server.get("/readyz").status_code == 200)
     assert server.post(job).status_code == 200
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import DP_SGD, ENDLESS, ONE_BY_ONE, PATIENCE
+from conftest import DP_SGD, ENDLESS, ONE_BY_ONE, PATIENCE, until
 
 # Some seconds, as estimated, and a fraction of one, as it takes.
 LONGER = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
@@ -94,8 +94,7 @@ def test_an_unrequested_curve_keeps_no_one_waiting(launch):
     server.solve({"n": 512, "matrix": {"family": "tree"}, "sampling": {"scheme": "poisson", "p": 1 / 512},
                   "noise_multiplier": 20.0, "delta": 1e-6, "accountant": "mmcc"})
     started = time.monotonic()
-    while server.metric("epsilond_workers_busy") and time.monotonic() < started + PATIENCE:
-        time.sleep(0.01)
+    until(lambda: not server.metric("epsilond_workers_busy"))
     assert time.monotonic() - started < 1
 
 
@@ -108,8 +107,7 @@ def test_curves_come_after_jobs(launch):
     answers = []
     asking = threading.Thread(target=lambda: answers.append((server.get(finished["links"]["curve"]), time.time())))
     asking.start()
-    while server.metric("epsilond_jobs_queued") < 1:
-        time.sleep(0.01)
+    until(lambda: server.metric("epsilond_jobs_queued") >= 1)
     jobs = [server.post(dict(LONGER, n=n)).json()["id"] for n in (30000, 30001)]
     assert not answers
     cancel(server, running)

@@ -11,11 +11,11 @@ import socket
 import sqlite3
 import subprocess
 import time
-import urllib.parse
 
 import pytest
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE
+import wire
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, until
 
 STOP = 5.0  # seconds that a stop may take
 # One call of LAPACK that takes some 25 seconds of a free core, and asks no one whether to go on.
@@ -31,11 +31,10 @@ def stopped_with(number, server):
     return time.monotonic() - started
 
 
-def connected(server, text):
+def connected(server, data):
     """A connection on which so much was sent."""
-    address = urllib.parse.urlsplit(server.url)
-    client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE)
-    client.sendall(text.encode())
+    client = wire.connect(server)
+    client.sendall(data)
     return client
 
 
@@ -66,10 +65,10 @@ def test_a_second_signal_ends_it_at_once(launch):
 @pytest.mark.sanitized
 def test_a_stop_does_not_wait_for_clients(launch):
     server = launch()
-    clients = [connected(server, "GET /healthz HT"),
-               connected(server, "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-                                 "Content-Length: 1000\r\n\r\n{"),
-               connected(server, "GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n" * 200)]
+    clients = [connected(server, b"GET /healthz HT"),
+               connected(server, wire.head(server, "POST /v1/jobs HTTP/1.1", "Content-Type: application/json",
+                                           "Content-Length: 1000") + b"{"),
+               connected(server, wire.head(server, "GET /openapi.yaml HTTP/1.1") * 200)]
     assert server.get("/healthz").status_code == 200
     assert stopped_with(signal.SIGTERM, server) < STOP
     for client in clients:
@@ -81,9 +80,8 @@ def test_a_stop_does_not_wait_for_a_matrix_that_is_being_drawn(launch):
     document = server.solve({"n": 1 << 23, "matrix": {"family": "square_root", "bands": 64}, "noise_multiplier": 2.0,
                              "delta": 1e-6, "sampling": {"scheme": "none"}})
     link = document["links"]["error"]
-    clients = [connected(server, f"GET {link} HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(8)]
-    while server.metric("epsilond_http_requests_waiting") < 1:
-        time.sleep(0.01)
+    clients = [connected(server, wire.head(server, f"GET {link} HTTP/1.1")) for _ in range(8)]
+    until(lambda: server.metric("epsilond_http_requests_waiting") >= 1)
     assert stopped_with(signal.SIGTERM, server) < STOP
     for client in clients:
         client.close()
@@ -96,9 +94,8 @@ def test_a_stop_while_another_program_holds_the_database(launch):
     server.until(running, "running")
     other = sqlite3.connect(server.database)
     other.execute("BEGIN IMMEDIATE")
-    client = connected(server, f"DELETE /v1/jobs/{finished} HTTP/1.1\r\nHost: a\r\n\r\n")
-    while server.metric("epsilond_http_requests_waiting") < 1:
-        time.sleep(0.01)
+    client = connected(server, wire.head(server, f"DELETE /v1/jobs/{finished} HTTP/1.1"))
+    until(lambda: server.metric("epsilond_http_requests_waiting") >= 1)
     assert stopped_with(signal.SIGTERM, server) < STOP
     other.rollback()
     other.close()
@@ -124,10 +121,7 @@ def test_a_stop_while_it_starts(tmp_path):
 def test_without_a_terminal_a_hangup_is_logged_and_nothing_else(launch):
     server = launch(start_new_session=True)
     server.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + PATIENCE
-    while "event=hangup" not in server.log_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert "event=hangup" in server.log_text()
+    until(lambda: "event=hangup" in server.log_text())
     assert server.solve(GAUSSIAN)["status"] == "succeeded"
     assert stopped_with(signal.SIGTERM, server) < STOP
 
@@ -237,10 +231,10 @@ def test_the_one_that_ends_the_process_alone_is_blamed(launch):
     server, ids = two_running(launch)
     server.kill()
     server.start()
-    deadline = time.monotonic() + PATIENCE
-    alone = None
-    while not alone and time.monotonic() < deadline:
-        alone = next((one for one in ids if server.get(f"/v1/jobs/{one}").json()["status"] == "running"), None)
+    running = []
+    until(lambda: running.extend(one for one in ids if server.get(f"/v1/jobs/{one}").json()["status"] == "running")
+          or running)
+    alone = running[0]
     for attempts in (2, 3):  # it was its only crash so far that cannot be traced to it
         server.kill()
         server.start()
