@@ -22,7 +22,9 @@ WERROR ?= -Werror
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 
 VERSION := $(shell sed -n 's/^\#define EPS_VERSION "\(.*\)"/\1/p' lib/epsilon.h)
-SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+# What programs ask the loader for. While the major version is 0, each minor one may change the structs of epsilon.h.
+NUMBERS := $(subst ., ,$(VERSION))
+SOVERSION := $(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 
 # Objects go to B. The release's products lie one folder higher, where the documentation names them.
 B := build/$(FLAVOUR)
@@ -111,7 +113,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 # ---------------------------------------------------------------- products
 
 .PHONY: all deps deps-build demo test check bench reproduce lint format format-check asan tsan sanitized fuzz fuzzers \
-        fuzz-corpus install clean help programs
+        fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -132,10 +134,10 @@ $(BIN)/libepsilon.a $(B)/libapi.a $(B)/libserver.a $(B)/libhelpers.a:
 	rm -f $@
 	gcc-ar rcs $@ $^
 
-$(BIN)/libepsilon.so: $(call objects,$(LIB_C))
+$(BIN)/libepsilon.so: $(call objects,$(LIB_C)) Makefile
 	@mkdir -p $(@D)
 	$(LINK) -shared -Wl,-soname,libepsilon.so.$(SOVERSION) $(if $(filter release,$(FLAVOUR)),-Wl$(comma)-z$(comma)defs) \
-	    -o $@ $^ $(LIBS_LIB)
+	    -o $@ $(filter %.o,$^) $(LIBS_LIB)
 	ln -sf libepsilon.so $@.$(SOVERSION)
 
 comma := ,
@@ -281,15 +283,32 @@ format-check:
 
 # ---------------------------------------------------------------- installing
 
+INSTALLED := bin/epsilond include/epsilon.h lib/libepsilon.a lib/libepsilon.so.$(VERSION) lib/libepsilon.so.$(SOVERSION) \
+             lib/libepsilon.so lib/pkgconfig/epsilon.pc
+DESTINATION = $(if $(filter /%,$(PREFIX)),$(DESTDIR)$(PREFIX),$(error PREFIX=$(PREFIX) must be an absolute path))
+
+# epsilon.pc was made for the prefix of the build; what is installed names its own. The loader's cache is root's, and
+# knows only its own folders.
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(BIN)/epsilond $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 lib/epsilon.h $(DESTDIR)$(PREFIX)/include/
-	install -m 644 $(BIN)/libepsilon.a $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(BIN)/libepsilon.so $(DESTDIR)$(PREFIX)/lib/libepsilon.so.$(VERSION)
-	ln -sf libepsilon.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libepsilon.so.$(SOVERSION)
-	ln -sf libepsilon.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libepsilon.so
-	install -m 644 $(BIN)/epsilon.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	install -d $(addprefix $(DESTINATION)/,bin include lib/pkgconfig)
+	install -m 755 $(BIN)/epsilond $(DESTINATION)/bin/
+	install -m 644 lib/epsilon.h $(DESTINATION)/include/
+	install -m 644 $(BIN)/libepsilon.a $(DESTINATION)/lib/
+	install -m 755 $(BIN)/libepsilon.so $(DESTINATION)/lib/libepsilon.so.$(VERSION)
+	ln -sf libepsilon.so.$(VERSION) $(DESTINATION)/lib/libepsilon.so.$(SOVERSION)
+	ln -sf libepsilon.so.$(SOVERSION) $(DESTINATION)/lib/libepsilon.so
+	sed 's|^prefix=.*|prefix=$(PREFIX)|' $(BIN)/epsilon.pc > $(DESTINATION)/lib/pkgconfig/epsilon.pc
+	chmod 644 $(DESTINATION)/lib/pkgconfig/epsilon.pc
+	@$(LOADER); [ -n "$(DESTDIR)" ] || known || \
+	    echo 'install: for programs to find libepsilon.so.$(SOVERSION): LD_LIBRARY_PATH=$(PREFIX)/lib, or as root that' \
+	        'folder in /etc/ld.so.conf.d and ldconfig'
+
+uninstall:
+	rm -f $(addprefix $(DESTINATION)/,$(INSTALLED))
+	@$(LOADER)
+
+LOADER = PATH=$$PATH:/usr/sbin:/sbin; [ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig; \
+    known() { ldconfig -p | grep -qF ' $(PREFIX)/lib/libepsilon.so.$(SOVERSION)'; }
 
 clean:
 	rm -rf build
@@ -306,5 +325,5 @@ help:
 	    'format     clang-format on every source (format-check only looks)' \
 	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \
 	    'fuzz       every fuzz target for FUZZ_SECONDS (60) each' \
-	    'install    into DESTDIR, PREFIX (/usr/local)' \
+	    'install    into DESTDIR, PREFIX (/usr/local); uninstall takes it back' \
 	    'clean      remove build/'

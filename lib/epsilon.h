@@ -9,8 +9,9 @@
  * Conventions. Steps and indices count from 0. An absent real is NAN, an absent integer is 0. Fallible
  * functions return enum eps_status and write their outputs only on EPS_OK. An error argument may be NULL.
  * Objects are thread-compatible: one thread at a time may use one object, any number may use distinct ones.
- * The library keeps no global state except FFTW's planner, which it locks. The caller turns the error
- * handler of GSL off (gsl_set_error_handler_off()) before the first call.
+ * The library keeps no global state of its own except FFTW's planner, which it locks. The first call that
+ * computes turns GSL's error handler off, once a process and whichever thread it comes from, for GSL's own aborts;
+ * unless the caller has installed one before: that one stays, and must return. The caller need not know of GSL.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,6 +26,7 @@
 extern "C" {
 #endif
 
+/* The version of this header; eps_version() is that of the library which is linked. */
 #define EPS_VERSION "0.1.0"
 
 /* Raised with every change that can alter a number; part of every cache key. */
@@ -137,6 +139,12 @@ enum eps_guarantee {
     EPS_GUARANTEE_HIGH_PROBABILITY,
     EPS_GUARANTEE_COUNT
 };
+
+/* The version of the library that is linked: equal to EPS_VERSION if it is the one compiled against. Static. */
+EPS_API const char *eps_version(void);
+
+/* A status in a word, for logs ("ok", "invalid", "too_costly"...); NULL out of range. Static. */
+EPS_API const char *eps_status_name(enum eps_status status);
 
 /* The wire name of a value ("square_root", "b_min_sep", "pld", "remove", "epsilon"...); NULL out of range. */
 EPS_API const char *eps_family_name(enum eps_family family);

@@ -1,10 +1,15 @@
 /*
- * The wire names of the vocabulary: one table an enum, in the enum's order, so that the codec, the errors and
- * the service's index can never spell a name differently.
+ * The names of the vocabulary: one table an enum, in the enum's order, so that the codec, the errors and the service's
+ * index can never spell a name differently; and the library's version, which is its own name.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/epsilon.h"
+
+const char *eps_version(void)
+{
+    return EPS_VERSION;
+}
 
 /* The name at `index` of a table that has one entry for each value of its enum. */
 #define NAME_TABLE(function, type, count, ...)                                                          \
@@ -15,6 +20,8 @@
         return (size_t)value < (size_t)(count) ? names[value] : NULL;                                   \
     }
 
+NAME_TABLE(eps_status_name, enum eps_status, EPS_STATUS_COUNT, "ok", "invalid", "unsupported", "too_costly",
+           "unattainable", "canceled", "timeout", "no_memory", "internal")
 NAME_TABLE(eps_family_name, enum eps_family, EPS_FAMILY_COUNT, "identity", "toeplitz", "dense", "square_root",
            "inverse_square_root", "banded", "banded_inverse", "blt", "optimal", "tree", "fourier", "stored")
 NAME_TABLE(eps_normalization_name, enum eps_normalization, EPS_NORMALIZATION_COUNT, "max_column", "none", "sensitivity")

@@ -1,10 +1,9 @@
 /*
- * epsilond: chooses the command. What is global to the process (GSL's error handler, libsodium, the umask) is set
- * here, before any thread.
+ * epsilond: chooses the command. What is global to the process (libsodium, the umask) is set here, before any
+ * thread.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <gsl/gsl_errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +31,6 @@ int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
     umask(S_IRWXG | S_IRWXO); /* databases are no one else's business */
-    gsl_set_error_handler_off();
     if (sodium_init() < 0) {
         fprintf(stderr, "epsilond: libsodium does not start\n");
         return 1;

@@ -1,6 +1,7 @@
 /*
  * Bisection, because what is wanted is not the root but an end of the bracket at which the inequality holds; the
- * functions are cheap once a panel is composed, and the halving never stalls at the kinks of a piecewise curve.
+ * functions are cheap once a panel is composed, and the halving never stalls at the kinks of a piecewise curve. All that
+ * the library asks of GSL is asked here.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,9 +10,24 @@
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_roots.h>
 #include <math.h>
+#include <pthread.h>
+
+/*
+ * GSL's handler belongs to the process, and the one that it starts with aborts. What GSL refuses here is an answer like
+ * any other, so that one is turned off; a handler of the caller's is put back, for it was chosen. GSL has no way to only
+ * look: in between, for an instant, there is none.
+ */
+static void tame_gsl(void)
+{
+    gsl_error_handler_t *callers = gsl_set_error_handler_off();
+    if (callers)
+        gsl_set_error_handler(callers);
+}
 
 int eps__bisect(eps__function *f, void *user, double *low, double *high, double tolerance, double floor)
 {
+    static pthread_once_t tamed = PTHREAD_ONCE_INIT;
+    pthread_once(&tamed, tame_gsl);
     gsl_root_fsolver *solver = gsl_root_fsolver_alloc(gsl_root_fsolver_bisection);
     gsl_function function = {.function = f, .params = user};
     int result = -1;

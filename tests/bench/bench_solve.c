@@ -8,7 +8,6 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <errno.h>
-#include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +62,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s N P NOISE_MULTIPLIER DELTA PEER_EPSILON REPEAT   (P = 1: no sampling)\n", argv[0]);
         return 2;
     }
-    gsl_set_error_handler_off();
     struct eps_job job;
     eps_job_init(&job);
     job.mechanism.n = (size_t)number(argv[1]);

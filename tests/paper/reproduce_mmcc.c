@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <gsl/gsl_errno.h>
 #include <gsl/gsl_fit.h>
 #include <gsl/gsl_statistics_double.h>
 
@@ -209,7 +208,6 @@ int main(void)
                                 .title = "MMCC figure 3: binary tree, sigma = c times the column norm, delta 1e-6"},
                         dense = {.file = "mmcc_figure_4",
                                  .title = "MMCC figure 4: optimal continual counting, sigma = c times the column norm"};
-    gsl_set_error_handler_off();
     bool ok = improvements(&tree, EPS_FAMILY_TREE);
     ok = improvements(&dense, EPS_FAMILY_SQUARE_ROOT) && ok;
     ok = restarts() && ok;

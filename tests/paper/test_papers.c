@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/epsilon.h"
@@ -133,6 +132,5 @@ int main(void)
         cmocka_unit_test(the_last_iterate),
         cmocka_unit_test(full_batches_in_the_far_tail),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("papers", tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <jansson.h>
 #include <math.h>
 
@@ -331,6 +330,5 @@ int main(void)
         cmocka_unit_test(free_mixtures),
         cmocka_unit_test(truncated_batches),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,6 +86,5 @@ static void no_epsilon_is_above_the_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_epsilon_is_above_the_reference)};
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("reference_mmcc", tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/epsilon.h"
@@ -124,6 +123,5 @@ static void answers_agree_among_themselves(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(answers_agree_among_themselves)};
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "tests/truth/mmcc_definition.h"
@@ -117,6 +116,5 @@ static void mmcc_finds_what_is_defined(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(mmcc_finds_what_is_defined)};
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <time.h>
@@ -681,6 +680,5 @@ int main(void)
         cmocka_unit_test(a_part_that_is_too_costly_is_bounded),
         cmocka_unit_test(a_long_solve_stops_when_told),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("accountants", tests, NULL, NULL);
 }

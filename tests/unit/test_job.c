@@ -579,7 +579,15 @@ static void names_are_distinct_and_end_where_their_enum_ends(void **state)
         for (int k = 0; k < i; k++)
             assert_string_not_equal(eps_family_name((enum eps_family)i), eps_family_name((enum eps_family)k));
     }
+    for (int i = 0; i < EPS_STATUS_COUNT; i++) {
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(eps_status_name((enum eps_status)i), eps_status_name((enum eps_status)k));
+    }
     assert_null(eps_family_name(EPS_FAMILY_COUNT));
+    assert_null(eps_status_name(EPS_STATUS_COUNT));
+    assert_string_equal(eps_status_name(EPS_OK), "ok");
+    assert_string_equal(eps_status_name(EPS_UNATTAINABLE), "unattainable");
+    assert_string_equal(eps_status_name(EPS_INTERNAL), "internal");
     assert_null(eps_scheme_name(EPS_SCHEME_COUNT));
     assert_null(eps_accountant_name(EPS_ACCOUNTANT_COUNT));
     assert_string_equal(eps_family_name(EPS_FAMILY_STORED), "stored");

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/epsilon.h"
@@ -195,6 +194,5 @@ int main(void)
         cmocka_unit_test(two_steps_by_hand),
         cmocka_unit_test(rare_participations_are_answered),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("largest", tests, NULL, NULL);
 }

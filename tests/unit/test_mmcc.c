@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/accountants/mmcc_compose.h"
@@ -574,6 +573,5 @@ int main(void)
         cmocka_unit_test(the_noise_that_is_found_suffices),
         cmocka_unit_test(what_is_not_served_says_why),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("mmcc", tests, NULL, NULL);
 }

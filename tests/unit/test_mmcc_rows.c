@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/accountants/mmcc_rows.h"
@@ -358,6 +357,5 @@ int main(void)
         cmocka_unit_test(dense_rows_are_listed),
         cmocka_unit_test(every_node_of_a_tree_is_counted_once),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("mmcc_rows", tests, NULL, NULL);
 }

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/numerics/normal.h"
@@ -161,6 +160,5 @@ int main(void)
         cmocka_unit_test(what_is_outside_is_bounded),
         cmocka_unit_test(trimmed_mass_is_lost_mass),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("product_mixture", tests, NULL, NULL);
 }

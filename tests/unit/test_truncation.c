@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/epsilon.h"
@@ -524,6 +523,5 @@ int main(void)
         cmocka_unit_test(a_rare_full_batch_changes_nothing),
         cmocka_unit_test(full_steps_are_counted),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("truncation", tests, NULL, NULL);
 }

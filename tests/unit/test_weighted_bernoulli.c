@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <gsl/gsl_errno.h>
 #include <math.h>
 
 #include "lib/numerics/normal.h"
@@ -143,6 +142,5 @@ int main(void)
         cmocka_unit_test(counts_are_repetitions),
         cmocka_unit_test(a_constant_costs_nothing),
     };
-    gsl_set_error_handler_off();
     return cmocka_run_group_tests_name("weighted_bernoulli", tests, NULL, NULL);
 }

@@ -1,0 +1,128 @@
+#!/bin/sh
+# What `make install` leaves must serve a user who knows pkg-config and nothing of us, under whatever prefix, after a
+# build that was told of none; and `make uninstall` must take back all of it. Prints TAP. B, BIN and CC as in tests/run.sh.
+#
+# SPDX-License-Identifier: GPL-3.0-or-later
+set -u
+B=${B:-build/release} BIN=${BIN:-build} CC=${CC:-cc}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work" relative-prefix' EXIT
+unset MAKEFLAGS MFLAGS MAKELEVEL PREFIX DESTDIR
+failures=0 number=0 log=$work/log
+
+# result STATUS NAME
+result() {
+    number=$((number + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $number - $2"
+    else
+        failures=1
+        echo "not ok $number - $2"
+        sed 's/^/# /' "$log"
+    fi
+}
+
+# build TARGET...: in this tree, as it has been built.
+build() {
+    make -s B="$B" BIN="$BIN" CC="$CC" "$@" >"$log" 2>&1
+}
+
+# installed ROOT: every file and link under it.
+installed() {
+    (cd "$1" && find . ! -type d | sort)
+}
+
+# pc ARGUMENTS...: pkg-config, as a user of the prefix.
+pc() {
+    PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" pkg-config "$@"
+}
+
+# The loader's cache is the machine's: a test only looks whether it would be brought up to date.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho "$*" >>"%s"\n' "$work/ldconfig" >"$work/bin/ldconfig"
+chmod +x "$work/bin/ldconfig"
+PATH=$work/bin:$PATH
+
+# loader_told: whether ldconfig has been called to write since the last question; whether it should depends on who asks.
+loader_told() {
+    told=$(grep -c '^$' "$work/ldconfig" 2>/dev/null)
+    rm -f "$work/ldconfig"
+    [ "${told:-0}" = 1 ]
+}
+
+echo "1..10"
+build install PREFIX="$work/prefix" && [ "$(pc --variable=prefix epsilon)" = "$work/prefix" ] 2>>"$log"
+result $? "an installation under a prefix that the build did not know"
+
+if [ "$(id -u)" = 0 ]; then
+    loader_told
+else
+    ! loader_told && grep -q "LD_LIBRARY_PATH=$work/prefix/lib" "$log"
+fi
+result $? "root's installation tells the loader, anybody else's says what to do"
+
+cat >"$work/user.c" <<'C'
+#include <epsilon.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void)
+{
+    struct eps_job job;
+    struct eps_result *result;
+    struct eps_error error;
+    eps_job_init(&job);
+    job.mechanism.n = 100;
+    job.mechanism.sampling.p = 0.01;
+    job.query.epsilon = 1;
+    job.query.delta = 1e-6;
+    eps_job_defaults(&job);
+    if (strcmp(eps_version(), EPS_VERSION) != 0)
+        return 2;
+    if (eps_solve(NULL, &result, &error, &job) != EPS_OK) {
+        printf("%s: %s %s\n", eps_status_name(error.status), error.pointer, error.message);
+        return 1;
+    }
+    printf("%s\n", eps_version());
+    eps_result_destroy(result);
+    return 0;
+}
+C
+# shellcheck disable=SC2046
+"$CC" -std=c17 -Wall -Wextra -Werror $(pc --cflags epsilon) -o "$work/user" "$work/user.c" $(pc --libs epsilon) >"$log" 2>&1 &&
+    LD_LIBRARY_PATH="$work/prefix/lib" "$work/user" >"$log" 2>&1
+result $? "a program that never names GSL links with what pkg-config says, and runs"
+
+[ "$(cat "$log")" = "$(pc --modversion epsilon)" ]
+result $? "eps_version() is the version that pkg-config knows"
+
+# shellcheck disable=SC2046
+"$CC" -std=c17 $(pc --cflags epsilon) -o "$work/static" "$work/user.c" "$work/prefix/lib/libepsilon.a" \
+    $(pc --static --libs epsilon) >"$log" 2>&1 && env -u LD_LIBRARY_PATH "$work/static" >"$log" 2>&1
+result $? "the archive links with what pkg-config --static says, and runs"
+
+# While the major version is 0 the minor one may change structs: it is in the name that programs ask the loader for.
+soname=$(objdump -p "$work/user" | sed -n 's/^ *NEEDED *\(libepsilon.*\)/\1/p')
+version=$(pc --modversion epsilon)
+case $version in
+0.*) [ "$soname" = "libepsilon.so.${version%.*}" ] ;;
+*) [ "$soname" = "libepsilon.so.${version%%.*}" ] ;;
+esac
+result $? "the soname changes with every version that may break programs: $soname"
+
+"$work/prefix/bin/epsilond" --version >"$log" 2>&1
+result $? "the daemon runs from there"
+
+build install DESTDIR="$work/stage" PREFIX=/usr && grep -qx 'prefix=/usr' "$work/stage/usr/lib/pkgconfig/epsilon.pc" &&
+    ! loader_told
+result $? "DESTDIR is where files go, and no part of what they say"
+
+installed "$work/prefix" >"$work/files" && [ -s "$work/files" ] &&
+    touch "$work/prefix/lib/somebody-elses" &&
+    build uninstall PREFIX="$work/prefix" && installed "$work/prefix" >"$log" && [ "$(cat "$log")" = ./lib/somebody-elses ] &&
+    build uninstall DESTDIR="$work/stage" PREFIX=/usr && installed "$work/stage" >"$log" && [ ! -s "$log" ]
+result $? "uninstall takes back what install put there, and nothing else"
+
+! build install PREFIX=relative-prefix && grep -q 'PREFIX' "$log" && [ ! -e relative-prefix ]
+result $? "a relative prefix is refused"
+exit $failures
