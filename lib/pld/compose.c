@@ -14,6 +14,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,16 +170,18 @@ struct tilted {
     const struct eps__pld_power *powers;
     size_t len;
     double tilt;
-    double *log_moment; /* per power, at the tilt */
-    double mean, variance, log_scale, offset, widening, infinity, excess, steps;
+    double *log_moment, *moment_error; /* per power, at the tilt */
+    double mean, variance, log_scale, scale_error, offset, widening, infinity, excess, shrink, steps;
 };
 
+/* In units of e^log_moment: whatever that number is, log_scale holds it too, and only the rounding of sums counts. */
 static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
 {
     const struct eps__pld *pld = tilted->powers[i].pld;
     double exponent = (tilted->tilt - pld->tilt) * eps__pld_loss(pld, j);
     double shifted = exponent + pld->log_scale - tilted->log_moment[i];
-    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(exponent) + 2 * fabs(shifted));
+    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(exponent) + 2 * fabs(shifted) + 2 * fabs(pld->log_scale) +
+                                         2 * fabs(tilted->log_moment[i]));
     return pld->mass[j] * exp(shifted) * (pld->estimate == EPS__UPPER ? 1 + error : 1 - error);
 }
 
@@ -187,7 +190,7 @@ static void measure(struct tilted *tilted)
     for (size_t i = 0; i < tilted->len; i++) {
         const struct eps__pld *pld = tilted->powers[i].pld;
         double count = (double)tilted->powers[i].count, mean = 0, square = 0;
-        tilted->log_moment[i] = eps__pld_log_moment(pld, tilted->tilt);
+        tilted->log_moment[i] = eps__pld_log_moment(pld, tilted->tilt, &tilted->moment_error[i]);
         for (size_t j = 0; j < pld->len; j++) {
             double mass = tilted_mass(tilted, i, j), loss = eps__pld_loss(pld, j);
             mean += mass * loss;
@@ -196,23 +199,31 @@ static void measure(struct tilted *tilted)
         tilted->mean += count * mean;
         tilted->variance += count * fmax(square - mean * mean, 0);
         tilted->log_scale += count * tilted->log_moment[i];
+        tilted->scale_error += 8 * EPS__UNIT_ROUNDOFF * count * fabs(tilted->log_moment[i]);
         tilted->offset += count * pld->offset;
         tilted->widening += count * pld->loss_error;
         tilted->infinity += count * pld->infinity;
+        /* what is too much is so of a mass of 1, of which e^(log_moment - log_scale) is left (L6) */
+        assert(pld->excess == 0 || pld->tilt == tilted->tilt);
         tilted->excess += count * pld->excess;
+        if (pld->excess > 0)
+            tilted->shrink += count * fmax(pld->log_scale - tilted->log_moment[i] + tilted->moment_error[i], 0);
         tilted->steps += count;
     }
 }
 
-/* ln of the ratio of moment generating functions of the sum, at tilt + s over tilt, rounded up. */
-static double log_moment_ratio(const struct tilted *tilted, double s)
+/* ln of the ratio of moment generating functions of the sum, at `to` over `from`, rounded up. */
+static double log_moment_ratio(const struct tilted *tilted, double to, double from)
 {
     double total = 0;
     for (size_t i = 0; i < tilted->len; i++) {
         const struct eps__pld_power *power = &tilted->powers[i];
-        double change = eps__pld_log_moment(power->pld, tilted->tilt + s) - tilted->log_moment[i];
-        double size = fabs(tilted->log_moment[i]) + fabs(change) + (double)power->pld->len;
-        total += (double)power->count * (change + 4 * EPS__UNIT_ROUNDOFF * size);
+        double error = tilted->moment_error[i], other, start = tilted->log_moment[i];
+        if (from != tilted->tilt)
+            start = eps__pld_log_moment(power->pld, from, &error);
+        double end = eps__pld_log_moment(power->pld, to, &other);
+        error += other + 4 * EPS__UNIT_ROUNDOFF * (fabs(start) + fabs(end));
+        total += (double)power->count * (end - start + error);
     }
     return total;
 }
@@ -226,10 +237,7 @@ struct tail {
 /* The sum lies beyond this with at most the tail's mass, by the exponent s = e^log_s relative to tilt. */
 static double chernoff_bound(const struct tilted *tilted, const struct tail *tail, double log_s)
 {
-    double s = exp(log_s), log_ratio = log_moment_ratio(tilted, tail->tilt + tail->sign * s - tilted->tilt);
-    if (tail->tilt != tilted->tilt)
-        log_ratio -= log_moment_ratio(tilted, tail->tilt - tilted->tilt) -
-                     1e-12 * fabs(tilted->log_scale); /* rounded up, both ways */
+    double s = exp(log_s), log_ratio = log_moment_ratio(tilted, tail->tilt + tail->sign * s, tail->tilt);
     double bound = (log_ratio + tail->needed) / s;
     return isnan(bound) ? INFINITY : bound;
 }
@@ -272,15 +280,17 @@ static void fill_tilted(const void *user, size_t i, double *array, size_t n, dou
 {
     const struct tilted *tilted = user;
     const struct eps__pld *pld = tilted->powers[i].pld;
+    /* Masses that meet at one position are added, each time with a rounding. */
+    double meeting = ceil((double)(pld->index[pld->len - 1] - pld->index[0]) / (double)n);
+    double slack = EPS__UNIT_ROUNDOFF * meeting * (pld->estimate == EPS__UPPER ? 1 : -1);
     *norm = 0;
     for (size_t j = 0; j < pld->len; j++) {
         int64_t position = pld->index[j] % (int64_t)n;
-        double mass = tilted_mass(tilted, i, j);
+        double mass = tilted_mass(tilted, i, j) * (1 + slack);
         array[position < 0 ? position + (int64_t)n : position] += mass;
         *norm += mass;
     }
-    /* Masses that met at one position were added with rounding. */
-    *norm *= 1 + 8 * EPS__UNIT_ROUNDOFF;
+    *norm *= 1 + EPS__UNIT_ROUNDOFF * (8 + meeting + (double)pld->len);
 }
 
 /* The tilted sum on a circle: position j holds the masses of the indices j modulo len, each within `rounding`, and
@@ -301,9 +311,10 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
     uint64_t *counts = malloc(powers_len * sizeof *counts);
     *circle = (struct circle){0};
     *tilted = (struct tilted){.powers = powers, .len = powers_len, .tilt = plan->tilt};
-    tilted->log_moment = malloc(powers_len * sizeof *tilted->log_moment);
+    tilted->log_moment = malloc(2 * powers_len * sizeof *tilted->log_moment);
     if (!counts || !tilted->log_moment)
         goto out;
+    tilted->moment_error = tilted->log_moment + powers_len;
     for (size_t i = 0; i < powers_len; i++)
         counts[i] = powers[i].count;
     measure(tilted);
@@ -327,7 +338,7 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
 out:
     free(counts);
     free(tilted->log_moment);
-    tilted->log_moment = NULL;
+    tilted->log_moment = tilted->moment_error = NULL;
     return status;
 }
 
@@ -360,6 +371,12 @@ static void sum_tail(struct eps__panel *panel, const struct circle *circle)
     panel->below = sum;
 }
 
+/* Lower: by how much powers of masses that are too much may be too much, in units of what is left (L6). */
+static double excess_of(const struct tilted *tilted)
+{
+    return tilted->excess > 0 ? expm1(1.01 * tilted->excess) * exp(tilted->shrink) * (1 + 1e-9) : 0;
+}
+
 enum eps_status eps__compose(const struct eps_context *context, struct eps__panel *panel,
                              const struct eps__pld_power *powers, size_t powers_len,
                              const struct eps__compose_plan *plan)
@@ -374,13 +391,14 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
     made.len = circle.len;
     made.start = tilted.offset + (double)circle.first * made.spacing;
     made.log_scale = tilted.log_scale;
+    made.scale_error = tilted.scale_error;
     made.widening = tilted.widening;
     made.rounding = circle.rounding;
     made.infinity = tilted.infinity * (1 + (double)powers_len * 4 * EPS__UNIT_ROUNDOFF);
     if (made.estimate == EPS__UPPER)
         made.beyond = TAIL_SLACK * plan->tail_mass;
     else
-        made.wrapped = 2 * TAIL_SLACK * plan->tail_mass + expm1(1.01 * tilted.excess);
+        made.wrapped = 2 * TAIL_SLACK * plan->tail_mass + excess_of(&tilted);
     made.tail = malloc(made.len * sizeof *made.tail);
     status = made.tail ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK) {
@@ -467,11 +485,10 @@ enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__
     if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
         made.infinity += exp(plan->log_infinity) * TAIL_SLACK;
     } else {
-        made.excess = 2 * TAIL_SLACK * plan->tail_mass + expm1(1.01 * tilted.excess);
+        made.excess = 2 * TAIL_SLACK * plan->tail_mass + excess_of(&tilted);
     }
     /* The scale's own rounding, as a share of every mass. */
-    double error = 8 * EPS__UNIT_ROUNDOFF * fabs(tilted.log_scale);
-    made.log_scale += made.estimate == EPS__UPPER ? error : -error;
+    made.log_scale += made.estimate == EPS__UPPER ? tilted.scale_error : -tilted.scale_error;
     status = coarsen(&made, &circle, coarser, step->spacing);
     if (status == EPS_OK)
         *pld = made;
@@ -497,7 +514,8 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     double outside = fmax(panel->start - at, 0); /* how far below the window */
     at = fmax(at, panel->start);
     if (at >= last) {
-        double log_above = panel->log_scale - t * at + log(panel->beyond) + 8 * EPS__UNIT_ROUNDOFF * fabs(t * at);
+        double log_above = panel->log_scale - t * at + log(panel->beyond) + panel->scale_error +
+                           8 * EPS__UNIT_ROUNDOFF * (fabs(t * at) + fabs(panel->log_scale));
         return sign < 0 ? -INFINITY : fmin(log(exp(log_above) + panel->infinity), 0);
     }
     double position = floor((at - panel->start) / h);
@@ -514,7 +532,8 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     if (!(sum > 0))
         return -INFINITY;
     double log_scale = panel->log_scale - t * at;
-    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * (double)panel->len + 8 * fabs(panel->log_scale) + 8 * fabs(t * at));
+    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * (double)panel->len + 4 * fabs(panel->log_scale) + 8 * fabs(t * at)) +
+                   panel->scale_error;
     double log_delta = log_scale + log(sum) + sign * error;
     if (panel->infinity > 0) { /* ln(e^log_delta + infinity) */
         double log_infinity = log(panel->infinity), larger = fmax(log_delta, log_infinity);

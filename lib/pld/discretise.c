@@ -29,13 +29,19 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/knots.h"
 
-/* Five-point Gauss-Legendre on [0, 1]. */
+/* Five-point Gauss-Legendre on [0, 1]; its error (L4). */
 static const double node5[5] = {0.046910077030668003601, 0.23076534494715845448, 0.5, 0.76923465505284154552,
                                 0.95308992296933199640};
 static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402, 0.28444444444444444444,
                                   0.23931433524968323402, 0.11846344252809454376};
 
 #define PANEL_WIDTH 0.06
+
+enum { POLL_PANELS = 2048 };
+
+/* Within this many nats of where a cell begins lies all of its mass that matters: what is beyond goes whole to the safe
+ * side (L4). */
+#define NATS 60.0
 
 /* More than all that was lost where a mass underflowed. */
 #define UNDERFLOW DBL_MIN
@@ -50,7 +56,7 @@ static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402
 struct lane {
     const struct eps__pair *pair;
     const struct eps__pld_plan *plan;
-    double weight, rate;
+    double weight, rate, reach; /* reach: the largest shift of the numerator */
     double *numerator_share, *denominator_share;
     struct eps__pair_point left; /* where the walk is */
     double stop_z;
@@ -67,6 +73,8 @@ struct walk {
     size_t lanes_len;
     struct eps__cells cells;
     double loss_error;
+    size_t panels;          /* so far */
+    enum eps_status status; /* of polling */
 };
 
 static double loss_at(const struct walk *walk, int64_t index)
@@ -137,7 +145,9 @@ static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cel
         return;
     struct eps__cell fine = {0};
     size_t panels = (size_t)ceil(width * (lane->rate + fmax(fabs(left_z), fabs(right_z))) / PANEL_WIDTH);
-    for (size_t i = 0; i < panels; i++) {
+    for (size_t i = 0; i < panels && walk->status == EPS_OK; i++) {
+        if (++walk->panels % POLL_PANELS == 0)
+            walk->status = eps__poll(walk->context);
         struct eps__pair_point base;
         double from = left_z + width * (double)i / (double)panels;
         double to = i + 1 == panels ? right_z : left_z + width * (double)(i + 1) / (double)panels;
@@ -205,7 +215,9 @@ static void add_lane(struct walk *walk, struct lane *lane, struct eps__cell *cel
     eps__pair_inverse(lane->pair, &left, lane->stop_z, right_loss, &right);
     if (right.z < lane->stop_z || right.loss > right_loss)
         walk->loss_error = fmax(walk->loss_error, fabs(right.loss - right_loss) + right.loss_error);
-    double from = fmin(fmax(left.z, plan->fine_low), right.z), to = fmax(fmin(right.z, plan->fine_high), from);
+    double from = fmin(fmax(left.z, plan->fine_low), right.z), beyond = fmax(from - lane->reach, 0);
+    double matters = lane->reach + sqrt(beyond * beyond + 2 * NATS);
+    double to = fmax(fmin(right.z, fmin(plan->fine_high, matters)), from);
     add_coarse(walk, lane, cell, left.z, from);
     add_fine(walk, lane, cell, from, to, left_loss, right_loss - left_loss);
     add_coarse(walk, lane, cell, to, right.z);
@@ -227,11 +239,10 @@ static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop
         if (!(fabs(walk->lanes[b].left.loss) / walk->plan->spacing < INDEX_MAX))
             return EPS_TOO_COSTLY;
     for (size_t count = 0; index < stop_index && !all_stopped(walk); count++) {
-        if (count % 1024 == 1023) {
-            enum eps_status status = eps__poll(walk->context);
-            if (status != EPS_OK)
-                return status;
-        }
+        if (count % 1024 == 1023 && walk->status == EPS_OK)
+            walk->status = eps__poll(walk->context);
+        if (walk->status != EPS_OK)
+            return walk->status;
         if (walk->cells.len >= (walk->plan->cells_max ? walk->plan->cells_max : CELLS_MAX) ||
             !(fabs((double)index) < INDEX_MAX))
             return EPS_TOO_COSTLY;
@@ -515,7 +526,8 @@ static bool open_lanes(struct walk *walk, const struct eps__branch *branches, co
         const struct eps__pair *pair = &branches[b].pair[walk->estimate];
         struct lane *lane = &walk->lanes[b];
         *lane = (struct lane){.pair = pair, .plan = &plans[b], .weight = branches[b].weight[walk->estimate]};
-        lane->rate = eps__mixture_reach(&pair->numerator) + eps__mixture_reach(&pair->denominator) + 1;
+        lane->reach = eps__mixture_reach(&pair->numerator);
+        lane->rate = lane->reach + eps__mixture_reach(&pair->denominator) + 1;
         lane->numerator_share = malloc(pair->numerator.len * sizeof(double));
         lane->denominator_share = malloc(pair->denominator.len * sizeof(double));
         if (!lane->numerator_share || !lane->denominator_share)
@@ -579,20 +591,26 @@ static double dense_moment(const struct eps__pld *pld, double exponent)
     return total;
 }
 
-double eps__pld_log_moment(const struct eps__pld *pld, double tilt)
+double eps__pld_log_moment(const struct eps__pld *pld, double tilt, double *error)
 {
-    double exponent = tilt - pld->tilt;
-    if (pld->index[pld->len - 1] - pld->index[0] == (int64_t)pld->len - 1)
-        return exponent * eps__pld_loss(pld, exponent > 0 ? pld->len - 1 : 0) + log(dense_moment(pld, exponent)) +
-               pld->log_scale;
+    double exponent = tilt - pld->tilt, first = eps__pld_loss(pld, 0), last = eps__pld_loss(pld, pld->len - 1);
     double largest = -INFINITY, total = 0;
-    for (size_t i = 0; i < pld->len; i++)
-        if (pld->mass[i] > 0)
-            largest = fmax(largest, exponent * eps__pld_loss(pld, i));
-    for (size_t i = 0; i < pld->len; i++)
-        if (pld->mass[i] > 0)
-            total += pld->mass[i] * exp(exponent * eps__pld_loss(pld, i) - largest);
-    return largest + log(total) + pld->log_scale;
+    if (pld->index[pld->len - 1] - pld->index[0] == (int64_t)pld->len - 1) {
+        largest = exponent * (exponent > 0 ? last : first);
+        total = dense_moment(pld, exponent);
+    } else {
+        for (size_t i = 0; i < pld->len; i++)
+            if (pld->mass[i] > 0)
+                largest = fmax(largest, exponent * eps__pld_loss(pld, i));
+        for (size_t i = 0; i < pld->len; i++)
+            if (pld->mass[i] > 0)
+                total += pld->mass[i] * exp(exponent * eps__pld_loss(pld, i) - largest);
+    }
+    double log_total = log(total);
+    *error = 4 * EPS__UNIT_ROUNDOFF *
+             ((double)pld->len + fabs(exponent) * (fabs(first) + fabs(last)) + fabs(exponent) * 2 * fabs(pld->offset) +
+              fabs(largest) + fabs(log_total) + fabs(pld->log_scale) + 4);
+    return largest + log_total + pld->log_scale;
 }
 
 double eps__pld_log_delta(const struct eps__pld *pld, double eps)

@@ -42,9 +42,9 @@ static void bound_term(struct eps__panel_slot *slot, size_t at, const struct eps
 {
     double tilt = term->saddle.tilt, log_bound = term->log_count, size = fabs(term->log_count);
     for (size_t i = 0; i < len; i++) {
-        double count = (double)powers[i].count, log_moment = eps__pld_log_moment(powers[i].pld, tilt);
-        log_bound += count * (log_moment + tilt * powers[i].pld->loss_error);
-        size += count * (fabs(log_moment) + (double)powers[i].pld->len);
+        double count = (double)powers[i].count, error, log_moment = eps__pld_log_moment(powers[i].pld, tilt, &error);
+        log_bound += count * (log_moment + error + tilt * powers[i].pld->loss_error);
+        size += count * fabs(log_moment);
     }
     slot->bound_tilts[at] = tilt;
     slot->bound_moments[at] = log_bound + 8 * EPS__UNIT_ROUNDOFF * size;

@@ -36,8 +36,9 @@ void eps__branch_clear(struct eps__branch *branch)
     }
 }
 
-/* ln sum_i weight_i exp(shift_i z - shift_i^2/2), the posterior means of the shift and of the exponent's size, and
- * the posterior weights. */
+/* ln sum_i weight_i exp(shift_i z - shift_i^2/2), the posterior mean of the shift, that of all that is rounded in an
+ * exponent (its own size, its distance from the largest, which may have no posterior at all, and that one), and the
+ * posterior weights. */
 static double log_sum(const struct eps__mixture *mixture, double z, double *mean, double *size, double *share)
 {
     double largest = -INFINITY;
@@ -53,7 +54,7 @@ static double log_sum(const struct eps__mixture *mixture, double z, double *mean
         double term = mixture->weight[i] * exp(exponent - largest);
         total += term;
         moment += term * shift;
-        exponents += term * fabs(exponent);
+        exponents += term * (fabs(exponent) + fabs(exponent - largest));
         if (share)
             share[i] = term;
     }
@@ -61,7 +62,7 @@ static double log_sum(const struct eps__mixture *mixture, double z, double *mean
         for (size_t i = 0; i < mixture->len; i++)
             share[i] /= total;
     *mean = moment / total;
-    *size = exponents / total;
+    *size = exponents / total + fabs(largest) + fabs(log(total));
     return largest + log(total);
 }
 

@@ -135,10 +135,10 @@ enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double
     double log_bound = -high * eps, infinity = 0, size = fabs(high * eps);
     enum eps_status status = eps__build_steps(c, built, EPS__UPPER, &saddle, NULL, spacing);
     for (size_t k = 0; k < steps->len && status == EPS_OK; k++) {
-        double count = (double)steps->items[k].count, log_moment = eps__pld_log_moment(&built[k], high);
-        log_bound += count * (log_moment + high * built[k].loss_error);
+        double count = (double)steps->items[k].count, error, log_moment = eps__pld_log_moment(&built[k], high, &error);
+        log_bound += count * (log_moment + error + high * built[k].loss_error);
         infinity += count * built[k].infinity;
-        size += count * (fabs(log_moment) + (double)built[k].len);
+        size += count * fabs(log_moment);
     }
     if (status == EPS_OK)
         *out = fmin(log(exp(log_bound + 8 * EPS__UNIT_ROUNDOFF * size) + 2 * infinity), 0);

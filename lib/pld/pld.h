@@ -24,7 +24,7 @@ struct eps__pld {
     double *mass;   /* P-mass * e^{tilt loss - log_scale}; >= 0 */
     double tilt, log_scale;
     double infinity;   /* upper: P-mass at +infinity; lower: 0 */
-    double excess;     /* lower: tilted mass that may be too much, at unknown losses; else 0 */
+    double excess;     /* lower: tilted mass that may be too much, at unknown losses, of 1 before coarsening; else 0 */
     double loss_error; /* bound on the rounding of a loss, to be widened by */
 };
 
@@ -78,8 +78,9 @@ static inline double eps__pld_loss(const struct eps__pld *pld, size_t i)
     return pld->offset + (double)pld->index[i] * pld->spacing;
 }
 
-/* ln sum_i mass_i e^{t loss_i}: the log moment generating function, infinite loss left out. */
-double eps__pld_log_moment(const struct eps__pld *pld, double tilt);
+/* ln sum_i mass_i e^{t loss_i}: the log moment generating function, infinite loss left out. Out: *error, a bound on its
+ * absolute error, however much the parts cancel (L5). */
+double eps__pld_log_moment(const struct eps__pld *pld, double tilt, double *error);
 
 /* delta(eps) of one untilted PLD alone, as a natural logarithm: >= or <= its curve, rounding counted. */
 double eps__pld_log_delta(const struct eps__pld *pld, double eps);
@@ -106,13 +107,14 @@ struct eps__panel {
     double tilt, log_scale;
     double start, spacing;
     size_t len;
-    double *tail;    /* sum over losses above of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
-    double below;    /* sum over all losses of a_j e^{-(t + 1)(l_j - start)} */
-    double beyond;   /* upper: tilted mass above the window, to be added with e^{-t (end - eps)}, and below it */
-    double wrapped;  /* lower: tilted mass that may have been wrapped into the window, to be taken away */
-    double infinity; /* upper: probability of infinite loss */
-    double widening; /* total loss_error */
-    double rounding; /* the bound on the absolute error of each a_j that `tail` accounts for */
+    double *tail;       /* sum over losses above of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
+    double below;       /* sum over all losses of a_j e^{-(t + 1)(l_j - start)} */
+    double beyond;      /* upper: tilted mass above the window, to be added with e^{-t (end - eps)}, and below it */
+    double wrapped;     /* lower: tilted mass that may have been wrapped into the window, to be taken away */
+    double infinity;    /* upper: probability of infinite loss */
+    double widening;    /* total loss_error */
+    double scale_error; /* bound on the rounding of log_scale */
+    double rounding;    /* the bound on the absolute error of each a_j that `tail` accounts for */
 };
 
 /* What a composition needs to know beforehand. */

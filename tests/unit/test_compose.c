@@ -307,6 +307,84 @@ static void powers_add_up(void **unused)
     }
 }
 
+/* L6: half of this distribution is gone and most of the rest may be wrapped: the truth may be a tenth at the loss. */
+static void what_may_be_too_much_counts_of_what_is_left(void **unused)
+{
+    (void)unused;
+    int64_t index[] = {10};
+    for (int c = 0; c < 20; c++) {
+        double left = 0.1 + 0.045 * c, wrapped = 0.05 + 0.045 * c * 0.9, tilt = c % 3;
+        double mass[] = {left};
+        struct eps__pld pld = {.estimate = EPS__LOWER,
+                               .spacing = 0.1,
+                               .index = index,
+                               .mass = mass,
+                               .len = 1,
+                               .tilt = tilt,
+                               .log_scale = 0,
+                               .excess = wrapped};
+        for (uint64_t count = 1; count <= 8; count++) {
+            const struct eps__pld_power power = {&pld, count};
+            const struct eps__compose_plan plan = {
+                .tilt = tilt, .tail_mass = 1e-12, .log_infinity = INFINITY, .max_len = 1 << 16};
+            struct eps__panel panel;
+            assert_int_equal(eps__compose(NULL, &panel, &power, 1, &plan), EPS_OK);
+            for (double eps = 0; eps < (double)count; eps += 0.25) {
+                double sum = (double)count * 1.0; /* every loss is 1 */
+                double truth = (double)count * (log(left - wrapped) - tilt) + log(-expm1(eps - sum));
+                double found = eps__panel_log_delta(&panel, eps);
+                if (found > truth + 1e-9)
+                    fail_msg("%g of which %g may be wrapped, %llu times, eps %g: %.17g, truth %.17g", left, wrapped,
+                             (unsigned long long)count, eps, found, truth);
+            }
+            eps__panel_clear(&panel);
+        }
+    }
+}
+
+static __float128 larger(__float128 a, __float128 b)
+{
+    return a > b ? a : b;
+}
+
+/* L5: against quadruple precision, where the offset, the tilt and the scale cancel; and not useless. */
+static void log_moments_know_their_error(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 5;
+    enum { LEN = 200 };
+    double widest = 0;
+    for (int c = 0; c < 400; c++) {
+        int64_t index[LEN];
+        double mass[LEN];
+        int64_t at = -(int64_t)draw_below(&state, 1000000);
+        for (size_t i = 0; i < LEN; i++) {
+            index[i] = at;
+            at += c % 2 ? 1 : 1 + (int64_t)draw_below(&state, 50);
+            mass[i] = draw_log(&state, 1e-12, 1);
+        }
+        struct eps__pld pld = {.estimate = EPS__UPPER,
+                               .spacing = draw_log(&state, 1e-6, 1e-1),
+                               .offset = draw_between(&state, -1e4, 1e4),
+                               .index = index,
+                               .mass = mass,
+                               .len = LEN,
+                               .tilt = draw_log(&state, 1e-3, 1e3),
+                               .log_scale = draw_between(&state, -500, 500)};
+        double tilt = draw_log(&state, 1e-3, 1e3), error, found = eps__pld_log_moment(&pld, tilt, &error);
+        __float128 exponent = (__float128)tilt - pld.tilt, largest = -1e300, total = 0;
+        for (size_t i = 0; i < LEN; i++)
+            largest = larger(largest, exponent * ((__float128)pld.offset + index[i] * (__float128)pld.spacing));
+        for (size_t i = 0; i < LEN; i++)
+            total += mass[i] * expq(exponent * ((__float128)pld.offset + index[i] * (__float128)pld.spacing) - largest);
+        double off = fabs((double)(largest + logq(total) + pld.log_scale - found));
+        if (!(off <= error))
+            fail_msg("case %d: off by %.3g, %.3g claimed", c, off, error);
+        widest = fmax(widest, error / (1 + fabs(found) + fabs((double)exponent) * 2e4));
+    }
+    assert_true(widest < 1e-12);
+}
+
 static bool always(void *user)
 {
     (void)user;
@@ -341,6 +419,8 @@ int main(void)
         cmocka_unit_test(gaussians_compose_to_one),
         cmocka_unit_test(two_levels_are_bracketed),
         cmocka_unit_test(powers_add_up),
+        cmocka_unit_test(what_may_be_too_much_counts_of_what_is_left),
+        cmocka_unit_test(log_moments_know_their_error),
         cmocka_unit_test(cost_and_cancellation_are_statuses),
     };
     return cmocka_run_group_tests_name("compose", tests, NULL, NULL);
