@@ -135,6 +135,8 @@ static void draw_matrix(uint64_t *state, struct random_mechanism *drawn, bool sa
     struct eps_matrix *matrix = &mechanism->matrix;
     bool signs = !sampled || chance(state, 0.03);
     matrix->family = families[draw_below(state, sampled ? 12 : 13)];
+    if (sampled && chance(state, 0.2)) /* with which additions go */
+        matrix->family = EPS_FAMILY_IDENTITY;
     matrix->normalization = chance(state, 0.5) ? EPS_NORMALIZATION_NONE : EPS_NORMALIZATION_MAX_COLUMN;
     if (!sampled && chance(state, 0.2))
         matrix->normalization = EPS_NORMALIZATION_SENSITIVITY;
@@ -202,6 +204,14 @@ static void draw_sampling(uint64_t *state, struct random_mechanism *drawn)
 
 /* ------------------------------------------------------------ the question */
 
+/* What mmcc refuses is no truth to be held against. */
+static bool mmcc_serves(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    return sampling->scheme != EPS_SCHEME_NONE && !sampling->truncation && sampling->examples_per_user <= 1 &&
+           mechanism->adjacency != EPS_ADJACENCY_REPLACE_ONE;
+}
+
 static void draw_query(uint64_t *state, struct random_mechanism *drawn)
 {
     static const enum eps_accountant methods[] = {EPS_ACCOUNTANT_AUTO, EPS_ACCOUNTANT_AUTO, EPS_ACCOUNTANT_PLD,
@@ -217,6 +227,8 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
     query->delta = unknown == EPS_SOLVE_DELTA ? NAN : delta;
     query->epsilon = unknown == EPS_SOLVE_EPSILON ? NAN : eps;
     query->accountant.method = methods[draw_below(state, 6)];
+    if (query->accountant.method == EPS_ACCOUNTANT_MMCC && !mmcc_serves(&drawn->job.mechanism) && chance(state, 0.9))
+        query->accountant.method = EPS_ACCOUNTANT_AUTO;
     double which = draw_unit(state);
     query->accountant.tolerance = which < 0.6 ? 1e-2 : which < 0.9 ? 1e-3 : draw_log(state, 1e-5, 0.1);
     if (query->accountant.method == EPS_ACCOUNTANT_MMCC && chance(state, 0.3))

@@ -20,7 +20,7 @@
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
 
-enum { MECHANISMS = 12, HANG_SECONDS = 900 };
+enum { MECHANISMS = 8, HANG_SECONDS = 900 };
 
 struct bracket {
     bool answered;
