@@ -44,11 +44,13 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->pool = pool_create((size_t)config->workers, config->express_seconds, METRIC_WORKERS_BUSY);
     server->gate = pool_create(1, 0, METRIC_COUNT);
     server->bulk = pool_create(1, 0, METRIC_COUNT);
+    server->lists = pool_create(1, 0, METRIC_COUNT);
     server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
     server->claims = claims_create();
     server->waits = waits_create();
     server->jobs = server->waits ? jobs_create(server) : NULL;
-    if (!server->pool || !server->gate || !server->bulk || !server->side || !server->claims || !server->jobs) {
+    if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->side || !server->claims ||
+        !server->jobs) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -96,7 +98,7 @@ static bool server_stop(struct server *server, struct http *http, double deadlin
     }
     /* The side threads before the workers that they may borrow. */
     return pool_stop(server->gate, deadline) && pool_stop(server->bulk, deadline) &&
-           pool_stop(server->side, deadline) && pool_stop(server->pool, deadline);
+           pool_stop(server->lists, deadline) && pool_stop(server->side, deadline) && pool_stop(server->pool, deadline);
 }
 
 /* After server_stop(). */
@@ -104,6 +106,7 @@ static void server_free(struct server *server)
 {
     pool_destroy(server->gate);
     pool_destroy(server->bulk);
+    pool_destroy(server->lists);
     pool_destroy(server->side);
     pool_destroy(server->pool);
     store_close(server->store);

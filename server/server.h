@@ -22,6 +22,7 @@ struct server {
     struct pool *side;     /* two threads: questions about finished jobs, which do not wait for those that run */
     struct pool *gate;     /* one thread: decides whether a job is accepted, where that takes time */
     struct pool *bulk;     /* one thread: the same for jobs of large bodies, so that others need not wait for them */
+    struct pool *lists;    /* one thread: pages of jobs */
     struct claims *claims; /* who computes which factorisation */
     struct waits *waits;
     struct jobs *jobs;

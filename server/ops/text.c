@@ -83,6 +83,7 @@ void text_printf(struct text *text, const char *format, ...)
 
 void text_json(struct text *text, const char *string)
 {
+    static const char digits[] = "0123456789abcdef";
     if (!string) {
         text_append(text, "null", 4);
         return;
@@ -94,12 +95,12 @@ void text_json(struct text *text, const char *string)
         if (c >= 0x20 && c != '"' && c != '\\') {
             continue;
         }
+        /* Without printf: a label may consist of these, and a list of such labels. */
+        const char letter[] = {'\\', (char)c};
+        const char number[] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
+        bool named = c == '"' || c == '\\';
         text_append(text, plain, (size_t)(at - plain));
-        if (c == '"' || c == '\\') {
-            text_printf(text, "\\%c", c);
-        } else {
-            text_printf(text, "\\u%04x", c);
-        }
+        text_append(text, named ? letter : number, named ? sizeof letter : sizeof number);
         plain = at + 1;
     }
     text_puts(text, plain);

@@ -1,7 +1,7 @@
 /*
  * POST /v1/jobs. A small body is read on the HTTP thread, and a job whose result is cached goes straight to the
- * writer; the question whether the job is served goes to the gate's thread, a large body to that of the bulk. The connection is
- * suspended from then until the row is committed, or, with a wait, until the job is final.
+ * writer; the question whether the job is served goes to the gate's thread, a large body to that of the bulk. The
+ * connection is suspended from then until the row is committed, or, with a wait, until the job is final.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import threading
@@ -372,6 +373,31 @@ def test_large_bodies_do_not_delay_small_ones(launch):
     assert server.metric("epsilond_jobs_accepted_total") - before < 8
     for thread in threads:
         thread.join(PATIENCE)
+
+
+def test_lists_do_not_delay_others(launch):
+    """They are written one after the other, beside the threads that speak HTTP: of requests that are there together the
+    last one, which is no list, is answered first."""
+    server = launch("--http-threads", "1")
+    server.solve(GAUSSIAN)
+    for _ in range(120):
+        assert server.post(dict(GAUSSIAN, label="x" * 200)).status_code == 200
+    sockets = [wire.connect(server) for _ in range(81)]
+    for one in sockets:  # accepted, and waiting for a request
+        one.sendall(wire.head(server, GET_HEALTH))
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+    server.process.send_signal(signal.SIGSTOP)
+    for one in sockets[:-1]:
+        one.sendall(wire.head(server, "GET /v1/jobs?limit=500 HTTP/1.1"))
+    sockets[-1].sendall(wire.head(server, "GET /v1 HTTP/1.1"))
+    server.process.send_signal(signal.SIGCONT)
+    for one in sockets:
+        with one.makefile("rb") as stream:
+            reply = wire.read_reply(stream)
+        assert reply.status == 200 and len(reply.json().get("items", [])) == (0 if one is sockets[-1] else 121)
+    close_all(sockets)
+    log = server.log_text()
+    assert log[:log.index(" path=/v1 ")].count(" method=GET path=/v1/jobs ") < 40
 
 
 def test_unread_replies_are_bounded(launch):
