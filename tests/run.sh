@@ -120,7 +120,7 @@ for suite in $suites; do
     fuzz) replays ;;
     readme) EPSILOND=$BIN/epsilond tap readme "$PYTHON" tests/check_readme.py ;;
     e2e) e2e e2e ;;
-    e2e-sanitized) e2e e2e -m sanitized --timeout 900 ;;
+    e2e-sanitized) e2e e2e -m sanitized ;;
     *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
     esac
 done

@@ -15,6 +15,9 @@ import time
 import pytest
 import requests
 
+# Who started us may have hangups ignored (nohup); the servers shall not inherit that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("EPSILOND", str(ROOT / "build" / "epsilond"))
 if not os.path.isabs(BINARY):
@@ -105,8 +108,8 @@ class Server:
                 pass
         return lines
 
-    def request(self, method, path, **arguments):
-        return self.session.request(method, self.url + path, timeout=PATIENCE, **arguments)
+    def request(self, method, path, timeout=PATIENCE, **arguments):
+        return self.session.request(method, self.url + path, timeout=timeout, **arguments)
 
     def get(self, path, **arguments):
         return self.request("GET", path, **arguments)
@@ -116,7 +119,7 @@ class Server:
 
     def solve(self, job, **arguments):
         """Posts, waits for the end, demands success; returns the document."""
-        answer = self.post(job, "/v1/jobs?wait=300", **arguments)
+        answer = self.post(job, "/v1/jobs?wait=300", timeout=300 + PATIENCE, **arguments)
         assert answer.status_code == 200, answer.text
         assert answer.json()["status"] == "succeeded", answer.text
         return answer.json()

@@ -3,6 +3,7 @@ How the service ends: when it is asked to, within five seconds in whatever state
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import contextlib
 import ctypes
 import os
 import pty
@@ -126,38 +127,38 @@ def test_without_a_terminal_a_hangup_is_logged_and_nothing_else(launch):
     assert stopped_with(signal.SIGTERM, server) < STOP
 
 
+@contextlib.contextmanager
 def on_a_terminal(*command, **options):
     """Runs the command as the leader of a session of its own with a terminal; the process and the terminal's end."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(["setsid", "--ctty", *command], stdin=theirs, stdout=subprocess.PIPE, text=True,
                                **options)
     os.close(theirs)
-    return process, ours
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_hangup_of_its_terminal_stops_it(tmp_path):
     command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db")]
-    with open(tmp_path / "log", "w") as log:
-        process, terminal = on_a_terminal(*command, stderr=log)
-    assert process.stdout.readline().startswith("listening on ")
-    os.close(terminal)
-    assert process.wait(STOP) == 0
-    process.stdout.close()
+    with open(tmp_path / "log", "w") as log, on_a_terminal(*command, stderr=log) as (process, terminal):
+        assert process.stdout.readline().startswith("listening on ")
+        os.close(terminal)
+        assert process.wait(STOP) == 0
     assert "signal=SIGHUP" in (tmp_path / "log").read_text()
 
 
 def test_nohup_means_what_it_says(tmp_path):
     command = ["nohup", BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db")]
-    with open(tmp_path / "log", "w") as log:
-        process, terminal = on_a_terminal(*command, stderr=log)
-    line = process.stdout.readline()
-    assert line.startswith("listening on ")
-    os.close(terminal)
-    time.sleep(0.5)
-    assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(STOP) == 0
-    process.stdout.close()
+    with open(tmp_path / "log", "w") as log, on_a_terminal(*command, stderr=log) as (process, terminal):
+        assert process.stdout.readline().startswith("listening on ")
+        os.close(terminal)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP) == 0
 
 
 # ---------------------------------------------------------------- whose the database is
