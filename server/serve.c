@@ -61,6 +61,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
         .max_bytes = config->max_db,
         .keep_seconds = config->keep_seconds,
         .expired = jobs_expired,
+        .result_expired = jobs_result_expired,
         .user = server->jobs,
     };
     server->store = store_open(&options, message, message_size);

@@ -13,11 +13,11 @@
 #include "server/jobs/internal.h"
 #include "server/ops/log.h"
 
-/* A curve that a request asked for: the worker has only the job's text. */
+/* A curve that a request asked for: the worker has only what is stored of the job. */
 struct curve_task {
     struct pool_task task;
     struct curve *curve;
-    char *job_text;
+    struct job_record record; /* without label and brief */
     struct result_record *result;
 };
 
@@ -86,7 +86,7 @@ static void curve_task_run(struct pool_task *task)
     const struct config *config = jobs->server->config;
     struct eps_error error = {0};
     jobs_unreserve(jobs, 0);
-    struct api_job *job = still_missing(jobs, asked->result) ? jobs__decode_text(jobs, asked->job_text, &error) : NULL;
+    struct api_job *job = still_missing(jobs, asked->result) ? jobs_decode(jobs, &asked->record, &error) : NULL;
     if (job) {
         struct computation computation = {
             .job = &job->job,
@@ -108,7 +108,7 @@ static void curve_task_run(struct pool_task *task)
     curve_end(jobs, curve);
     api_job_destroy(job);
     result_record_release(asked->result);
-    free(asked->job_text);
+    job_record_clear(&asked->record);
     free(asked);
 }
 
@@ -121,10 +121,12 @@ static struct curve_task *curve_task_create(const struct job_record *record, str
         free(text);
         return NULL;
     }
+    asked->record = *record;
+    asked->record.job = text;
+    asked->record.label = asked->record.brief = asked->record.error = NULL;
     asked->task.run = curve_task_run;
     asked->task.seconds = jobs__estimate(record); /* about what its job took: the same distributions, at more points */
     asked->task.background = true;
-    asked->job_text = text;
     asked->result = result_record_retain(result);
     return asked;
 }
@@ -133,7 +135,7 @@ static void curve_task_destroy(struct curve_task *asked)
 {
     if (asked) {
         result_record_release(asked->result);
-        free(asked->job_text);
+        job_record_clear(&asked->record);
         free(asked);
     }
 }

@@ -73,9 +73,6 @@ struct curve {
     struct wait_topic topic; /* who asked for it */
 };
 
-/* A job from its stored text; NULL with the error. */
-struct api_job *jobs__decode_text(struct jobs *jobs, const char *text, struct eps_error *error);
-
 /* The last write of some jobs of a run, and what happens after its commit. */
 struct ending {
     struct store_update update;

@@ -120,6 +120,11 @@ void jobs_expired(void *jobs, const char *id)
     jobs_forget(jobs, id);
 }
 
+void jobs_result_expired(void *jobs, const char *hash)
+{
+    memory_drop(((struct jobs *)jobs)->results, hash);
+}
+
 void jobs_forget(struct jobs *jobs, const char *id)
 {
     memory_drop(jobs->documents, id);
@@ -169,6 +174,9 @@ static enum store_status read_stored(struct jobs *jobs, const char *id, struct d
     struct result_record *result = NULL;
     uint64_t mark = jobs_mark(jobs);
     enum store_status status = store_read_job(jobs->server->store, id, &record);
+    if (status == STORE_CORRUPT) {
+        job_record_clear(&record);
+    }
     if (status != STORE_OK) {
         return status;
     }
@@ -287,6 +295,14 @@ bool jobs_reserve(struct jobs *jobs, size_t bytes)
         metric_add(METRIC_QUEUE_REFUSED, 1);
     }
     return room;
+}
+
+void jobs_reserve_anyway(struct jobs *jobs, size_t bytes)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    jobs->bytes += bytes;
+    jobs__count_locked(jobs, 1, 0);
+    pthread_mutex_unlock(&jobs->mutex);
 }
 
 void jobs_unreserve(struct jobs *jobs, size_t bytes)

@@ -23,8 +23,9 @@ void jobs_stop(struct jobs *jobs);
 bool jobs_stopping(struct jobs *jobs);
 /* After the pool's threads are joined. */
 void jobs_destroy(struct jobs *jobs);
-/* The store tells that a row expired. */
+/* The store tells that a row expired: of a job, of a result. */
 void jobs_expired(void *jobs, const char *id);
+void jobs_result_expired(void *jobs, const char *hash);
 
 /* ---------------------------------------------------------------- reading */
 
@@ -39,6 +40,14 @@ bool jobs_is_live(struct jobs *jobs, const char *id);
 /* Parks a suspended request until the job is final or the deadline; false: the job is not live, and the request is
  * still the caller's. */
 bool jobs_watch(struct jobs *jobs, const char *id, struct request *request, double deadline);
+
+struct api_job;
+/*
+ * The job that the record's text says; NULL with the error. Unless the text was read from a row that passed its digests,
+ * what was decoded must have the record's hash: a result is never kept under the name of a job that it does not answer.
+ * (A text that is whole may hash otherwise after an update of the service: new members have new defaults.)
+ */
+struct api_job *jobs_decode(struct jobs *jobs, const struct job_record *record, struct eps_error *error);
 
 /* ---------------------------------------------------------------- changing */
 
@@ -57,6 +66,8 @@ void jobs_forget(struct jobs *jobs, const char *id);
 size_t jobs_bytes(const struct job_record *record);
 /* A place in the queue and so many bytes, taken before the row is written. False: there is no room. */
 bool jobs_reserve(struct jobs *jobs, size_t bytes);
+/* The same for a job that is accepted already, room or not. */
+void jobs_reserve_anyway(struct jobs *jobs, size_t bytes);
 void jobs_unreserve(struct jobs *jobs, size_t bytes);
 /* After the commit of its row: queues the job, or joins it to its equal. alone_seconds: for so long nothing else starts
  * beside it. Takes the record's texts and the reservation, which was of jobs_bytes(). False: no memory; the reservation is the caller's. */

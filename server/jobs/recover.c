@@ -69,17 +69,35 @@ static void judge(struct recovered *job, const struct owner_past *past, bool tra
     record->started_at = again ? 0 : record->started_at;
 }
 
-static void fail_crashed(struct job_record *record, struct job_change *change)
+/* It is final; what is left of the record is cleared. */
+static void fail(struct job_record *record, struct job_change *change, enum api_problem problem, const char *detail)
 {
     char instance[64];
     snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
+    change->status = JOB_FAILED;
     change->finished_at = clock_now_ms();
-    change->error = jobs__problem_text(api_problem_encode(
-        API_PROBLEM_CRASHED, "the service ended three times while it ran this job, which is not tried again", instance,
-        NULL));
+    change->error = jobs__problem_text(api_problem_encode(problem, detail, instance, NULL));
+    job_record_clear(record);
+}
+
+/* Reads a row that is open. A job whose state alone is damaged is one that was just accepted; one whose text is cannot
+ * be run: nothing else than what was accepted may be. False: the database cannot be read. */
+static bool recover_read(struct store *store, const char *id, struct job_record *record, struct job_change *change)
+{
+    enum store_status status = store_read_job(store, id, record);
+    if (status == STORE_CORRUPT && !record->job) {
+        job_change_of(change, record, NULL);
+        fail(record, change, API_PROBLEM_INTERNAL, "what is stored of this job fails its checksum; post it again");
+    }
+    return status == STORE_OK || status == STORE_CORRUPT;
+}
+
+static void fail_crashed(struct job_record *record, struct job_change *change)
+{
     metric_add(METRIC_JOBS_CRASHED, 1);
     log_event(LOG_LEVEL_ERROR, "job-crashed", "job=%s attempts=%d", record->id, record->attempts);
-    job_record_clear(record);
+    fail(record, change, API_PROBLEM_CRASHED,
+         "the service ended three times while it ran this job, which is not tried again");
 }
 
 /* Reads the rows and writes their new state in one transaction. */
@@ -91,13 +109,16 @@ static bool recover_rows(struct store *store, char (*ids)[UUID_SIZE], struct rec
     char traced[HASH_SIZE];
     bool suspects = false;
     for (size_t i = 0; i < len; i++) {
-        if (store_read_job(store, ids[i], &jobs[i].record) != STORE_OK) {
+        if (!recover_read(store, ids[i], &jobs[i].record, &changes[i])) {
             return false;
         }
     }
     trace(traced, &suspects, &past, jobs, len);
     for (size_t i = 0; i < len; i++) {
         struct job_record *record = &jobs[i].record;
+        if (!record->job) { /* decided */
+            continue;
+        }
         if (record->status == JOB_RUNNING) {
             judge(&jobs[i], &past, strcmp(record->hash, traced) == 0, suspects);
         }
@@ -137,10 +158,7 @@ static bool admit_all(struct jobs *jobs, struct recovered *recovered, size_t len
         if (!record->job) {
             continue;
         }
-        pthread_mutex_lock(&jobs->mutex);
-        jobs->bytes += jobs_bytes(record);
-        jobs__count_locked(jobs, 1, 0);
-        pthread_mutex_unlock(&jobs->mutex);
+        jobs_reserve_anyway(jobs, jobs_bytes(record));
         ok = jobs_admit(jobs, record, recovered[i].alone_seconds);
         *queued += ok;
     }

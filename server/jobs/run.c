@@ -125,6 +125,7 @@ static void run_end(struct run *run, struct computation *computation, bool from_
         }
     }
     ending->update.result = computation->result;
+    ending->update.result_kept = from_cache;
     ending->update.uses = (const uint8_t(*)[32])computation->uses;
     ending->update.uses_len = computation->uses_len;
     jobs__ending_submit(ending);
@@ -149,12 +150,26 @@ static void run_progress(void *user, double fraction, const char *stage, double 
     atomic_store(&run->remaining_seconds, remaining_seconds);
 }
 
-struct api_job *jobs__decode_text(struct jobs *jobs, const char *text, struct eps_error *error)
+struct api_job *jobs_decode(struct jobs *jobs, const struct job_record *record, struct eps_error *error)
 {
     struct api_errors errors = {0};
-    json_t *json = api_json_parse(text, strlen(text), error->message, sizeof error->message);
+    char hash[HASH_SIZE];
+    *error = (struct eps_error){0};
+    json_t *json = api_json_parse(record->job, strlen(record->job), error->message, sizeof error->message);
     struct api_job *job = json ? api_job_decode(&errors, json, (size_t)jobs->server->config->max_n) : NULL;
-    if (!job) {
+    if (job && !record->checked) {
+        api_job_hash(hash, job);
+        if (strcmp(hash, record->hash) != 0) {
+            log_event(LOG_LEVEL_ERROR, "checksum", "table=jobs key=%s detail=\"its text has another hash\"",
+                      record->id);
+            metric_add(METRIC_CHECKSUM_FAILURES, 1);
+            error->status = EPS_INTERNAL;
+            snprintf(error->message, sizeof error->message,
+                     "the stored job is not the one that was accepted: its hash is another; post it again");
+            api_job_destroy(job);
+            job = NULL;
+        }
+    } else if (!job) {
         error->status = json ? EPS_INVALID : EPS_INTERNAL;
         if (errors.len) {
             snprintf(error->pointer, sizeof error->pointer, "%s", errors.items[0].pointer);
@@ -179,7 +194,7 @@ static struct api_job *decode_run(struct run *run, struct eps_error *error)
         error->status = EPS_CANCELED;
         return NULL;
     }
-    struct api_job *job = jobs__decode_text(run->jobs, live->record.job, error);
+    struct api_job *job = jobs_decode(run->jobs, &live->record, error);
     jobs__live_release(live);
     return job;
 }

@@ -260,6 +260,13 @@ static void unreserve(struct submission *submission)
 static void accept_stored(struct submission *submission)
 {
     metric_add(METRIC_JOBS_ACCEPTED, 1);
+    if (submission->insert.unanswered) {
+        result_record_release(submission->result);
+        submission->result = NULL;
+        job_record_restart(&submission->record);
+        submission->reserved = jobs_bytes(&submission->record);
+        jobs_reserve_anyway(submission->jobs, submission->reserved);
+    }
     if (submission->result) {
         metric_add(METRIC_JOBS_SUCCEEDED, 1);
         submission->outcome = SUBMIT_FINISHED;

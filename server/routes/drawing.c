@@ -26,7 +26,7 @@ static void drawing_free(void *state)
         budget_give(&drawing->request->server->spool, drawing->len);
     }
     json_decref(drawing->problem);
-    free(drawing->job_text);
+    job_record_clear(&drawing->record);
     free(drawing->core);
     free(drawing);
 }
@@ -184,27 +184,23 @@ static void draw_task(struct pool_task *task)
 {
     struct drawing *drawing = (struct drawing *)(void *)((char *)task - offsetof(struct drawing, task));
     struct server *server = drawing->request->server;
-    struct api_errors errors = {0};
-    char message[256];
+    struct eps_error error;
     jobs_unreserve(server->jobs, drawing->waiting);
-    json_t *json = api_json_parse(drawing->job_text, strlen(drawing->job_text), message, sizeof message);
-    struct api_job *job = json ? api_job_decode(&errors, json, (size_t)server->config->max_n) : NULL;
+    struct api_job *job = jobs_decode(server->jobs, &drawing->record, &error);
     if (drawing_stopping(drawing)) {
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
     } else if (!spool_open(drawing, server->config->db)) {
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "no temporary file could be made beside the database");
     } else if (!job) {
-        drawing_fail(drawing, API_PROBLEM_INTERNAL, "the stored job cannot be read");
+        drawing_fail(drawing, API_PROBLEM_INTERNAL, error.message);
     } else {
         draw(drawing, job);
     }
     spool_close(drawing);
-    api_errors_clear(&errors);
     api_job_destroy(job);
-    json_decref(json);
-    free(drawing->job_text);
+    job_record_clear(&drawing->record);
     free(drawing->core);
-    drawing->job_text = drawing->core = NULL;
+    drawing->core = NULL;
     request_resume(drawing->request);
 }
 
@@ -250,10 +246,8 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->write = write;
     drawing->part = part;
     drawing->core = core;
-    drawing->job_text = record.job;
-    record.job = NULL;
-    job_record_clear(&record);
-    drawing->waiting = sizeof *drawing + strlen(drawing->job_text) + strlen(drawing->core);
+    drawing->record = record;
+    drawing->waiting = sizeof *drawing + job_record_bytes(&record) + strlen(drawing->core);
     if (!jobs_reserve(request->server->jobs, drawing->waiting)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
     }

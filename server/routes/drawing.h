@@ -28,8 +28,8 @@ struct drawing {
     struct pool_task task;
     struct request *request;
     drawing_write *write;
-    enum eps_part part;      /* of a matrix */
-    char *job_text;          /* canonical JSON */
+    enum eps_part part; /* of a matrix */
+    struct job_record record;
     char *core;              /* result_record.core */
     double noise_multiplier; /* of the result; 0: none */
     FILE *file;              /* counts what it writes in server->spool */

@@ -20,7 +20,8 @@ enum handled reply_unreadable(struct request *request, enum store_status status)
     }
     if (status == STORE_CORRUPT) {
         return reply_problem(request, API_PROBLEM_INTERNAL,
-                             "the stored result fails its checksum; post the job again to have it computed anew");
+                             "what is stored of this job fails its checksum; post the job again to have it computed "
+                             "anew");
     }
     return reply_problem(request, API_PROBLEM_INTERNAL, "the database could not be read");
 }

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,10 +90,29 @@ static void add_link(struct request *request, const struct job_filter *filter, c
     text_clear(&link);
 }
 
+/* A row that fails its digests: all that is certain of it is its id, and that there is no answer in it. */
+static void write_damaged(struct text *out, const struct job_record *record)
+{
+    static char empty[] = "{}";
+    char instance[64];
+    snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
+    json_t *problem =
+        api_problem_encode(API_PROBLEM_INTERNAL, "what is stored of this job fails its checksum", instance, NULL);
+    struct job_record told = {.status = JOB_FAILED, .job = empty, .error = problem ? api_json_text(problem) : NULL};
+    memcpy(told.id, record->id, UUID_SIZE);
+    document_write(out, &told, NULL, NULL, true, true);
+    free(told.error);
+    json_decref(problem);
+}
+
 static void write_item(struct text *out, struct jobs *jobs, struct job_record *record)
 {
     struct result_record *result = NULL;
     struct job_progress progress;
+    if (record->damaged) {
+        write_damaged(out, record);
+        return;
+    }
     bool live = !job_status_final(record->status) && jobs_refresh(jobs, record, &progress);
     if (record->status == JOB_SUCCEEDED && jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
         result = NULL; /* the job's own page says what is wrong with it */

@@ -79,18 +79,19 @@ static struct blob_write *blob_write_create(struct store *store, enum eps_cache_
 
 /* ---------------------------------------------------------------- eviction (writer thread) */
 
-static enum store_status drop_row(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], int version)
+/* Steps a deletion that returns the bytes that went. STORE_NONE: no row did. */
+static enum store_status drop_row(struct store *store, sqlite3_stmt *statement)
 {
-    sqlite3_stmt *statement = blob_statement(store->writer, SQL_BLOB_DROP, kind, key, version);
     if (!statement) {
         return STORE_FAILED;
     }
     int code = sqlite3_step(statement);
+    enum store_status status = code == SQLITE_ROW ? STORE_OK : STORE_NONE;
     if (code == SQLITE_ROW) {
         store->blob_bytes -= sqlite3_column_int64(statement, 0);
         code = sqlite3_step(statement);
     }
-    enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "drop blob");
+    status = code == SQLITE_DONE ? status : store__complain(store->writer, "drop blob");
     sqlite3_reset(statement);
     return status;
 }
@@ -98,33 +99,27 @@ static enum store_status drop_row(struct store *store, enum eps_cache_kind kind,
 enum store_status store__evict(struct store *store, int64_t incoming)
 {
     int64_t bound = (int64_t)store->options.cache_bytes;
-    while (store->blob_bytes + incoming > bound) {
-        sqlite3_stmt *statement = store__statement(store->writer, SQL_BLOB_OLDEST);
-        if (!statement) {
+    enum store_status status = STORE_OK;
+    while (status == STORE_OK && store->blob_bytes + incoming > bound) {
+        sqlite3_stmt *oldest = store__statement(store->writer, SQL_BLOB_OLDEST);
+        if (!oldest) {
             return STORE_FAILED;
         }
-        int code = sqlite3_step(statement);
+        int code = sqlite3_step(oldest);
+        sqlite3_int64 rowid = sqlite3_column_int64(oldest, 0);
+        sqlite3_reset(oldest);
         if (code != SQLITE_ROW) {
-            sqlite3_reset(statement);
             return code == SQLITE_DONE ? STORE_NONE : store__complain(store->writer, "oldest blob");
         }
-        enum eps_cache_kind kind = (enum eps_cache_kind)sqlite3_column_int(statement, 0);
-        int version = sqlite3_column_int(statement, 2);
-        uint8_t key[32] = {0};
-        if (sqlite3_column_bytes(statement, 1) == 32) {
-            memcpy(key, sqlite3_column_blob(statement, 1), 32);
+        /* By the row itself: its key may be what is damaged. */
+        sqlite3_stmt *statement = store__statement(store->writer, SQL_BLOB_EVICT);
+        if (statement) {
+            sqlite3_bind_int64(statement, 1, rowid);
         }
-        sqlite3_reset(statement);
-        int64_t before = store->blob_bytes;
-        if (drop_row(store, kind, key, version) != STORE_OK) {
-            return STORE_FAILED;
-        }
-        if (store->blob_bytes >= before) { /* nothing went: no use in going on */
-            return STORE_NONE;
-        }
-        metric_add(METRIC_CACHE_EVICTIONS, 1);
+        status = drop_row(store, statement);
+        metric_add(METRIC_CACHE_EVICTIONS, status == STORE_OK);
     }
-    return STORE_OK;
+    return status;
 }
 
 void store__blob_prepare(struct store *store)
@@ -197,7 +192,9 @@ static enum store_status touch_apply(struct store *store, struct store_write *wr
 static enum store_status drop_apply(struct store *store, struct store_write *write)
 {
     struct blob_write *blob = (struct blob_write *)write;
-    return drop_row(store, blob->kind, blob->key, blob->version);
+    enum store_status status =
+        drop_row(store, blob_statement(store->writer, SQL_BLOB_DROP, blob->kind, blob->key, blob->version));
+    return status == STORE_NONE ? STORE_OK : status;
 }
 
 static void blob_note(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], int version,

@@ -31,7 +31,7 @@ struct store_connection *store__connect(const char *path, bool read_only, char *
     }
     int flags = SQLITE_OPEN_NOMUTEX | (read_only ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     if (sqlite3_open_v2(path, &connection->db, flags, NULL) != SQLITE_OK ||
-        sqlite3_busy_timeout(connection->db, BUSY_TIMEOUT_MS) != SQLITE_OK ||
+        sqlite3_busy_timeout(connection->db, BUSY_TIMEOUT_MS) != SQLITE_OK || !store__digest_register(connection->db) ||
         sqlite3_exec(connection->db, read_only ? read_setup : write_setup, NULL, NULL, NULL) != SQLITE_OK) {
         snprintf(message, message_size, "%s", connection->db ? sqlite3_errmsg(connection->db) : "out of memory");
         store__disconnect(connection);

@@ -32,6 +32,7 @@ enum store_sql {
     SQL_JOB_EXPIRE,
     SQL_RESULT_PUT,
     SQL_RESULT_READ,
+    SQL_RESULT_PRESENT,
     SQL_RESULT_EXPIRE,
     SQL_USE_PUT,
     SQL_USE_EXPIRE,
@@ -42,6 +43,7 @@ enum store_sql {
     SQL_BLOB_READ,
     SQL_BLOB_TOUCH,
     SQL_BLOB_DROP,
+    SQL_BLOB_EVICT,
     SQL_BLOB_TOTAL,
     SQL_BLOB_OLDEST,
     SQL_BLOB_OUTDATED,
@@ -84,6 +86,8 @@ void store__reader_give(struct store *store, struct store_connection *connection
 /* The statement, reset and unbound; NULL (logged) if it does not prepare. */
 sqlite3_stmt *store__statement(struct store_connection *connection, enum store_sql sql);
 const char *store__sql(enum store_sql sql);
+/* Makes the function known that statements.c compares rows by. */
+bool store__digest_register(sqlite3 *db);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
 /* Logs SQLite's complaint and returns STORE_FAILED. */
@@ -96,6 +100,8 @@ void *store__writer_main(void *store);
 /* Removes what has expired; inside a transaction. */
 enum store_status store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);
+/* STORE_OK or STORE_NONE, within the writer's transaction. */
+enum store_status store__result_present(struct store *store, const char *hash, int version);
 /* Makes room for `incoming` bytes; STORE_NONE: there is none. */
 enum store_status store__evict(struct store *store, int64_t incoming);
 /* Drops blobs of other accounting versions, if no one else has the database, and counts the rest. */

@@ -3,10 +3,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/ops/clock.h"
+#include "server/ops/log.h"
+#include "server/ops/metrics.h"
 #include "server/store/internal.h"
 
 #define KEY_AGE_MS (24 * INT64_C(3600000))
@@ -27,6 +30,20 @@ static void bind_time(sqlite3_stmt *statement, int index, int64_t ms)
     }
 }
 
+/* A comparison with a digest that came out wrong; NULL is a row that has none. */
+static bool is_false(sqlite3_stmt *row, int column)
+{
+    return sqlite3_column_type(row, column) == SQLITE_INTEGER && sqlite3_column_int(row, column) == 0;
+}
+
+static enum store_status damaged(const char *table, const char *key)
+{
+    char quoted[320];
+    metric_add(METRIC_CHECKSUM_FAILURES, 1);
+    log_event(LOG_LEVEL_ERROR, "checksum", "table=%s key=%s", table, log_quote(quoted, sizeof quoted, key));
+    return STORE_CORRUPT;
+}
+
 /* ---------------------------------------------------------------- writes */
 
 /* STORE_NONE: the key is free. */
@@ -42,12 +59,16 @@ static enum store_status key_read(struct store_connection *connection, const cha
     sqlite3_bind_int64(statement, 3, clock_now_ms() - KEY_AGE_MS);
     enum store_status status = STORE_NONE;
     int code = sqlite3_step(statement);
-    if (code == SQLITE_ROW && sqlite3_column_bytes(statement, 1) == UUID_SIZE - 1) {
-        *matches = strcmp((const char *)sqlite3_column_text(statement, 0), request) == 0;
-        memcpy(id, sqlite3_column_text(statement, 1), UUID_SIZE);
+    const char *stored = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    const char *job = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
+    if (code != SQLITE_ROW) {
+        status = code == SQLITE_DONE ? STORE_NONE : store__complain(connection, "idempotency key");
+    } else if (!stored || !job || strlen(job) != UUID_SIZE - 1 || is_false(statement, 2)) {
+        status = damaged("idempotency", key);
+    } else {
+        *matches = strcmp(stored, request) == 0;
+        memcpy(id, job, UUID_SIZE);
         status = STORE_OK;
-    } else if (code != SQLITE_DONE) {
-        status = store__complain(connection, "idempotency key");
     }
     sqlite3_reset(statement);
     return status;
@@ -94,9 +115,24 @@ static enum store_status insert_row(struct store_connection *connection, const s
     return store__run(connection, statement);
 }
 
+/* Whether the result that the record names is still there: between the look at it, in memory perhaps, and this
+ * transaction it may have expired. */
+static enum store_status check_answer(struct store *store, struct store_insert *insert, struct job_record *record)
+{
+    enum store_status status =
+        record->status == JOB_SUCCEEDED ? store__result_present(store, record->hash, record->version) : STORE_OK;
+    insert->unanswered = status == STORE_NONE;
+    if (status == STORE_NONE) {
+        job_record_restart(record);
+        status = STORE_OK;
+    }
+    return status;
+}
+
 static enum store_status insert_apply(struct store *store, struct store_write *write)
 {
     struct store_insert *insert = (struct store_insert *)write;
+    struct job_record record = *insert->record; /* borrows the texts */
     insert->replayed = insert->conflict = false;
     if (insert->key) {
         bool matches = false;
@@ -111,7 +147,8 @@ static enum store_status insert_apply(struct store *store, struct store_write *w
             return STORE_FAILED;
         }
     }
-    return insert_row(store->writer, insert->record);
+    enum store_status status = check_answer(store, insert, &record);
+    return status == STORE_OK ? insert_row(store->writer, &record) : status;
 }
 
 void store_insert_job(struct store *store, struct store_insert *insert)
@@ -156,7 +193,14 @@ static enum store_status change_row(struct store_connection *connection, const s
 static enum store_status update_apply(struct store *store, struct store_write *write)
 {
     struct store_update *update = (struct store_update *)write;
-    enum store_status status = update->result ? store__result_put(store, update) : STORE_OK;
+    const struct result_record *result = update->result;
+    enum store_status status = STORE_NONE;
+    if (result && update->result_kept) {
+        status = store__result_present(store, result->hash, result->version);
+    }
+    if (status == STORE_NONE) {
+        status = result ? store__result_put(store, update) : STORE_OK;
+    }
     for (size_t i = 0; i < update->changes_len && status == STORE_OK; i++) {
         status = change_row(store->writer, &update->changes[i]);
     }
@@ -195,19 +239,15 @@ void store_delete_job(struct store *store, struct store_delete *deletion)
 
 /* ---------------------------------------------------------------- reads */
 
-/* Reads a row in the order of the statements' columns. False: out of memory. */
-static bool record_of_row(struct job_record *record, sqlite3_stmt *row)
+/* What stands in the row's columns, right or not. */
+static void columns_read(struct job_record *record, sqlite3_stmt *row)
 {
-    *record = (struct job_record){0};
     const char *id = (const char *)sqlite3_column_text(row, 0);
     const char *hash = (const char *)sqlite3_column_text(row, 1);
-    if (!id || !hash || strlen(id) >= UUID_SIZE || strlen(hash) >= HASH_SIZE) {
-        return false;
-    }
-    strcpy(record->id, id);
-    strcpy(record->hash, hash);
+    *record = (struct job_record){0};
+    snprintf(record->id, sizeof record->id, "%s", id ? id : "");
+    snprintf(record->hash, sizeof record->hash, "%s", hash ? hash : "");
     record->label = store__column_text(row, 2);
-    record->status = (enum job_status)sqlite3_column_int(row, 3);
     record->attempts = sqlite3_column_int(row, 4);
     record->created_at = sqlite3_column_int64(row, 5);
     record->started_at = sqlite3_column_int64(row, 6);
@@ -218,11 +258,32 @@ static bool record_of_row(struct job_record *record, sqlite3_stmt *row)
     record->brief = store__column_text(row, 11);
     record->error = store__column_text(row, 12);
     record->operations = sqlite3_column_double(row, 13);
-    if (!record->job) {
-        job_record_clear(record);
-        return false;
+    record->checked = sqlite3_column_type(row, 14) == SQLITE_INTEGER && sqlite3_column_type(row, 15) == SQLITE_INTEGER;
+}
+
+/* Reads a row in the order of the statements' columns, and forgets what cannot be trusted. */
+static enum store_status record_of_row(struct job_record *record, sqlite3_stmt *row)
+{
+    int state = sqlite3_column_int(row, 3);
+    bool known = sqlite3_column_type(row, 3) == SQLITE_INTEGER && state >= 0 && state < JOB_STATUS_COUNT;
+    columns_read(record, row);
+    bool whole = !is_false(row, 14) && record->job && strlen(record->hash) == HASH_SIZE - 1;
+    if (whole && known && !is_false(row, 15)) {
+        record->status = (enum job_status)state;
+        return STORE_OK;
     }
-    return true;
+    struct job_record told = *record;
+    memset(record, 0, sizeof *record);
+    memcpy(record->id, told.id, UUID_SIZE);
+    if (whole) {
+        *record = told;
+        free(record->error);
+        job_record_restart(record);
+    } else {
+        job_record_clear(&told);
+    }
+    record->damaged = true;
+    return damaged("jobs", record->id);
 }
 
 enum store_status store_read_job(struct store *store, const char *id, struct job_record *record)
@@ -234,7 +295,7 @@ enum store_status store_read_job(struct store *store, const char *id, struct job
         bind_text(statement, 1, id);
         int code = sqlite3_step(statement);
         if (code == SQLITE_ROW) {
-            status = record_of_row(record, statement) ? STORE_OK : STORE_FAILED;
+            status = record_of_row(record, statement);
         } else {
             status = code == SQLITE_DONE ? STORE_NONE : store__complain(reader, "read job");
         }
@@ -259,10 +320,12 @@ static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt
     int code = SQLITE_DONE;
     *len = 0;
     while (*len < limit && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (!record_of_row(&records[*len], statement)) {
-            return STORE_FAILED;
+        record_of_row(&records[*len], statement); /* damaged or not */
+        if (uuid_valid(records[*len].id)) {
+            ++*len;
+        } else { /* without a name it cannot be asked for either */
+            job_record_clear(&records[*len]);
         }
-        ++*len;
     }
     return code == SQLITE_DONE || code == SQLITE_ROW ? STORE_OK : store__complain(reader, "list jobs");
 }
@@ -323,8 +386,10 @@ enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], 
             found = more;
         }
         const char *id = (const char *)sqlite3_column_text(statement, 0);
-        if (id && strlen(id) == UUID_SIZE - 1) {
+        if (id && uuid_valid(id)) {
             memcpy(found[found_len++], id, UUID_SIZE);
+        } else {
+            damaged("jobs", id ? id : "");
         }
     }
     sqlite3_reset(statement);

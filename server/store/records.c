@@ -36,6 +36,16 @@ void job_record_clear(struct job_record *record)
     *record = (struct job_record){0};
 }
 
+void job_record_restart(struct job_record *record)
+{
+    record->status = JOB_QUEUED;
+    record->attempts = 0;
+    record->from_cache = false;
+    record->version = 0;
+    record->started_at = record->finished_at = 0;
+    record->error = NULL;
+}
+
 static size_t bytes_of(const char *text)
 {
     return text ? strlen(text) + 1 : 0;

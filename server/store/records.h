@@ -49,9 +49,13 @@ struct job_record {
     char *brief;         /* or NULL: same as job */
     char *error;         /* or NULL */
     double operations;   /* estimated; 0: not */
+    bool checked;        /* read from a row whose digests are right */
+    bool damaged;        /* or from one of which at least one is wrong: see store_read_job() */
 };
 
 void job_record_clear(struct job_record *record);
+/* Its state becomes that of a job that was just accepted. An error text is the caller's to free. */
+void job_record_restart(struct job_record *record);
 /* The bytes it holds, for bounding what is kept in memory. */
 size_t job_record_bytes(const struct job_record *record);
 

@@ -89,6 +89,22 @@ enum store_status store__result_put(struct store *store, const struct store_upda
     return uses_put(store, update);
 }
 
+enum store_status store__result_present(struct store *store, const char *hash, int version)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_RESULT_PRESENT);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    sqlite3_bind_text(statement, 1, hash, -1, SQLITE_STATIC);
+    sqlite3_bind_int(statement, 2, version);
+    int code = sqlite3_step(statement);
+    enum store_status status = code == SQLITE_ROW    ? STORE_OK
+                               : code == SQLITE_DONE ? STORE_NONE
+                                                     : store__complain(store->writer, "look for result");
+    sqlite3_reset(statement);
+    return status;
+}
+
 /* Columns as SQL_RESULT_READ names them. */
 static enum store_status result_of_row(struct result_record *result, sqlite3_stmt *row)
 {

@@ -5,13 +5,19 @@
  */
 #include "server/store/internal.h"
 
+/* Digests of a row, by column: what never changes as far as lists show it, the long form of that, what changes. */
+#define FIXED "digest(id, hash, label, created_at, operations, coalesce(brief, job))"
+#define TEXT "digest(id, job)"
+#define STATE "digest(id, status, attempts, started_at, finished_at, from_cache, version, error)"
+
 #define JOB_COLUMNS                                                                                                    \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
     "operations"
-/* Lists leave the long form out where there is a short one. */
+/* The comparisons are NULL where the row has no digest. Lists leave the long form out where there is a short one. */
+#define READ_COLUMNS JOB_COLUMNS ", checksum = " FIXED " AND job_checksum = " TEXT ", state_checksum = " STATE
 #define LIST_COLUMNS                                                                                \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, " \
-    "coalesce(brief, job), NULL, error, operations"
+    "coalesce(brief, job), NULL, error, operations, checksum = " FIXED ", state_checksum = " STATE
 
 static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -22,12 +28,15 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_PAGES_FREE] = "PRAGMA freelist_count",
     [SQL_PAGE_SIZE] = "PRAGMA page_size",
 
-    [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ") VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
-    /* A final job stays as it is, whatever arrives late. */
+    [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ", checksum, job_checksum, state_checksum) "
+                       "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14, "
+                       "digest(?1,?2,?3,?6,?14,coalesce(?12,?11)), digest(?1,?11), digest(?1,?4,?5,?7,?8,?9,?10,?13))",
+    /* A final job stays as it is, whatever arrives late; one in no state that there is does not. */
     [SQL_JOB_UPDATE] = "UPDATE jobs SET status = ?2, attempts = ?3, started_at = ?4, finished_at = ?5, "
-                       "from_cache = ?6, version = ?7, error = ?8 WHERE id = ?1 AND status < 2",
+                       "from_cache = ?6, version = ?7, error = ?8, state_checksum = digest(?1,?2,?3,?4,?5,?6,?7,?8) "
+                       "WHERE id = ?1 AND (status < 2 OR status > 4)",
     [SQL_JOB_DELETE] = "DELETE FROM jobs WHERE id = ?1 AND status >= 2",
-    [SQL_JOB_READ] = "SELECT " JOB_COLUMNS " FROM jobs WHERE id = ?1",
+    [SQL_JOB_READ] = "SELECT " READ_COLUMNS " FROM jobs WHERE id = ?1",
     [SQL_JOB_LIST] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_STATUS] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 "
                             "ORDER BY id DESC LIMIT ?2",
@@ -35,10 +44,11 @@ static const char *const statements[SQL_COUNT] = {
                            "ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_BOTH] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 AND label = ?4 "
                           "ORDER BY id DESC LIMIT ?2",
-    [SQL_JOB_OPEN] = "SELECT id FROM jobs WHERE status IN (0, 1) ORDER BY id",
-    /* Ids carry the time of creation, which is before that of the end: the first condition finds the rows. */
+    [SQL_JOB_OPEN] = "SELECT id FROM jobs WHERE status < 2 OR status > 4 ORDER BY id",
+    /* Ids carry the time of creation, which is before that of the end: the first condition finds the rows. A time that
+     * is damaged expires nothing. */
     [SQL_JOB_EXPIRE] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id < ?1 AND status >= 2 "
-                       "AND finished_at < ?2 LIMIT ?3) RETURNING id",
+                       "AND finished_at < ?2 AND coalesce(state_checksum = " STATE ", 1) LIMIT ?3) RETURNING id",
 
     [SQL_RESULT_PUT] = "INSERT INTO results (hash, version, finished_at, core, cache, elapsed_seconds, curve, note, "
                        "points, checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) "
@@ -46,16 +56,19 @@ static const char *const statements[SQL_COUNT] = {
                        "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10",
     [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum "
                         "FROM results WHERE hash = ?1 AND version = ?2",
+    [SQL_RESULT_PRESENT] = "SELECT 1 FROM results WHERE hash = ?1 AND version = ?2",
+    /* A job that is not final may come to name it. */
     [SQL_RESULT_EXPIRE] = "DELETE FROM results WHERE rowid IN (SELECT rowid FROM results AS r "
                           "WHERE finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.hash = r.hash "
-                          "AND j.version = r.version) LIMIT ?2)",
+                          "AND (j.version = r.version OR j.status < 2)) LIMIT ?2) RETURNING hash",
     [SQL_USE_PUT] = "INSERT OR IGNORE INTO uses (hash, version, key) VALUES (?1, ?2, ?3)",
     [SQL_USE_EXPIRE] = "DELETE FROM uses WHERE NOT EXISTS (SELECT 1 FROM results AS r "
                        "WHERE r.hash = uses.hash AND r.version = uses.version)",
 
-    [SQL_KEY_READ] = "SELECT request, job FROM idempotency WHERE client = ?1 AND key = ?2 AND created_at >= ?3",
-    [SQL_KEY_PUT] = "INSERT OR REPLACE INTO idempotency (client, key, request, job, created_at) "
-                    "VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_KEY_READ] = "SELECT request, job, checksum = digest(client, key, request, job) FROM idempotency "
+                     "WHERE client = ?1 AND key = ?2 AND created_at >= ?3",
+    [SQL_KEY_PUT] = "INSERT OR REPLACE INTO idempotency (client, key, request, job, created_at, checksum) "
+                    "VALUES (?1, ?2, ?3, ?4, ?5, digest(?1, ?2, ?3, ?4))",
     [SQL_KEY_EXPIRE] = "DELETE FROM idempotency WHERE created_at < ?1",
 
     [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "
@@ -64,11 +77,13 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_BLOB_READ] = "SELECT used_at, checksum, data, version FROM blobs WHERE kind = ?1 AND key = ?2 "
                       "AND (version = ?3 OR kind = 0) ORDER BY version DESC LIMIT 1",
     [SQL_BLOB_TOUCH] = "UPDATE blobs SET used_at = ?4 WHERE kind = ?1 AND key = ?2 AND (version = ?3 OR kind = 0)",
-    [SQL_BLOB_DROP] = "DELETE FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3 RETURNING size",
-    [SQL_BLOB_TOTAL] = "SELECT coalesce(sum(size), 0) FROM blobs",
+    /* Bytes are those that are there, not those that a column says. */
+    [SQL_BLOB_DROP] = "DELETE FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3 RETURNING length(data)",
+    [SQL_BLOB_EVICT] = "DELETE FROM blobs WHERE rowid = ?1 RETURNING length(data)",
+    [SQL_BLOB_TOTAL] = "SELECT coalesce(sum(length(data)), 0) FROM blobs",
     /* Loss distributions first, then factorisations, of each the least recently used. A factorisation that a kept
      * result names stays: a job may come to name that result at any time, and uses go with their results. */
-    [SQL_BLOB_OLDEST] = "SELECT kind, key, version, size FROM blobs AS b WHERE kind <> 0 OR NOT EXISTS "
+    [SQL_BLOB_OLDEST] = "SELECT rowid FROM blobs AS b WHERE kind <> 0 OR NOT EXISTS "
                         "(SELECT 1 FROM uses AS u WHERE u.key = b.key) ORDER BY kind DESC, used_at LIMIT 1",
     [SQL_BLOB_OUTDATED] = "DELETE FROM blobs WHERE version <> ?1 AND (kind <> 0 OR NOT EXISTS "
                           "(SELECT 1 FROM uses AS u WHERE u.key = blobs.key))",

@@ -30,8 +30,10 @@ struct store_options {
     uint64_t cache_bytes; /* bound of the blobs */
     uint64_t max_bytes;   /* of the database; 0: no bound */
     double keep_seconds;  /* finished jobs; 0: for ever */
-    /* Called on the writer thread for each job that expired; may be NULL. */
+    /* Called on the writer thread for each job that expired, and for each result of this accounting version; may be
+     * NULL. */
     void (*expired)(void *user, const char *id);
+    void (*result_expired)(void *user, const char *hash);
     void *user;
 };
 
@@ -82,6 +84,9 @@ struct store_insert {
     bool replayed;
     bool conflict; /* same key, another request */
     char replayed_id[UUID_SIZE];
+    /* Out: the record says that it is answered, but the result that answered it has gone meanwhile. It was inserted as
+     * one that waits. */
+    bool unanswered;
 };
 void store_insert_job(struct store *store, struct store_insert *insert);
 
@@ -104,6 +109,7 @@ struct store_update {
     struct job_change *changes;
     size_t changes_len;
     struct result_record *result; /* borrowed until done(); or NULL */
+    bool result_kept;             /* it was there before: it is written only if it has gone */
     const uint8_t (*uses)[32];    /* keys of the factorisations used */
     size_t uses_len;
 };
@@ -119,10 +125,16 @@ void store_delete_job(struct store *store, struct store_delete *deletion);
 
 /* ---------------------------------------------------------------- reads */
 
+/*
+ * STORE_CORRUPT, logged and counted: a digest is wrong. Then record->damaged is set, and of the rest only what can be
+ * trusted: the id; and if the job itself is whole and only its state is not, the texts, in the state of a job that was
+ * just accepted.
+ */
 enum store_status store_read_job(struct store *store, const char *id, struct job_record *record);
 /* The result of the hash and accounting version. STORE_CORRUPT is logged and counted. */
 enum store_status store_read_result(struct store *store, const char *hash, int version, struct result_record **result);
-/* The id under a key that is not older than a day; *matches: whether the request is the same. */
+/* The id under a key that is not older than a day; *matches: whether the request is the same. STORE_CORRUPT is logged
+ * and counted. */
 enum store_status store_read_idempotency(struct store *store, const char *client, const char *key, const char *request,
                                          char id[UUID_SIZE], bool *matches);
 
@@ -132,7 +144,8 @@ struct job_filter {
     const char *before;     /* id; NULL: from the newest */
     size_t limit;
 };
-/* Newest first. *records: malloc'ed array of *len; clear each and free it. */
+/* Newest first. *records: malloc'ed array of *len; clear each and free it. Rows that fail their digests are among them,
+ * as store_read_job() gives them. */
 enum store_status store_list_jobs(struct store *store, const struct job_filter *filter, struct job_record **records,
                                   size_t *len);
 /* Ids of the jobs that are not final, oldest first. *ids: malloc'ed. */

@@ -16,8 +16,10 @@
 #define ORPHAN_DAYS 30 /* of results, where jobs are kept for ever */
 
 struct sweep {
-    char ids[PORTION][UUID_SIZE];
+    char ids[PORTION][UUID_SIZE]; /* of jobs */
     size_t len;
+    char hashes[PORTION][HASH_SIZE]; /* of results of this accounting version */
+    size_t hashes_len;
 };
 
 static enum store_status sweep_jobs(struct store *store, struct sweep *sweep, int64_t before)
@@ -43,7 +45,27 @@ static enum store_status sweep_jobs(struct store *store, struct sweep *sweep, in
     return status;
 }
 
-static enum store_status sweep_rows(struct store *store, enum store_sql sql, int64_t before, bool portion)
+static enum store_status sweep_results(struct store *store, struct sweep *sweep, int64_t before)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_RESULT_EXPIRE);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    sqlite3_bind_int64(statement, 1, before);
+    sqlite3_bind_int(statement, 2, PORTION);
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && sweep->hashes_len < PORTION) {
+        const char *hash = (const char *)sqlite3_column_text(statement, 0);
+        if (hash && strlen(hash) == HASH_SIZE - 1) {
+            memcpy(sweep->hashes[sweep->hashes_len++], hash, HASH_SIZE);
+        }
+    }
+    enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "expire results");
+    sqlite3_reset(statement);
+    return status;
+}
+
+static enum store_status sweep_rows(struct store *store, enum store_sql sql, int64_t before)
 {
     sqlite3_stmt *statement = store__statement(store->writer, sql);
     if (!statement) {
@@ -51,9 +73,6 @@ static enum store_status sweep_rows(struct store *store, enum store_sql sql, int
     }
     if (before) {
         sqlite3_bind_int64(statement, 1, before);
-    }
-    if (portion) {
-        sqlite3_bind_int(statement, 2, PORTION);
     }
     return store__run(store->writer, statement);
 }
@@ -64,32 +83,39 @@ static bool sweep_all(struct store *store, struct sweep *sweep)
     double keep = store->options.keep_seconds * 1000;
     int64_t orphans = keep > 0 ? now - (int64_t)keep : now - ORPHAN_DAYS * DAY_MS;
     return (!(keep > 0) || sweep_jobs(store, sweep, now - (int64_t)keep) == STORE_OK) &&
-           sweep_rows(store, SQL_RESULT_EXPIRE, orphans, true) == STORE_OK &&
-           sweep_rows(store, SQL_USE_EXPIRE, 0, false) == STORE_OK &&
-           sweep_rows(store, SQL_KEY_EXPIRE, now - DAY_MS, false) == STORE_OK;
+           sweep_results(store, sweep, orphans) == STORE_OK && sweep_rows(store, SQL_USE_EXPIRE, 0) == STORE_OK &&
+           sweep_rows(store, SQL_KEY_EXPIRE, now - DAY_MS) == STORE_OK;
+}
+
+/* After the commit: who looks now no longer finds the rows. */
+static void tell(const struct store *store, const struct sweep *sweep)
+{
+    const struct store_options *options = &store->options;
+    for (size_t i = 0; i < sweep->len && options->expired; i++) {
+        options->expired(options->user, sweep->ids[i]);
+    }
+    for (size_t i = 0; i < sweep->hashes_len && options->result_expired; i++) {
+        options->result_expired(options->user, sweep->hashes[i]);
+    }
+    if (sweep->len) {
+        log_event(LOG_LEVEL_INFO, "expired", "jobs=%zu", sweep->len);
+    }
 }
 
 enum store_status store__sweep(struct store *store)
 {
-    enum store_status status = STORE_FAILED;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     sqlite3_stmt *begin = sweep ? store__statement(store->writer, SQL_BEGIN) : NULL;
     if (!begin || store__run(store->writer, begin) != STORE_OK) {
         free(sweep);
         return STORE_FAILED;
     }
-    sqlite3_stmt *end = store__statement(store->writer, sweep_all(store, sweep) ? SQL_COMMIT : SQL_ROLLBACK);
-    if (end && store__run(store->writer, end) == STORE_OK) {
-        status = STORE_OK;
-        /* After the commit: who looks now no longer finds the row. */
-        for (size_t i = 0; i < sweep->len && store->options.expired; i++) {
-            store->options.expired(store->options.user, sweep->ids[i]);
-        }
+    sqlite3_stmt *commit = sweep_all(store, sweep) ? store__statement(store->writer, SQL_COMMIT) : NULL;
+    enum store_status status = commit ? store__run(store->writer, commit) : STORE_FAILED;
+    if (status == STORE_OK) {
+        tell(store, sweep);
     } else if (!sqlite3_get_autocommit(store->writer->db)) {
         sqlite3_exec(store->writer->db, "ROLLBACK", NULL, NULL, NULL);
-    }
-    if (sweep->len) {
-        log_event(LOG_LEVEL_INFO, "expired", "jobs=%zu", sweep->len);
     }
     free(sweep);
     return status;

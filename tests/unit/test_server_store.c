@@ -211,7 +211,7 @@ static void keys_replay(void **state)
 /* A final row stays as it is; an open one is listed as open. */
 static void final_rows_do_not_change(void **state)
 {
-    struct job_record open = record_new(1, JOB_QUEUED), final = record_new(2, JOB_SUCCEEDED), read;
+    struct job_record open = record_new(1, JOB_QUEUED), final = record_new(2, JOB_CANCELED), read;
     struct store *store = open_store(*state, 1 << 20, 0);
     insert_now(store, &open);
     insert_now(store, &final);
@@ -222,7 +222,7 @@ static void final_rows_do_not_change(void **state)
     struct store_update update = {.changes = changes, .changes_len = 2};
     assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
     assert_int_equal(store_read_job(store, final.id, &read), STORE_OK);
-    assert_int_equal(read.status, JOB_SUCCEEDED);
+    assert_int_equal(read.status, JOB_CANCELED);
     job_record_clear(&read);
     char(*ids)[UUID_SIZE];
     size_t len;
@@ -237,7 +237,7 @@ static void final_rows_do_not_change(void **state)
 
 static void finished_jobs_expire(void **state)
 {
-    struct job_record old = record_new(1, JOB_SUCCEEDED), open = record_new(2, JOB_QUEUED), read;
+    struct job_record old = record_new(1, JOB_CANCELED), open = record_new(2, JOB_QUEUED), read;
     struct store *store = open_store(*state, 1 << 20, 0.05);
     insert_now(store, &old);
     insert_now(store, &open);
@@ -253,6 +253,203 @@ static void finished_jobs_expire(void **state)
     job_record_clear(&read);
     job_record_clear(&old);
     job_record_clear(&open);
+    store_close(store);
+}
+
+static void put_result(struct store *store, const char *hash)
+{
+    struct result_record *result = result_record_create(hash);
+    assert_non_null(result);
+    result->finished_at = clock_now_ms();
+    result->core = strdup("{\"epsilon\":1");
+    result->cache = strdup("{}");
+    struct store_update update = {.result = result};
+    assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
+    result_record_release(result);
+}
+
+/* A job that is answered by a result that has gone in the meantime is one that waits: it is computed again. */
+static void an_answer_is_there_or_the_job_waits(void **state)
+{
+    struct job_record record = record_new(1, JOB_SUCCEEDED), again = record_new(1, JOB_SUCCEEDED), read;
+    struct landing landing;
+    struct store *store = open_store(*state, 1 << 20, 0);
+    record.version = again.version = EPS_ACCOUNTING_VERSION;
+    insert_begin(store, &landing, &record, NULL, "");
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+    assert_true(landing.insert.unanswered);
+    assert_int_equal(store_read_job(store, record.id, &read), STORE_OK);
+    assert_int_equal(read.status, JOB_QUEUED);
+    assert_int_equal(read.version, 0);
+    job_record_clear(&read);
+    put_result(store, record.hash);
+    insert_begin(store, &landing, &again, NULL, "");
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+    assert_false(landing.insert.unanswered);
+    assert_int_equal(store_read_job(store, again.id, &read), STORE_OK);
+    assert_int_equal(read.status, JOB_SUCCEEDED);
+    job_record_clear(&read);
+    job_record_clear(&record);
+    job_record_clear(&again);
+    store_close(store);
+}
+
+struct told {
+    pthread_mutex_t mutex;
+    char hashes[4][HASH_SIZE];
+    size_t len;
+};
+
+static void hear_result(void *user, const char *hash)
+{
+    struct told *told = user;
+    pthread_mutex_lock(&told->mutex);
+    assert_true(told->len < 4);
+    memcpy(told->hashes[told->len++], hash, HASH_SIZE);
+    pthread_mutex_unlock(&told->mutex);
+}
+
+static size_t told_len(struct told *told)
+{
+    pthread_mutex_lock(&told->mutex);
+    size_t len = told->len;
+    pthread_mutex_unlock(&told->mutex);
+    return len;
+}
+
+/* A result expires when no job names it or may come to name it, and whoever keeps it in memory is told. */
+static void expired_results_are_told(void **state)
+{
+    struct place *place = *state;
+    char message[256] = "";
+    struct told told = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct store_options options = {.path = place->path,
+                                    .cache_bytes = 1 << 20,
+                                    .keep_seconds = 0.05,
+                                    .result_expired = hear_result,
+                                    .user = &told};
+    struct job_record open = record_new(1, JOB_QUEUED);
+    char gone[HASH_SIZE];
+    snprintf(gone, sizeof gone, "%064u", 2U);
+    struct store *store = store_open(&options, message, sizeof message);
+    assert_non_null(store);
+    insert_now(store, &open);
+    put_result(store, open.hash);
+    put_result(store, gone);
+    for (int i = 0; i < 500 && !told_len(&told); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    assert_int_equal(told_len(&told), 1);
+    assert_string_equal(told.hashes[0], gone);
+    struct result_record *read = NULL;
+    assert_int_equal(store_read_result(store, open.hash, EPS_ACCOUNTING_VERSION, &read), STORE_OK);
+    result_record_release(read);
+    job_record_clear(&open);
+    store_close(store);
+}
+
+/* ---------------------------------------------------------------- damage */
+
+/* Every column of a row, changed behind the store's back. */
+static void whatever_is_changed_in_a_row_is_noticed(void **state)
+{
+    static const struct {
+        const char *change;
+        bool text; /* of the job itself: nothing of it can be trusted */
+    } damages[] = {
+        {"hash = replace(hash, '7', '8')", true},
+        {"hash = 'short'", true},
+        {"label = 'even'", true},
+        {"label = NULL", true},
+        {"created_at = created_at + 1", true},
+        {"operations = operations + 1", true},
+        {"job = replace(job, '7', '9')", true},
+        {"job = ''", true},
+        {"brief = job", false}, /* the list's text is the same */
+        {"brief = '{}'", true},
+        {"status = 2", false},
+        {"status = 77", false},
+        {"status = -1", false},
+        {"status = 'done'", false},
+        {"attempts = attempts + 1", false},
+        {"started_at = NULL", false},
+        {"finished_at = finished_at - 1", false},
+        {"from_cache = 1", false},
+        {"version = version + 1", false},
+        {"error = replace(error, '5', '4')", false},
+        {"error = NULL", false},
+    };
+    struct store *store = open_store(*state, 1 << 20, 0);
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        char sql[256];
+        struct job_record record = record_new(7, JOB_FAILED), read;
+        record.error = strdup("{\"status\":500}");
+        record.operations = 1e6;
+        insert_now(store, &record);
+        snprintf(sql, sizeof sql, "PRAGMA ignore_check_constraints = 1; UPDATE jobs SET %s WHERE id = '%s'",
+                 damages[i].change, record.id);
+        edit(*state, sql);
+        enum store_status status = store_read_job(store, record.id, &read);
+        if (strcmp(damages[i].change, "brief = job") == 0) { /* what is read is what was written */
+            assert_int_equal(status, STORE_OK);
+        } else {
+            if (status != STORE_CORRUPT || !read.damaged || !read.job != damages[i].text)
+                fail_msg("%s: status %d, damaged %d, job %s", damages[i].change, status, read.damaged, read.job);
+            assert_int_equal(read.status, JOB_QUEUED);
+            assert_int_equal(read.attempts, 0);
+        }
+        job_record_clear(&read);
+        struct job_filter filter = {.status = JOB_STATUS_COUNT, .limit = 500};
+        struct job_record *found;
+        size_t len;
+        assert_int_equal(store_list_jobs(store, &filter, &found, &len), STORE_OK);
+        assert_int_equal(len, i + 1);
+        assert_string_equal(found[0].id, record.id);
+        for (size_t k = 0; k < len; k++)
+            job_record_clear(&found[k]);
+        free(found);
+        job_record_clear(&record);
+    }
+    store_close(store);
+}
+
+/* A job in no state that there is waits to be dealt with at the next start, and can be brought to an end. */
+static void a_job_in_no_known_state_is_open(void **state)
+{
+    struct job_record record = record_new(1, JOB_CANCELED), read;
+    struct store *store = open_store(*state, 1 << 20, 0);
+    insert_now(store, &record);
+    edit(*state, "PRAGMA ignore_check_constraints = 1; UPDATE jobs SET status = 77");
+    char(*ids)[UUID_SIZE];
+    size_t len;
+    assert_int_equal(store_list_open(store, &ids, &len), STORE_OK);
+    assert_int_equal(len, 1);
+    assert_string_equal(ids[0], record.id);
+    free(ids);
+    struct job_change change;
+    job_change_of(&change, &record, NULL);
+    struct store_update update = {.changes = &change, .changes_len = 1};
+    assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
+    assert_int_equal(store_read_job(store, record.id, &read), STORE_OK);
+    assert_int_equal(read.status, JOB_CANCELED);
+    job_record_clear(&read);
+    job_record_clear(&record);
+    store_close(store);
+}
+
+static void a_damaged_key_replays_nothing(void **state)
+{
+    struct job_record first = record_new(1, JOB_QUEUED), second = record_new(2, JOB_QUEUED), read;
+    struct landing landing;
+    struct store *store = open_store(*state, 1 << 20, 0);
+    insert_begin(store, &landing, &first, "key", "request");
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+    assert_int_equal(edit(*state, "UPDATE idempotency SET job = 'f' || substr(job, 2)"), 1);
+    insert_begin(store, &landing, &second, "key", "request");
+    assert_int_equal(insert_wait(&landing), STORE_CORRUPT);
+    assert_false(landing.insert.replayed || landing.insert.conflict);
+    assert_int_equal(store_read_job(store, second.id, &read), STORE_NONE);
+    job_record_clear(&first);
+    job_record_clear(&second);
     store_close(store);
 }
 
@@ -380,6 +577,23 @@ static void a_damaged_blob_is_not_found(void **state)
     store_close(store);
 }
 
+/* Whatever is wrong with its row, a blob can go: the cache neither grows nor stops taking. */
+static void damaged_blobs_are_evicted(void **state)
+{
+    struct store *store = open_store(*state, 4 * BLOB, 0);
+    for (unsigned number = 1; number <= 4; number++)
+        put(store, EPS_CACHE_PLD, number);
+    edit(*state, "UPDATE blobs SET key = x'00' WHERE substr(key, 2, 1) = x'01';"
+                 "UPDATE blobs SET size = 7 WHERE substr(key, 2, 1) = x'02';"
+                 "UPDATE blobs SET kind = 99 WHERE substr(key, 2, 1) = x'03'");
+    for (unsigned number = 5; number <= 9; number++) {
+        put(store, EPS_CACHE_PLD, number);
+        assert_true(kept(store, EPS_CACHE_PLD, number));
+    }
+    store_close(store);
+    assert_int_equal(edit(*state, "DELETE FROM blobs"), 4);
+}
+
 /* A new accounting version forgets loss distributions, and of factorisations those that no result names. */
 static void an_older_version_keeps_its_named_factorisations(void **state)
 {
@@ -420,6 +634,12 @@ int main(void)
         IN_A_PLACE(final_rows_do_not_change),
         IN_A_PLACE(finished_jobs_expire),
         IN_A_PLACE(the_log_does_not_grow_without_end),
+        IN_A_PLACE(an_answer_is_there_or_the_job_waits),
+        IN_A_PLACE(expired_results_are_told),
+        IN_A_PLACE(whatever_is_changed_in_a_row_is_noticed),
+        IN_A_PLACE(a_job_in_no_known_state_is_open),
+        IN_A_PLACE(a_damaged_key_replays_nothing),
+        IN_A_PLACE(damaged_blobs_are_evicted),
         IN_A_PLACE(the_cache_evicts_in_its_order),
         IN_A_PLACE(a_damaged_blob_is_not_found),
         IN_A_PLACE(an_older_version_keeps_its_named_factorisations),
