@@ -97,9 +97,24 @@ static void ending_done(struct store_write *write, enum store_status status)
     free(ending);
 }
 
+/* On the writer thread: it will be tried again. Who cancels does not wait for that. */
+static void ending_held(struct store_write *write)
+{
+    struct ending *ending = (struct ending *)write;
+    struct request *canceler = ending->canceler;
+    log_event(LOG_LEVEL_ERROR, "job-end-held",
+              "detail=\"the end of %zu jobs could not be written; it is tried again every second\"",
+              ending->update.changes_len);
+    ending->canceler = NULL;
+    if (canceler) {
+        request_resume(canceler);
+    }
+}
+
 void jobs__ending_submit(struct ending *ending)
 {
     ending->update.write.done = ending_done;
+    ending->update.write.held = ending_held;
     store_update_jobs(ending->jobs->server->store, &ending->update);
 }
 

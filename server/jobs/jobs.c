@@ -142,13 +142,19 @@ void jobs_remember(struct jobs *jobs, struct document *document, uint64_t mark)
 
 /* ---------------------------------------------------------------- reading */
 
-static struct job_progress run_progress(const struct run *run)
+/* What is under way for the job; false: nothing. One that has ended is being stored. */
+static bool progress_locked(const struct live *live, struct job_progress *progress)
 {
-    return (struct job_progress){
-        .fraction = atomic_load(&run->fraction),
-        .stage = atomic_load(&run->stage),
-        .remaining_seconds = atomic_load(&run->remaining_seconds),
-    };
+    const struct run *run = live->run;
+    *progress = (struct job_progress){.fraction = 1, .stage = "store", .remaining_seconds = NAN};
+    if (run && run->started) {
+        *progress = (struct job_progress){
+            .fraction = atomic_load(&run->fraction),
+            .stage = atomic_load(&run->stage),
+            .remaining_seconds = atomic_load(&run->remaining_seconds),
+        };
+    }
+    return live->ending || (run && run->started);
 }
 
 enum store_status jobs_result(struct jobs *jobs, const char *hash, int version, struct result_record **result)
@@ -216,9 +222,7 @@ static bool snapshot_take(struct jobs *jobs, const char *id, struct snapshot *sn
     if (live) {
         atomic_fetch_add_explicit(&live->references, 1, memory_order_relaxed);
         snapshot->record = live->record;
-        snapshot->running = live->run && live->run->started;
-        snapshot->progress =
-            snapshot->running ? run_progress(live->run) : (struct job_progress){.remaining_seconds = NAN};
+        snapshot->running = progress_locked(live, &snapshot->progress);
     }
     pthread_mutex_unlock(&jobs->mutex);
     return live != NULL;
@@ -247,8 +251,9 @@ bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progr
         record->status = live->record.status;
         record->attempts = live->record.attempts;
         record->started_at = live->record.started_at;
-        *progress =
-            live->run && live->run->started ? run_progress(live->run) : (struct job_progress){.remaining_seconds = NAN};
+        if (!progress_locked(live, progress)) {
+            *progress = (struct job_progress){.remaining_seconds = NAN};
+        }
     }
     pthread_mutex_unlock(&jobs->mutex);
     return live != NULL;

@@ -291,8 +291,12 @@ static void insert_done(struct store_write *write, enum store_status status)
         refuse_with(submission, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with another request");
     } else if (status == STORE_OK) {
         accept_stored(submission);
+    } else if (status == STORE_CORRUPT) {
+        refuse_with(submission, API_PROBLEM_INTERNAL,
+                    "what is stored of this Idempotency-Key fails its checksum; post with another key");
     } else {
-        refuse_with(submission, API_PROBLEM_INTERNAL, "the database could not be written; nothing was accepted");
+        refuse_with(submission, API_PROBLEM_QUEUE_FULL,
+                    "the database could not be written, and nothing was accepted; post it again later");
     }
     unreserve(submission);
     submission->done(submission);

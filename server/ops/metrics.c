@@ -46,6 +46,7 @@ static const struct family families[METRIC_COUNT] = {
     [METRIC_CACHE_EVICTIONS] = {"epsilond_cache_evictions_total", "", "counter", "Blobs evicted."},
     [METRIC_STORE_COMMITS] = {"epsilond_store_commits_total", "", "counter", "Transactions committed."},
     [METRIC_STORE_WRITES] = {"epsilond_store_writes_total", "", "counter", "Writes in those transactions."},
+    [METRIC_STORE_HELD] = {"epsilond_store_held", "", "gauge", "Ends of jobs that could not be written yet."},
     [METRIC_STORE_FAILURES] = {"epsilond_store_failures_total", "", "counter", "Writes that failed."},
     [METRIC_STORE_BYTES] = {"epsilond_database_bytes", "", "gauge", "The database, without free pages."},
     [METRIC_HTTP_IN_FLIGHT] = {"epsilond_http_requests_in_flight", "", "gauge", "Requests being answered."},

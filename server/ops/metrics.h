@@ -36,6 +36,7 @@ enum metric {
     METRIC_STORE_COMMITS,
     METRIC_STORE_WRITES,
     METRIC_STORE_FAILURES,
+    METRIC_STORE_HELD,       /* gauge */
     METRIC_STORE_BYTES,      /* gauge */
     METRIC_HTTP_IN_FLIGHT,   /* gauge */
     METRIC_HTTP_WAITING,     /* gauge */

@@ -11,7 +11,7 @@
 #include "server/ops/clock.h"
 #include "server/routes/routes.h"
 
-#define ENDING_SECONDS 30 /* that a cancel waits for a job that is just being finished */
+#define ENDING_SECONDS 5 /* that a cancel waits for a job that is just being finished */
 
 enum handled reply_unreadable(struct request *request, enum store_status status)
 {
@@ -113,6 +113,11 @@ static enum handled cancel_resume(struct request *request)
     if (status != STORE_OK) {
         return reply_unreadable(request, status);
     }
+    if (!job_status_final(document->status)) {
+        document_release(document);
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                             "the job ends, but that could not be written yet; it is tried again until it can be");
+    }
     return reply_document(request, canceling->outcome == CANCEL_STARTED ? 202 : 200, document, false);
 }
 
@@ -142,7 +147,8 @@ enum handled handle_job_cancel(struct request *request)
         return HANDLED_SUSPENDED;
     }
     canceling->outcome = outcome;
-    if (outcome != CANCEL_ENDING || !jobs_watch(jobs, request->param, request, clock_monotonic() + ENDING_SECONDS)) {
+    bool soon = outcome == CANCEL_ENDING && !store_trouble(request->server->store);
+    if (!soon || !jobs_watch(jobs, request->param, request, clock_monotonic() + ENDING_SECONDS)) {
         request_resume(request);
     }
     return HANDLED_SUSPENDED;
@@ -159,6 +165,10 @@ struct deleting {
 static enum handled delete_resume(struct request *request)
 {
     struct deleting *deleting = request->state;
+    if (deleting->status == STORE_FAILED) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                             "the database could not be written, and the job is still there; ask again later");
+    }
     return deleting->status == STORE_OK ? reply_empty(request, 204) : reply_unreadable(request, deleting->status);
 }
 

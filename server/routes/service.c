@@ -9,6 +9,7 @@
 
 #include "server/embedded.h"
 #include "server/http/router.h"
+#include "server/http/wait.h"
 #include "server/jobs/jobs.h"
 #include "server/ops/metrics.h"
 #include "server/routes/routes.h"
@@ -116,22 +117,58 @@ enum handled handle_health_get(struct request *request)
     return reply_static(request, json_media, ok, sizeof ok - 1);
 }
 
-enum handled handle_ready_get(struct request *request)
+struct readiness {
+    struct store_write write; /* first */
+    struct request *request;
+    enum store_status status;
+};
+
+static enum handled ready_resume(struct request *request)
 {
     static const char ready[] = "{\"status\":\"ready\"}\n";
-    if (jobs_stopping(request->server->jobs)) {
-        return reply_stopping(request);
-    }
-    if (!store_healthy(request->server->store)) {
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database does not answer");
-    }
-    if (store_full(request->server->store)) {
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database is as large as it may be (--max-db)");
-    }
-    if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)request->server->config->queue) {
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait");
+    const struct readiness *readiness = request->state;
+    if (readiness->status != STORE_OK) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database could not be written");
     }
     return reply_static(request, json_media, ready, sizeof ready - 1);
+}
+
+static void ready_written(struct store_write *write, enum store_status status)
+{
+    struct readiness *readiness = (struct readiness *)write;
+    readiness->status = status;
+    request_resume(readiness->request);
+}
+
+enum handled handle_ready_get(struct request *request)
+{
+    struct server *server = request->server;
+    struct readiness *readiness = calloc(1, sizeof *readiness);
+    const char *trouble = store_trouble(server->store);
+    request->state = readiness;
+    request->state_free = free;
+    if (jobs_stopping(server->jobs)) {
+        return reply_stopping(request);
+    }
+    if (trouble) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "%s", trouble);
+    }
+    if (store_full(server->store)) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database is as large as it may be (--max-db)");
+    }
+    if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)server->config->queue) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait");
+    }
+    if (!readiness) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    readiness->request = request;
+    readiness->write.done = ready_written;
+    if (!request_suspend(request, ready_resume)) {
+        return reply_stopping(request);
+    }
+    store_probe(server->store, &readiness->write);
+    return HANDLED_SUSPENDED;
 }
 
 enum handled handle_metrics_get(struct request *request)

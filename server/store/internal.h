@@ -16,7 +16,7 @@ enum store_sql {
     SQL_BEGIN,
     SQL_COMMIT,
     SQL_ROLLBACK,
-    SQL_PING,
+    SQL_PROBE,
     SQL_PAGES,
     SQL_PAGES_FREE,
     SQL_PAGE_SIZE,
@@ -69,6 +69,10 @@ struct store {
     pthread_cond_t arrived;
     struct store_write *first;
     struct store_write **last;
+    struct store_write *held; /* writes that failed and must not; the writer thread's, as is the end of the list */
+    struct store_write **held_last;
+    atomic_size_t held_len;
+    _Atomic double busy_since; /* monotonic seconds of the batch that is being written; 0: none is */
     bool stopping;
     int64_t blob_bytes;           /* kept; the writer thread's, as are the next two */
     int wal_pages;                /* in the log, as of the last commit */

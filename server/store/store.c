@@ -11,8 +11,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/store/internal.h"
+
+#define PATIENCE_SECONDS 5.0 /* that a batch may take before the database is said not to answer */
 
 static void store_threads(struct store *store)
 {
@@ -24,6 +27,7 @@ static void store_threads(struct store *store)
     pthread_cond_init(&store->arrived, &monotonic);
     pthread_condattr_destroy(&monotonic);
     store->last = &store->first;
+    store->held_last = &store->held;
 }
 
 /* Jobs tell of other people's data. What is created is private by the process's umask (main.c), and the log and its
@@ -119,14 +123,28 @@ void store_settle(struct store *store)
     store_update_jobs_wait(store, &nothing); /* writes are applied in the order of their arrival */
 }
 
-bool store_healthy(struct store *store)
+const char *store_trouble(struct store *store)
 {
-    struct store_connection *reader = store__reader_take(store);
-    if (!reader) {
-        return false;
+    double since = atomic_load(&store->busy_since);
+    if (since > 0 && clock_monotonic() - since > PATIENCE_SECONDS) {
+        return "the database has not answered for some seconds";
     }
-    sqlite3_stmt *statement = store__statement(reader, SQL_PING);
-    bool healthy = statement && store__run(reader, statement) == STORE_OK;
-    store__reader_give(store, reader);
-    return healthy;
+    return atomic_load(&store->held_len) ? "the database could not be written; the ends of jobs wait for that" : NULL;
+}
+
+static enum store_status probe_apply(struct store *store, struct store_write *write)
+{
+    (void)write;
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_PROBE);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    sqlite3_bind_int64(statement, 1, clock_now_ms());
+    return store__run(store->writer, statement);
+}
+
+void store_probe(struct store *store, struct store_write *write)
+{
+    write->apply = probe_apply;
+    store_submit(store, write);
 }

@@ -50,8 +50,8 @@ void store_begin(struct store *store);
 void store_stop(struct store *store);
 /* Waits until everything submitted before is committed, or has failed. */
 void store_settle(struct store *store);
-/* True if a trivial read works. */
-bool store_healthy(struct store *store);
+/* What keeps the database from being written, as far as is known without a try; NULL: nothing. */
+const char *store_trouble(struct store *store);
 /* True if the database has reached its bound: no new job goes in. Old ones end. */
 bool store_full(struct store *store);
 
@@ -65,6 +65,10 @@ bool store_full(struct store *store);
 struct store_write {
     enum store_status (*apply)(struct store *store, struct store_write *write);
     void (*done)(struct store_write *write, enum store_status status);
+    /* NULL: a write that fails is done. Else it is held, and tried again every second until it succeeds, or the store
+     * closes; this is called when it fails for the first time. */
+    void (*held)(struct store_write *write);
+    bool is_held; /* the store's, as are the next two */
     struct store_write *next;
     enum store_status status;
 };
@@ -72,6 +76,9 @@ struct store_write {
 void store_submit(struct store *store, struct store_write *write);
 /* Submits and waits; done() is set by this call. The write may live on the stack. Not from the writer thread. */
 enum store_status store_submit_wait(struct store *store, struct store_write *write);
+
+/* Writes what nothing depends on, to see whether that can be done. */
+void store_probe(struct store *store, struct store_write *write);
 
 /* A new job, with its idempotency key in the same transaction. */
 struct store_insert {

@@ -1,7 +1,8 @@
 /*
  * The one writer. While a commit waits for the disk, further writes gather in the queue; the next transaction takes
  * them all, so that one fsync pays for as many requests as arrived during the last one. A write that fails takes
- * its transaction down: the batch is then applied again one by one, so that no bystander fails with it.
+ * its transaction down: the batch is then applied again one by one, so that no bystander fails with it. What must not
+ * fail, the end of a job, is held and tried again: a full disk may be emptied.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -68,18 +69,76 @@ static bool batch_commit(struct store *store, struct store_write *batch)
     return false;
 }
 
+static void hold(struct store *store, struct store_write *write)
+{
+    bool first = !write->is_held;
+    write->is_held = true;
+    write->next = NULL;
+    *store->held_last = write;
+    store->held_last = &write->next;
+    if (first) {
+        metric_set(METRIC_STORE_HELD, (int64_t)atomic_fetch_add(&store->held_len, 1) + 1);
+        write->held(write);
+    }
+}
+
+static void finish(struct store *store, struct store_write *write, enum store_status status)
+{
+    if (write->is_held) {
+        metric_set(METRIC_STORE_HELD, (int64_t)atomic_fetch_sub(&store->held_len, 1) - 1);
+    }
+    write->done(write, status); /* owns the write: look no more */
+}
+
 static void batch_run(struct store *store, struct store_write *batch)
 {
+    atomic_store(&store->busy_since, clock_monotonic());
     bool committed = batch_commit(store, batch);
     bool alone = !batch->next;
     while (batch) {
         struct store_write *write = batch;
-        batch = write->next; /* done() owns the write: look no more */
+        batch = write->next;
         write->next = NULL;
-        if (!committed && (alone || !batch_commit(store, write))) {
-            write->status = STORE_FAILED;
+        if (committed || (!alone && batch_commit(store, write))) {
+            finish(store, write, write->status);
+        } else if (write->held) {
+            hold(store, write);
+        } else {
+            finish(store, write, STORE_FAILED);
         }
-        write->done(write, write->status);
+    }
+    atomic_store(&store->busy_since, 0);
+}
+
+/* Tries again what could not be written, up to the first that still cannot, which then goes behind the others: a disk
+ * without room costs one try a second, and one write that never succeeds is in no other's way. */
+static void held_retry(struct store *store)
+{
+    size_t left = atomic_load(&store->held_len);
+    for (bool written = true; written && left > 0; left--) {
+        struct store_write *write = store->held;
+        store->held = write->next;
+        if (!store->held) {
+            store->held_last = &store->held;
+        }
+        write->next = NULL;
+        written = batch_commit(store, write);
+        if (written) {
+            finish(store, write, write->status);
+        } else {
+            hold(store, write);
+        }
+    }
+}
+
+/* The store closes: one more try for each. */
+static void held_end(struct store *store)
+{
+    while (store->held) {
+        struct store_write *write = store->held;
+        store->held = write->next;
+        write->next = NULL;
+        finish(store, write, batch_commit(store, write) ? write->status : STORE_FAILED);
     }
 }
 
@@ -160,6 +219,7 @@ void *store__writer_main(void *argument)
         double now = clock_monotonic();
         if (now >= beat_at) {
             owner_beat(store->owner);
+            held_retry(store);
             beat_at = now + BEAT_SECONDS;
         }
         if (now >= sweep_at && !store->options.guest) {
@@ -168,6 +228,7 @@ void *store__writer_main(void *argument)
             sweep_at = clock_monotonic() + SWEEP_SECONDS;
         }
     }
+    held_end(store);
     return NULL;
 }
 

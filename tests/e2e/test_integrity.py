@@ -7,11 +7,10 @@ SPDX-License-Identifier: GPL-3.0-or-later
 import json
 import sqlite3
 import subprocess
-import time
 
 import pytest
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, check_problem, until
 
 pytestmark = pytest.mark.sanitized
 
@@ -33,10 +32,7 @@ def solved(job):
 def test_a_result_that_expired_is_not_answered_from_memory(launch):
     server = launch("--keep", "0.3")
     server.solve(GAUSSIAN)
-    deadline = time.monotonic() + PATIENCE
-    while "event=expired" not in server.log_text() and time.monotonic() < deadline:
-        time.sleep(0.05)  # the first look for what is due comes a second after the start
-    assert "event=expired" in server.log_text()
+    until(lambda: "event=expired" in server.log_text())  # the first look for what is due comes a second after the start
     again = server.solve(GAUSSIAN)
     server.kill()
     server.start("--keep", "0")
@@ -64,9 +60,7 @@ def test_a_flipped_digit_in_a_queued_job_is_not_computed(launch, damage):
     server, job_id = queued_behind(launch, DP_SGD)
     assert edit(server.database, f"UPDATE jobs SET {damage} WHERE id = ?", job_id) == 1
     server.start()
-    deadline = time.monotonic() + PATIENCE
-    while server.metric("epsilond_checksum_failures_total") < 1 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: server.metric("epsilond_checksum_failures_total") >= 1)
     assert "event=checksum" in server.log_text()
     answer = server.get(f"/v1/jobs/{job_id}?wait=60")
     if answer.status_code == 200:  # the row is whole, but its text is not what was accepted

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -347,6 +348,57 @@ static void expired_results_are_told(void **state)
     store_close(store);
 }
 
+/* A write that fails so many times before it succeeds, and must not be given up. */
+struct stubborn {
+    struct store_write write;
+    atomic_int failures, held, done;
+    enum store_status status;
+};
+
+static enum store_status stubborn_apply(struct store *store, struct store_write *write)
+{
+    (void)store;
+    return atomic_fetch_sub(&((struct stubborn *)write)->failures, 1) > 0 ? STORE_FAILED : STORE_OK;
+}
+
+static void stubborn_held(struct store_write *write)
+{
+    atomic_fetch_add(&((struct stubborn *)write)->held, 1);
+}
+
+static void stubborn_done(struct store_write *write, enum store_status status)
+{
+    ((struct stubborn *)write)->status = status;
+    atomic_fetch_add(&((struct stubborn *)write)->done, 1);
+}
+
+/* One write that never succeeds holds up neither another that is held nor those that come later; it is told once that it
+ * is held, and that it failed when the store closes. */
+static void what_must_not_fail_is_tried_again(void **state)
+{
+    struct store *store = open_store(*state, 1 << 20, 0);
+    struct stubborn never = {.failures = 1000000}, later = {.failures = 2};
+    struct stubborn *both[] = {&never, &later};
+    for (int i = 0; i < 2; i++) {
+        both[i]->write = (struct store_write){.apply = stubborn_apply, .held = stubborn_held, .done = stubborn_done};
+        store_submit(store, &both[i]->write);
+    }
+    struct job_record record = record_new(1, JOB_CANCELED);
+    insert_now(store, &record);
+    assert_non_null(store_trouble(store));
+    for (int i = 0; i < 1500 && !atomic_load(&later.done); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    assert_int_equal(later.done, 1);
+    assert_int_equal(later.status, STORE_OK);
+    assert_int_equal(later.held, 1);
+    assert_int_equal(never.done, 0);
+    assert_int_equal(never.held, 1);
+    store_close(store);
+    assert_int_equal(never.done, 1);
+    assert_int_equal(never.status, STORE_FAILED);
+    job_record_clear(&record);
+}
+
 /* ---------------------------------------------------------------- damage */
 
 /* Every column of a row, changed behind the store's back. */
@@ -636,6 +688,7 @@ int main(void)
         IN_A_PLACE(the_log_does_not_grow_without_end),
         IN_A_PLACE(an_answer_is_there_or_the_job_waits),
         IN_A_PLACE(expired_results_are_told),
+        IN_A_PLACE(what_must_not_fail_is_tried_again),
         IN_A_PLACE(whatever_is_changed_in_a_row_is_noticed),
         IN_A_PLACE(a_job_in_no_known_state_is_open),
         IN_A_PLACE(a_damaged_key_replays_nothing),

@@ -1,0 +1,7 @@
+-- What /readyz writes to see that the database can be written: one row, again and again.
+-- SPDX-License-Identifier: GPL-3.0-or-later
+
+CREATE TABLE probe (
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    written_at INTEGER NOT NULL
+);

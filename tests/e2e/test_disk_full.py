@@ -1,0 +1,103 @@
+"""
+A disk that takes nothing more: what was accepted is neither lost nor stranded, and everyone is told the truth. The
+process's limit on the size of files stands for the disk; taking it away is like making room.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import resource
+import time
+
+import pytest
+
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, check_problem, until
+
+pytestmark = pytest.mark.sanitized
+# Runs for some seconds.
+SLOW = {"n": 400000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
+        "accountant": {"method": "pld", "tolerance": 1e-6}}
+
+
+def disk(server, full):
+    most = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096 if full else most, most))
+
+
+def until_ready(server):
+    until(lambda: server.get("/readyz").status_code == 200)
+    assert server.get("/readyz").json() == {"status": "ready"}
+
+
+def test_ready_means_that_it_can_write(launch):
+    server = launch()
+    assert server.get("/readyz").status_code == 200
+    disk(server, True)
+    problem = check_problem(server.get("/readyz"), 503, "queue-full")
+    assert "written" in problem["detail"]
+    assert server.get("/healthz").status_code == 200
+    problem = check_problem(server.post(GAUSSIAN), 503, "queue-full")
+    assert "nothing was accepted" in problem["detail"]
+    disk(server, False)
+    until_ready(server)
+    assert server.get("/v1/jobs").json()["items"] == []
+    assert server.solve(GAUSSIAN)
+
+
+def test_an_end_that_cannot_be_written_is_written_later(launch):
+    server = launch("--workers", "1")
+    finished = server.solve(GAUSSIAN)["id"]
+    job_id = server.post(SLOW).json()["id"]
+    server.until(job_id, "running")
+    joined = server.post(dict(SLOW, label="joined")).json()["id"]
+    disk(server, True)
+    until(lambda: server.metric("epsilond_store_held") >= 1)
+    # The job has ended, but it is not final before that is on the disk.
+    started = time.monotonic()
+    answer = server.get(f"/v1/jobs/{job_id}?wait=2")
+    assert time.monotonic() - started > 1.9  # who waits does wait
+    assert answer.json()["status"] == "running" and answer.json()["progress"]["stage"] == "store"
+    check_problem(server.post(None, f"/v1/jobs/{job_id}/cancel"), 503, "queue-full")
+    check_problem(server.request("DELETE", f"/v1/jobs/{job_id}"), 409, "conflict")
+    check_problem(server.request("DELETE", f"/v1/jobs/{finished}"), 503, "queue-full")
+    check_problem(server.get("/readyz"), 503, "queue-full")
+    listed = {item["id"]: item["status"] for item in server.get("/v1/jobs").json()["items"]}
+    assert listed == {finished: "succeeded", job_id: "running", joined: "running"}
+    disk(server, False)
+    for one in (job_id, joined):
+        document = server.get(f"/v1/jobs/{one}?wait=60").json()
+        assert document["status"] == "succeeded" and document["attempts"] == 1
+    until_ready(server)
+    assert server.metric("epsilond_store_held") == 0
+    server.kill()
+    server.start()
+    assert server.get(f"/v1/jobs/{job_id}").json()["status"] == "succeeded"
+
+
+@pytest.mark.parametrize("state", ["running", "queued"])
+def test_a_cancel_that_cannot_be_written_says_so_and_is_written_later(launch, state):
+    server = launch(*ONE_BY_ONE)
+    running = server.post(ENDLESS).json()["id"]
+    server.until(running, "running")
+    queued = server.post(DP_SGD).json()["id"]
+    job_id = running if state == "running" else queued
+    disk(server, True)
+    started = time.monotonic()
+    check_problem(server.post(None, f"/v1/jobs/{job_id}/cancel"), 503, "queue-full")
+    assert time.monotonic() - started < 20
+    assert server.get(f"/v1/jobs/{job_id}").json()["status"] == state
+    disk(server, False)
+    assert server.until(job_id, "canceled")["finished_at"]
+    server.kill()
+    server.start()
+    assert server.get(f"/v1/jobs/{job_id}").json()["status"] == "canceled"
+
+
+def test_a_stop_on_a_full_disk_loses_nothing(launch):
+    server = launch("--workers", "1")
+    job_id = server.post(SLOW).json()["id"]
+    server.until(job_id, "running")
+    disk(server, True)
+    until(lambda: server.metric("epsilond_store_held") >= 1)
+    assert server.stop() < 5
+    server.start()
+    document = server.get(f"/v1/jobs/{job_id}?wait=100").json()
+    assert document["status"] == "succeeded" and document["attempts"] == 1
