@@ -6,9 +6,11 @@ From the environment: EPSILOND (the binary; default build/epsilond).
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import contextlib
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -133,6 +135,17 @@ class Server:
                 return document
             time.sleep(0.01)
         raise AssertionError(f"{job_id} never became {statuses}: {document}")
+
+    def running(self, job_id):
+        """Waits until the job runs and that is on the disk, which comes a commit after it is shown: for who kills."""
+        document = self.until(job_id, "running")
+        until(lambda: self.stored("SELECT status FROM jobs WHERE id = ?", job_id) != [(0,)])
+        return document
+
+    def stored(self, query, *values):
+        """Rows of the database, as another program sees them."""
+        with contextlib.closing(sqlite3.connect(self.database, timeout=PATIENCE)) as connection:
+            return connection.execute(query, values).fetchall()
 
     def metric(self, series):
         for line in self.get("/metrics").text.splitlines():

@@ -32,7 +32,7 @@ def test_kill_9_while_running_and_restart(launch):
     assert accepted.status_code == 202
     job_id = accepted.json()["id"]
     waiting = server.post(dict(DP_SGD, n=321)).json()["id"]
-    before = server.until(job_id, "running")
+    before = server.running(job_id)
     server.kill()
     assert before["status"] == "running" and before["attempts"] == 1
 
@@ -57,7 +57,7 @@ def test_the_third_crash_fails_the_job(launch):
     job_id = server.post(ENDLESS).json()["id"]
     innocent = server.post(DP_SGD).json()["id"]
     for attempt in (1, 2, 3):
-        assert server.until(job_id, "running")["attempts"] == attempt
+        assert server.running(job_id)["attempts"] == attempt
         server.kill()
         server.start()
     document = server.until(job_id, "failed")

@@ -208,7 +208,7 @@ def two_running(launch):
     server = launch("--workers", "2", "--express", "0")
     ids = [server.post(dict(ENDLESS, n=n)).json()["id"] for n in (4000, 4001)]
     for job_id in ids:
-        assert server.until(job_id, "running")["attempts"] == 1
+        assert server.running(job_id)["attempts"] == 1
     return server, ids
 
 
@@ -225,7 +225,7 @@ def test_who_ran_together_is_run_alone_and_none_is_blamed(launch):
         server.post(None, f"/v1/jobs/{ids[0]}/cancel")
         assert server.until(small, "succeeded")["attempts"] == 1
         ids = [ids[1], server.post(dict(ENDLESS, n=n)).json()["id"]]
-        server.until(ids[1], "running")
+        server.running(ids[1])
 
 
 def test_the_one_that_ends_the_process_alone_is_blamed(launch):
@@ -237,9 +237,10 @@ def test_the_one_that_ends_the_process_alone_is_blamed(launch):
           or running)
     alone = running[0]
     for attempts in (2, 3):  # it was its only crash so far that cannot be traced to it
+        server.running(alone)
         server.kill()
         server.start()
-        assert server.until(alone, "running")["attempts"] == attempts
+        assert server.running(alone)["attempts"] == attempts
     server.kill()
     server.start()
     assert server.until(alone, "failed")["error"]["type"] == "/problems/crashed"
