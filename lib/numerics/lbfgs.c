@@ -1,12 +1,14 @@
 /*
  * The search keeps its history in a ring. A direction that is no descent, or one along which the line search finds
- * nothing, empties the ring and is tried again as steepest descent before the search gives up.
+ * nothing, empties the ring and is tried again as steepest descent before the search gives up. Where a value is flat to
+ * its last bit no step is taken, however steep its gradient says it is: rounding has the last word.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/numerics/lbfgs.h"
 
 #include <cblas.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,15 +109,21 @@ static double inside(double low, double low_value, double low_slope, double high
 
 enum line { LINE_FOUND, LINE_NOTHING, LINE_STOPPED };
 
+/* Less than the rounding of the value: a difference that cannot be seen. */
+static bool is_invisible(double difference, double value)
+{
+    return fabs(difference) <= DBL_EPSILON / 2 * fabs(value);
+}
+
 /* A step along the direction that satisfies the weak Wolfe conditions, or failing that the best one seen that lowers
- * the value, in trial. */
+ * the value, in trial. It lowers the value: one that leaves it as it is is none. */
 static enum line line_search(struct search *s, double *value, const double *x, double start, double slope, double t)
 {
     double low = 0, low_value = start, low_slope = slope, high = 0, high_value = 0, high_slope = 0, rise;
     for (int step = 0; step < LINE_STEPS; step++) {
         if (!evaluate(s, value, &rise, x, t))
             return LINE_STOPPED;
-        if (!(*value <= start + decrease_share * t * slope)) {
+        if (!(*value <= start + decrease_share * t * slope) || *value >= start) {
             high = t;
             high_value = *value;
             high_slope = rise;
@@ -126,7 +134,7 @@ static enum line line_search(struct search *s, double *value, const double *x, d
         } else {
             return LINE_FOUND;
         }
-        if (high > 0 && high - low <= 1e-12 * high)
+        if (high > 0 && (high - low <= 1e-12 * high || (low == 0 && is_invisible(high * slope, start))))
             break;
         t = high > 0 ? inside(low, low_value, low_slope, high, high_value, high_slope) : 4 * t;
     }
@@ -196,16 +204,18 @@ static enum eps__lbfgs_end descend(struct search *s, const struct eps__lbfgs *op
         enum line line = iterate(s, x, value, &expected);
         if (line == LINE_STOPPED)
             return EPS__LBFGS_STOPPED;
+        bool little = expected <= options->tolerance || is_invisible(expected, *value);
         if (line == LINE_NOTHING)
-            return expected <= options->tolerance ? EPS__LBFGS_CONVERGED : EPS__LBFGS_STALLED;
+            return little ? EPS__LBFGS_CONVERGED : EPS__LBFGS_STALLED;
         recent[*iterations % RECENT] = before - *value;
         double gained = 0;
         for (size_t i = 0; i < RECENT; i++)
             gained += recent[i];
         /* The model before the last step stands for the one after it, which can only expect less. */
-        if (gained <= options->tolerance && expected <= options->tolerance) {
+        bool nothing = is_invisible(gained / 4, *value);
+        if (nothing || (gained <= options->tolerance && little)) {
             ++*iterations;
-            return EPS__LBFGS_CONVERGED;
+            return little ? EPS__LBFGS_CONVERGED : EPS__LBFGS_STALLED;
         }
     }
     return EPS__LBFGS_LIMIT;

@@ -31,7 +31,7 @@ struct eps__lbfgs {
 
 enum eps__lbfgs_end {
     EPS__LBFGS_CONVERGED,
-    EPS__LBFGS_STALLED, /* no step along the steepest descent lowers the value: a kink, or rounding */
+    EPS__LBFGS_STALLED, /* no step along the steepest descent lowers the value, or hardly any: a kink, or rounding */
     EPS__LBFGS_LIMIT,   /* max_iterations */
     EPS__LBFGS_STOPPED, /* the objective said so */
     EPS__LBFGS_DOMAIN,  /* no finite value where the search was to begin */

@@ -73,13 +73,55 @@ static bool kinked(void *user, double *value, double *gradient, const double *x)
     return counted(user);
 }
 
+/* A value that knows no differences under 1e-9, and a gradient that never vanishes: gains end long before the model does. */
+static bool coarse(void *user, double *value, double *gradient, const double *x)
+{
+    struct problem *p = user;
+    bool go_on = quadratic(user, value, gradient, x);
+    *value = 8 + 1e-9 * nearbyint(1e9 * *value);
+    for (size_t i = 0; i < p->n; i++)
+        gradient[i] += 1e-6;
+    return go_on;
+}
+
+/* No gain anywhere, whatever the slope promises. */
+static bool level(void *user, double *value, double *gradient, const double *x)
+{
+    struct problem *p = user;
+    for (size_t i = 0; i < p->n; i++)
+        gradient[i] = 1e-6 + 0 * x[i];
+    *value = 8.2630829479596155;
+    return counted(p);
+}
+
+static void test_a_search_without_gains_ends(void **state)
+{
+    (void)state;
+    for (int trial = 0; trial < 4; trial++) {
+        struct problem p = {.n = trial < 2 ? 1 : 20};
+        double x[20] = {3, -4, 5}, value, least;
+        size_t iterations;
+        const struct eps__lbfgs options = {.tolerance = 1e-15};
+        enum eps__lbfgs_end end =
+            eps__lbfgs_minimise(&options, x, &value, &iterations, p.n, trial % 2 ? coarse : level, &p);
+        bool ended = end == EPS__LBFGS_STALLED || (trial % 2 && end == EPS__LBFGS_CONVERGED);
+        if (!(ended && p.evaluations < 200))
+            fail_msg("trial %d: end %d after %zu iterations, %zu evaluations", trial, (int)end, iterations,
+                     p.evaluations);
+        least = 0;
+        for (size_t i = 0; i < p.n; i++)
+            least -= 0.5 / (double)(i + 1);
+        assert_true(trial % 2 == 0 || value <= 8 + least + 1e-7);
+    }
+}
+
 static void test_a_quadratic_is_solved_to_rounding(void **state)
 {
     (void)state;
     struct problem p = {.n = 50};
     double x[50] = {0}, value;
     size_t iterations;
-    const struct eps__lbfgs options = {.memory = 20, .tolerance = 1e-15};
+    const struct eps__lbfgs options = {.memory = 20, .tolerance = 1e-13}; /* a few units of rounding of the value */
     assert_int_equal(eps__lbfgs_minimise(&options, x, &value, &iterations, p.n, quadratic, &p), EPS__LBFGS_CONVERGED);
     for (size_t i = 0; i < p.n; i++)
         assert_true(fabs(x[i] - 1 / (double)(i + 1)) < 1e-6);
@@ -150,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_a_curved_valley_is_followed_to_its_end),
         cmocka_unit_test(test_the_domain_is_never_left),
         cmocka_unit_test(test_a_kink_at_the_minimum_is_reached),
+        cmocka_unit_test(test_a_search_without_gains_ends),
         cmocka_unit_test(test_the_objective_can_stop_the_search),
     };
     return cmocka_run_group_tests_name("lbfgs", tests, NULL, NULL);
