@@ -302,6 +302,16 @@ static bool add_dropped(struct eps_result *result, const struct eps__setting *se
     return made;
 }
 
+static bool add_strategy_hints(struct eps_result *result, const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    bool made = true, defined = isfinite(result->error_mean_squared);
+    char text[256];
+    for (size_t i = 0; made && eps__strategy_hint(text, sizeof text, setting->strategy, mechanism, defined, i); i++)
+        made = add_sentence(&result->hints, &result->hints_len, "%s", text);
+    return made;
+}
+
 /* Where the answer is what sampling gives with any noise, or none (sampling/LEMMAS.md, L3). */
 static bool decided_by_sampling(const struct eps_result *result, const struct eps__setting *setting)
 {
@@ -321,7 +331,8 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
 static bool add_hints(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool made = add_dropped(result, setting, lineup), amplified = lineup->dropped_len > 0;
+    bool made = add_strategy_hints(result, setting) && add_dropped(result, setting, lineup);
+    bool amplified = lineup->dropped_len > 0;
     for (size_t i = 0; i < lineup->len; i++)
         amplified |= lineup->items[i]->name != EPS_ACCOUNTANT_GAUSSIAN;
     if (mechanism->sampling.scheme == EPS_SCHEME_NONE && result->sensitivity != 1 && result->sensitivity > 0 &&
@@ -365,9 +376,11 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     enum eps_status status = eps__strategy_error(setting->context, setting->strategy, mechanism, &mean, &max, &last);
     if (status != EPS_OK)
         return eps__error(error, status, "", "the error figures were not finished");
-    result->error_mean_squared = mean * variance;
-    result->error_max_squared = max * variance;
-    result->error_last_squared = last * variance;
+    /* All three, or none: where the largest is beyond doubles, none tells anything. */
+    bool finite = isfinite(max * variance) && isfinite(mean * variance);
+    result->error_mean_squared = finite ? mean * variance : NAN;
+    result->error_max_squared = finite ? max * variance : NAN;
+    result->error_last_squared = finite ? last * variance : NAN;
     result->adjacency = mechanism->adjacency;
     /* Without amplification any C is equivalent to a lower-triangular one: the noise is rotation invariant. */
     result->adaptive =

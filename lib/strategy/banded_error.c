@@ -139,12 +139,13 @@ static enum eps_status toeplitz_variance(const struct eps_context *context, doub
             for (size_t d = 1; d < s->bands && j + d < m; d++)
                 x[j + d] -= column[d] * x[j];
         }
-        if (!eps__convolve(y, n - first, x + first, m - first, w->coefficients, w->coefficients_len)) {
+        bool kept;
+        if (!eps__convolve_digits(y, n - first, x + first, m - first, w->coefficients, w->coefficients_len, &kept)) {
             status = eps__strategy_no_memory(error);
             break;
         }
         for (size_t t = first; t < n; t++)
-            out[t] += y[t - first] * y[t - first];
+            out[t] += kept ? y[t - first] * y[t - first] : NAN;
     }
     for (size_t t = m; !status && t < n; t++)
         out[t] += out[t - m];

@@ -87,8 +87,13 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
             momentum = w->momentum * momentum + inverse[t];
             coefficients[t] = value = w->decay * value + momentum;
         }
-    } else if (!eps__convolve(coefficients, len, w->coefficients, w->coefficients_len, inverse, len)) {
-        return eps__strategy_no_memory(error);
+    } else {
+        bool kept;
+        if (!eps__convolve_digits(coefficients, len, w->coefficients, w->coefficients_len, inverse, len, &kept))
+            return eps__strategy_no_memory(error);
+        if (!kept)
+            return eps__error(error, EPS_UNSUPPORTED, "/workload",
+                              "A C^-1 spans more orders of magnitude than %zu steps can be computed with", len);
     }
     return EPS_OK;
 }

@@ -236,19 +236,19 @@ static enum eps_status dense_recursive(const struct eps_context *context, double
 
 /* ---- any Toeplitz workload ---- */
 
-/* Row t of a block's own part of B. */
+/* Row t of a block's own part of B; NAN where no way that is affordable leaves it any digits. */
 static bool own_norms(double *out, const struct eps_strategy *s, const double *inverse)
 {
     size_t m = s->block;
     const struct eps__workload *w = &s->workload;
-    bool ok = false;
+    bool ok = false, kept;
     double sum = 0, *a = malloc(m * (s->kind == &eps__strategy_dense ? 2 * m : 1) * sizeof *a);
     if (!a)
         return false;
     if (s->kind != &eps__strategy_dense) {
-        ok = eps__convolve(a, m, w->coefficients, w->coefficients_len, inverse, m);
+        ok = eps__convolve_digits(a, m, w->coefficients, w->coefficients_len, inverse, m, &kept);
         for (size_t t = 0; ok && t < m; t++)
-            out[t] = sum += a[t] * a[t];
+            out[t] = kept ? sum += a[t] * a[t] : NAN;
     } else {
         memset(a, 0, m * m * sizeof *a);
         for (size_t t = 0; t < m; t++)
@@ -373,7 +373,7 @@ enum eps_status eps_strategy_variance(const struct eps_context *context, const s
     enum eps_status status = variance(context, out, &defined, error, strategy);
     if (!status && !defined)
         return eps__error(error, EPS_UNSUPPORTED, "/matrix",
-                          "A C^-1 is not defined: C has no inverse that doubles can hold");
+                          "A C^-1 is not defined: C has no inverse, or doubles cannot hold its numbers");
     return status;
 }
 

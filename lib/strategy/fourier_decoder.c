@@ -238,9 +238,10 @@ static enum eps_status standard_toeplitz(const struct eps_context *context, doub
     double *d = a + n, *dx = d + m;
     eps__workload_coefficients(&s->workload, a, n);
     differences(d, a, m);
-    enum eps_status status = eps__convolve(dx, m, d, m, x, m) ? EPS_OK : eps__strategy_no_memory(error);
+    bool kept;
+    enum eps_status status = eps__convolve_digits(dx, m, d, m, x, m, &kept) ? EPS_OK : eps__strategy_no_memory(error);
     for (size_t t = 0; !status && t < m; t++)
-        out[t] = sum += d[t] * (2 * dx[t] - d[t] * x[0]);
+        out[t] = kept ? sum += d[t] * (2 * dx[t] - d[t] * x[0]) : NAN;
     if (!status && n > m)
         status = past_norms(context, out, error, a, x, m, n);
     for (size_t t = m; !status && t < n; t++)

@@ -66,6 +66,11 @@ EPS_MUST_USE enum eps_status eps__strategy_error(const struct eps_context *conte
                                                  const struct eps_mechanism *mechanism, double *mean, double *max,
                                                  double *last);
 
+/* Sentence `index`, from 0 on, of what a user should know about the strategy: a gap wider than asked for, error figures
+ * that are missing (error_defined: they are not). False: there are no more. */
+bool eps__strategy_hint(char *out, size_t size, const struct eps_strategy *strategy,
+                        const struct eps_mechanism *mechanism, bool error_defined, size_t index);
+
 /* The family runs an optimiser, which may take minutes. */
 bool eps__strategy_is_optimised(const struct eps_matrix *matrix);
 

@@ -315,9 +315,10 @@ static bool toeplitz_solve(const struct eps_strategy *s, double *out, const doub
                            size_t len, double *work)
 {
     size_t m = s->block;
+    bool kept; /* a row that has lost its small numbers is still the row, up to its norm */
     for (size_t j = 0; j < len; j++)
         work[j] = a[len - 1 - j];
-    if (!eps__convolve(work + m, len, work, len, inverse, len))
+    if (!eps__convolve_digits(work + m, len, work, len, inverse, len, &kept))
         return false;
     for (size_t j = 0; j < len; j++)
         out[j] = work[m + len - 1 - j];

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,10 +50,14 @@ static void write_error(struct drawing *drawing, const struct eps_context *conte
         return;
     }
     if (drawing_ok(drawing, eps_strategy_variance(context, strategy, variance, &error), &error)) {
+        bool finite = true;
         for (size_t i = 0; i < n; i++) {
             variance[i] *= drawing->noise_multiplier * drawing->noise_multiplier;
+            finite = finite && isfinite(variance[i]);
         }
-        if (strcmp(drawing->request->route->produces[drawing->request->offer], "text/csv") == 0) {
+        if (!finite) {
+            drawing_fail(drawing, API_PROBLEM_UNSUPPORTED, "the variances are beyond what doubles hold");
+        } else if (strcmp(drawing->request->route->produces[drawing->request->offer], "text/csv") == 0) {
             write_csv(drawing, variance, n);
         } else {
             write_json(drawing, variance, n);

@@ -214,8 +214,34 @@ def test_no_error_where_there_is_no_inverse(server):
            "noise_multiplier": 2.0, "delta": 1e-6}
     document = server.solve(job)
     assert document["result"]["error"] is None
+    assert any("no inverse" in hint for hint in document["result"]["hints"])
     check_problem(server.get(document["links"]["error"]), 422, "unsupported")
     check_problem(server.get("/v1/jobs/x/error"), 404, "not-found")
+
+
+@pytest.mark.parametrize("n", [309, 312, 322])
+def test_no_error_beyond_doubles(server, n):
+    """The variances of the last steps overflow: by sigma^2, by their sum, or by themselves."""
+    job = {"n": n, "matrix": {"family": "toeplitz", "coefficients": [1, 3], "normalization": "none"},
+           "sampling": {"scheme": "none"}, "noise_multiplier": 1e9, "delta": 1e-6}
+    document = server.solve(job)
+    assert document["result"]["error"] is None
+    assert any("error is null" in hint for hint in document["result"]["hints"])
+    check_problem(server.get(document["links"]["error"]), 422, "unsupported")
+
+
+def test_error_over_many_orders_of_magnitude(server):
+    """Rows of B that grow to 1e85: the first step is the square of 1/C[0, 0], which a transform's rounding buries."""
+    job = {"n": 1200, "matrix": {"family": "square_root"}, "sampling": {"scheme": "none"}, "noise_multiplier": 1,
+           "workload": {"type": "toeplitz", "coefficients": [1, 1.1] + [0.01] * 70}, "delta": 1e-6}
+    document = server.solve(job)
+    encoder = server.get(document["links"]["matrix"]).json()["coefficients"]
+    variance = server.get(document["links"]["error"]).json()["variance"]
+    assert variance[0] == pytest.approx(1 / encoder[0]**2, rel=1e-12)
+    second = (1.1 - encoder[1] / encoder[0]) / encoder[0]
+    assert variance[1] == pytest.approx(1 / encoder[0]**2 + second**2, rel=1e-12)
+    decoder = server.get(document["links"]["matrix"] + "?part=decoder").json()["coefficients"]
+    assert numpy.cumsum(numpy.square(decoder)) == pytest.approx(variance, rel=1e-9)
 
 
 def test_finished_jobs_answer_while_all_workers_compute(launch):

@@ -519,6 +519,93 @@ static void long_series_multiply_back(void **unused)
     free(y);
 }
 
+/* Step by step, relative to itself, against y C = (row t of A) in quadruple precision: rows that span 85 orders of
+ * magnitude, where a plain transform leaves the first thousand nothing. */
+static void figures_keep_their_digits(void **unused)
+{
+    (void)unused;
+    enum { LONG = 1200, WEIGHTS = 72, SHAPES = 5 };
+    static double workload[LONG], variance[LONG], row[LONG];
+    __float128 *c = malloc((size_t)LONG * LONG * sizeof *c), *y = malloc(LONG * sizeof *y);
+    assert_true(c && y);
+    workload[0] = 1;
+    workload[1] = 1.1;
+    for (size_t j = 2; j < LONG; j++)
+        workload[j] = j < WEIGHTS ? 0.01 : 1e-30 * pow(1.1, (double)j);
+    for (int shape = 0; shape < SHAPES; shape++) {
+        struct eps_mechanism m = mechanism_new(shape == 1   ? EPS_FAMILY_INVERSE_SQUARE_ROOT
+                                               : shape == 2 ? EPS_FAMILY_BANDED
+                                                            : EPS_FAMILY_SQUARE_ROOT,
+                                               LONG);
+        m.workload = (struct eps_workload){
+            .type = EPS_WORKLOAD_TOEPLITZ, .coefficients = workload, .coefficients_len = shape < 3 ? WEIGHTS : LONG};
+        m.matrix.bands = shape == 1 ? 9 : shape == 2 ? 4 : shape == 4 ? 70 : 0;
+        m.matrix.toeplitz = m.matrix.column_normalize = shape == 2;
+        m.matrix.epochs = 1;
+        m.matrix.separation = LONG;
+        struct eps_strategy *strategy = strategy_new(&m);
+        for (size_t i = 0; i < LONG; i++) {
+            assert_int_equal(eps_strategy_row(strategy, row, NULL, EPS_PART_ENCODER, i), EPS_OK);
+            for (size_t j = 0; j <= i; j++)
+                c[i * LONG + j] = row[j];
+        }
+        assert_int_equal(eps_strategy_variance(NULL, strategy, variance, NULL), EPS_OK);
+        for (size_t t = 0; t < LONG; t += t < 4 ? 1 : 239) {
+            __float128 norm = 0;
+            for (size_t j = t + 1; j-- > 0;) {
+                __float128 sum = t - j < m.workload.coefficients_len ? workload[t - j] : 0;
+                for (size_t i = j + 1; i <= t; i++)
+                    sum -= y[i] * c[i * LONG + j];
+                y[j] = sum / c[j * LONG + j];
+                norm += y[j] * y[j];
+            }
+            if (!(fabsl(variance[t] / (long double)norm - 1) <= 1e-9L))
+                fail_msg("shape %d, step %zu: %.17g, not %.17Lg", shape, t, variance[t], (long double)norm);
+        }
+        eps_strategy_destroy(strategy);
+    }
+    free(c);
+    free(y);
+}
+
+/* Series that grow, beyond the length at which they are computed directly: relative to each number. */
+static void long_series_that_grow_have_digits(void **unused)
+{
+    (void)unused;
+    enum { LONG = 40000 };
+    double *a = malloc(4 * LONG * sizeof *a), *x = a + LONG, *y = a + 2 * LONG, *z = a + 3 * LONG;
+    bool kept;
+    assert_non_null(a);
+    /* 1/(1 - r x - ...): the coefficients fall, the inverse grows like 1.004^t. */
+    for (size_t i = 0; i < LONG; i++)
+        a[i] = i ? -0.004 * pow(0.9999, (double)i) : 1;
+    assert_true(eps__series_inverse(x, LONG, a, LONG));
+    for (size_t i = 1; i < LONG; i += 1111) {
+        long double sum = 0;
+        for (size_t j = 1; j <= i; j++)
+            sum -= (long double)a[j] * x[i - j];
+        assert_true(fabsl(x[i] / sum - 1) <= 1e-9L);
+    }
+    assert_true(x[LONG - 1] > 1e60);
+    assert_true(eps__series_sqrt(y, LONG, x, LONG));
+    assert_true(eps__convolve_digits(z, LONG, y, LONG, y, LONG, &kept) && kept);
+    for (size_t i = 0; i < LONG; i++)
+        assert_true(fabs(z[i] / x[i] - 1) <= 1e-9);
+    /* What must be zero is, and what cannot be computed says so. */
+    y[0] = y[1] = 0;
+    assert_true(eps__convolve_digits(z, LONG, y, LONG, y, LONG, &kept) && kept);
+    assert_true(z[0] == 0 && z[3] == 0 && z[4] > 0);
+    free(a);
+    enum { WILD = 1 << 17 };
+    unsigned long long state = 1;
+    a = malloc((size_t)3 * WILD * sizeof *a);
+    assert_non_null(a);
+    for (size_t i = 0; i < 2 * WILD; i++)
+        a[i] = pow(10, 80 * scatter(&state));
+    assert_true(eps__convolve_digits(a + (size_t)2 * WILD, WILD, a, WILD, a + WILD, WILD, &kept) && !kept);
+    free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +621,8 @@ int main(void)
         cmocka_unit_test(a_million_steps_are_fast),
         cmocka_unit_test(long_cooldowns_match_their_rows),
         cmocka_unit_test(long_series_multiply_back),
+        cmocka_unit_test(figures_keep_their_digits),
+        cmocka_unit_test(long_series_that_grow_have_digits),
     };
     return cmocka_run_group_tests_name("strategy", tests, NULL, NULL);
 }
