@@ -27,6 +27,22 @@ bool eps__symmetric_eigenvectors(double *values, double *matrix, size_t n)
     return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', order, matrix, order, values) == 0;
 }
 
+bool eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n)
+{
+    lapack_int order = (lapack_int)n;
+    /* LAPACK sees the transpose: its left vectors, in columns, are our right ones in rows, and the other way round. */
+    if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'A', order, order, matrix, order, values, right, order, left, order) != 0)
+        return false;
+    for (size_t i = 0, j = n; i + 1 < j--; i++) {
+        double swap = values[i];
+        values[i] = values[j];
+        values[j] = swap;
+        cblas_dswap((blasint)n, right + i * n, 1, right + j * n, 1);
+        cblas_dswap((blasint)n, left + i, order, left + j, order);
+    }
+    return true;
+}
+
 bool eps__cholesky(double *matrix, size_t n)
 {
     lapack_int order = (lapack_int)n;

@@ -36,6 +36,12 @@ bool eps__general_inverse(double *matrix, size_t n);
 /* Eigenvalues of the symmetric n x n matrix, ascending, and its eigenvectors in its place, one a row. False as above. */
 bool eps__symmetric_eigenvectors(double *values, double *matrix, size_t n);
 
+/* Singular values of the n x n matrix, ascending, its right singular vectors, one a row of right, and its left ones, one
+ * a column of left; destroys the matrix. Each value is off by a few units of rounding of the largest one, where those
+ * from the eigenvalues of a'a lose the small ones; four times as slow. False if LAPACK did not converge or had no
+ * memory. */
+bool eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n);
+
 /* Replaces a symmetric n x n matrix, of which the lower triangle is read, by its lower Cholesky factor. False if it
  * is not positive definite. */
 bool eps__cholesky(double *matrix, size_t n);

@@ -1,19 +1,6 @@
 /*
- * Family optimal: the factorisation of least loss under (k,b)-participation (MEMF section 3), to a proven gap.
- *
- * The dual is ascended, not the primal: X has half a million to eight million free entries and a Hessian as badly
- * conditioned as the square root of A'A, U has n k entries of its own and a Hessian close to diagonal. Ten to thirty
- * evaluations (optimal_dual.c) take the place of the thousands of a primal L-BFGS or of the paper's fixed point, and
- * the lower bound comes with them. First, the fixed point for a few steps, from nothing to a few percent; then L-BFGS
- * over the factors of U; and where that problem is not the one that was asked for (optimal_model.c), L-BFGS over
- * entries. After each step a feasible C is made of X, and the best one kept.
- *
- * The largest error is minimised by the same means: it is the largest of the losses with weights w on the steps, so
- * the dual is maximised over w as well (T is concave in U and w together). A part of w, a quarter of the gap, is spread
- * evenly, lest V become singular.
- *
- * Where V spans more than double precision squared (the largest error under momentum with a long memory), the search
- * may end above the gap that was asked for: the gap reported is the one that is proven.
+ * Family optimal: the factorisation of least loss under (k,b)-participation (MEMF section 3), to a proven gap. This is the
+ * way from the request to C, and the proof; the search is in optimal_search.c.
  *
  * With stamps, a block is optimal for a job of as many steps as it has.
  *
@@ -24,171 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MAX = 4096, FIXED_POINTS = 6, FACTOR_MOVES = 300, ENTRY_MOVES = 1500 };
-
-/* Aimed at, of the gap asked for: the rest is for rounding. */
-static const double aim = 0.98;
-
-/* The search for one C. */
-struct search {
-    const struct eps_context *context;
-    struct eps_error *error;
-    struct eps__optimal problem;
-    double gap;      /* asked for */
-    double *c;       /* the best so far */
-    double *attempt; /* where the next is made */
-    double loss;     /* of c; INFINITY: none yet */
-    double bound;    /* the largest lower bound so far */
-    double relaxed;  /* the gap of the problem that the factors solve */
-    double first;    /* the first finite gap, for progress */
-    size_t iterations;
-};
-
-static void report(struct search *s)
-{
-    double gap = s->loss / s->bound - 1, wanted = s->gap * aim;
-    if (!s->context || !s->context->progress || !isfinite(gap))
-        return;
-    s->first = s->first > 0 ? fmax(s->first, gap) : gap;
-    double fraction = s->first > wanted ? log(s->first / fmax(gap, wanted)) / log(s->first / wanted) : 1;
-    s->context->progress(s->context->user, EPS__OPTIMISE_SHARE * fmin(fmax(fraction, 0), 1), "optimise", NAN);
-}
-
-/* Makes a C of the point, and keeps it if it is the best. */
-static double attempt(struct search *s, struct eps__optimal_point *p, const struct eps__optimal_cut *how, bool *cut)
-{
-    double loss = eps__optimal_recover(&s->problem, p, s->attempt, how, cut);
-    if (loss < s->loss && !how->relaxed) {
-        double *swap = s->c;
-        s->c = s->attempt;
-        s->attempt = swap;
-        s->loss = loss;
-    }
-    return loss;
-}
-
-/* Takes the bound and a C from the point; true if the gap is small enough. */
-static bool take(struct search *s, struct eps__optimal_model *m)
-{
-    struct eps__optimal_point *p = &m->point;
-    bool cut, factors = m->coordinates == EPS__OPTIMAL_FACTORS;
-    struct eps__optimal_cut how = {.apart = factors || !s->problem.overlapping};
-    s->bound = fmax(s->bound, eps__optimal_bound(&s->problem, p));
-    double wanted = s->bound * (1 + aim * s->gap), least = attempt(s, p, &how, &cut);
-    /* Far from the optimum only a larger lift gives anything at all. */
-    for (how.lift = s->gap / 4; how.lift < 1 && !(s->loss <= wanted); how.lift *= 10) {
-        double loss = attempt(s, p, &how, &cut);
-        least = fmin(least, loss);
-        if (loss <= 2 * s->bound)
-            break;
-    }
-    how.relaxed = true;
-    how.lift = s->gap / 4;
-    if (factors && cut && !(s->loss <= wanted))
-        least = fmin(least, attempt(s, p, &how, &cut));
-    s->relaxed = least / (p->trace * p->trace / p->total) - 1;
-    report(s);
-    return s->loss <= wanted;
-}
-
-/* Up from a's point until the gap is reached (*done), the relaxed problem solved, no step found or `moves` made. */
-static enum eps_status ascend(struct search *s, struct eps__optimal_ascent *a, size_t moves, bool *done)
-{
-    bool factors = a->model->coordinates == EPS__OPTIMAL_FACTORS;
-    bool relaxation = s->problem.nonnegative || s->problem.overlapping;
-    enum eps_status status = EPS_OK;
-    if (!eps__optimal_ascent_begin(a))
-        return eps__strategy_no_memory(s->error);
-    for (size_t move = 0; move < moves && !(*done = take(s, a->model)); move++) {
-        if (factors && relaxation && s->relaxed <= s->gap / 2)
-            break;
-        enum eps__optimal_move how = eps__optimal_ascend(a, s->context, &status, s->error);
-        if (how != EPS__OPTIMAL_MOVED)
-            break;
-        s->iterations++;
-    }
-    return status;
-}
-
-/* From the identity to a few percent. */
-static enum eps_status approach(struct search *s, struct eps__optimal_ascent *a)
-{
-    struct eps__optimal_model *m = a->model;
-    eps__optimal_model_start(m, a->x);
-    if (!(eps__optimal_value(m, a->x) > -INFINITY))
-        return eps__error(s->error, EPS_INVALID, "/workload",
-                          "the workload is singular to working precision; the optimal factorisation needs a regular "
-                          "one: change its coefficients, or choose another family");
-    eps__optimal_model_rescale(m, a->x);
-    for (size_t step = 0; step < FIXED_POINTS; step++) {
-        double before = m->point.trace;
-        enum eps_status status = eps__strategy_poll(s->context, s->error);
-        if (status)
-            return status;
-        if (!eps__optimal_fixed_point(m, a->trial, a->x))
-            return eps__strategy_no_memory(s->error);
-        double value = eps__optimal_value(m, a->trial);
-        if (value > -INFINITY)
-            eps__optimal_model_rescale(m, a->trial);
-        s->iterations++;
-        /* Scaled best, T is the value of the dual. */
-        if (!(value > -INFINITY && m->point.trace > before)) {
-            eps__optimal_value(m, a->x);
-            break;
-        }
-        memcpy(a->x, a->trial, m->size * sizeof *a->x);
-    }
-    return EPS_OK;
-}
-
-static enum eps_status search(struct search *s, struct eps__optimal_point *last)
-{
-    struct eps__optimal_model factors = {0}, entries = {0};
-    struct eps__optimal_ascent first = {0}, second = {0};
-    bool done = false;
-    double floor = s->problem.max_squared ? s->gap / 4 : 0;
-    enum eps_status status = EPS_NO_MEMORY;
-    if (!eps__optimal_model_init(&factors, &s->problem, EPS__OPTIMAL_FACTORS, floor, NULL) ||
-        !eps__optimal_ascent_init(&first, &factors))
-        goto out;
-    status = approach(s, &first);
-    if (!status)
-        status = ascend(s, &first, FACTOR_MOVES, &done);
-    *last = factors.point;
-    factors.point = (struct eps__optimal_point){0};
-    if (status || done || !(s->problem.nonnegative || s->problem.overlapping))
-        goto out;
-    status = EPS_NO_MEMORY;
-    if (!eps__optimal_model_init(&entries, &s->problem, EPS__OPTIMAL_ENTRIES, floor, last) ||
-        !eps__optimal_ascent_init(&second, &entries))
-        goto out;
-    eps__optimal_model_continue(&entries, second.x, &factors, first.x);
-    eps__optimal_ascent_clear(&first);
-    if (eps__optimal_value(&entries, second.x) > -INFINITY) {
-        eps__optimal_model_rescale(&entries, second.x);
-        status = ascend(s, &second, ENTRY_MOVES, &done);
-    } else {
-        status = EPS_OK;
-    }
-    *last = entries.point;
-    entries.point = (struct eps__optimal_point){0};
-out:
-    eps__optimal_ascent_clear(&first);
-    eps__optimal_ascent_clear(&second);
-    eps__optimal_model_clear(&factors);
-    eps__optimal_model_clear(&entries);
-    return status == EPS_NO_MEMORY ? eps__strategy_no_memory(s->error) : status;
-}
+enum { STEPS_MAX = 4096 };
 
 /* The gap without rounding stands in s; this is the one with it. */
-static enum eps_status prove(struct search *s, struct eps__optimal_point *last, double *gap)
+static enum eps_status prove(struct eps__optimal_search *s, double *gap)
 {
+    struct eps__optimal_point p = {0};
+    size_t n = s->problem.n;
     double loss, bound;
     enum eps_status status = eps__strategy_poll(s->context, s->error);
     if (status)
         return status;
-    if (!eps__optimal_bound_lower(&s->problem, last, &bound) ||
-        !eps__optimal_loss_upper(&s->problem, last, s->c, &loss))
+    bool ok = eps__optimal_point_init(&p, &s->problem);
+    if (ok) {
+        memcpy(p.lower, s->lower, n * n * sizeof *p.lower);
+        memcpy(p.weights, s->weights, n * sizeof *p.weights);
+        memcpy(p.sums, s->sums, s->problem.starts * sizeof *p.sums);
+        ok = eps__optimal_bound_lower(&s->problem, &p, &bound) && eps__optimal_loss_upper(&s->problem, &p, s->c, &loss);
+    }
+    eps__optimal_point_clear(&p);
+    if (!ok)
         return eps__strategy_no_memory(s->error);
     if (!(bound > 0 && isfinite(loss)))
         return eps__error(s->error, EPS_UNSUPPORTED, "/matrix",
@@ -252,24 +94,21 @@ enum eps_status eps__build_optimal(const struct eps_context *context, struct eps
 {
     size_t n = s->block;
     struct eps__workload workload = {0};
-    struct eps__optimal_point last = {0};
-    struct search found = {.context = context, .error = error, .loss = INFINITY, .problem.n = n};
+    struct eps__optimal_search found = {.context = context, .error = error, .loss = INFINITY, .problem.n = n};
     found.gap = mechanism->matrix.gap > 0 ? mechanism->matrix.gap : 1e-3;
     enum eps_status status = read_participation(&found.problem, error, &mechanism->matrix);
     if (!status)
         status = read_workload(&found.problem, &workload, error, mechanism);
     if (status)
         goto out;
-    found.c = calloc(n * n, sizeof *found.c);
-    found.attempt = malloc(n * n * sizeof *found.attempt);
-    status = found.c && found.attempt ? search(&found, &last) : eps__strategy_no_memory(error);
+    status = eps__optimal_find(&found);
     if (!status && !isfinite(found.loss))
         status = eps__error(error, EPS_UNSUPPORTED, "/matrix",
                             "no feasible factorisation was found in %zu iterations; choose another family, or fewer "
                             "epochs",
                             found.iterations);
     if (!status)
-        status = prove(&found, &last, &s->optimality_gap);
+        status = prove(&found, &s->optimality_gap);
     if (status)
         goto out;
     s->entries = found.c;
@@ -279,10 +118,8 @@ enum eps_status eps__build_optimal(const struct eps_context *context, struct eps
     s->block_rows = n;
     s->iterations = found.iterations;
 out:
-    eps__optimal_point_clear(&last);
     eps__workload_clear(&workload);
     free(found.problem.dense);
-    free(found.c);
-    free(found.attempt);
+    eps__optimal_search_clear(&found);
     return status;
 }

@@ -6,7 +6,8 @@
  * lie under the pattern sums: U_ij <= the sum of v over the patterns with i and j (0 where there is none), for all
  * pairs, and U_ij = 0 for the pairs that (36) leaves free. The minimising X solves X U X = V.
  *
- *   optimal.c         the family: from the request to C, and how far the optimiser goes
+ *   optimal.c         the family: from the request to C, and its gap
+ *   optimal_search.c  how far the optimiser goes
  *   optimal_dual.c    T and X at one U
  *   optimal_model.c   the two sets of coordinates in which U is moved, with gradients
  *   optimal_ascent.c  the moves: L-BFGS with bounds
@@ -38,7 +39,7 @@ struct eps__optimal_point {
     double *lower;     /* L */
     double *images;    /* diag(w)^1/2 A L; free for others after the evaluation */
     double *vectors;   /* scratch */
-    double *gram;      /* X */
+    double *gram;      /* X; in a model with mu, X + mu U^-1 */
     double *weights;   /* w, n of them; they sum to 1 */
     double *sums;      /* v, `starts` of them */
     double *values;    /* n singular values */
@@ -57,6 +58,10 @@ double eps__optimal_cover(const struct eps__optimal *o, const double *v, size_t 
 /* m = A m for an n x n matrix m. */
 void eps__optimal_apply(const struct eps__optimal *o, double *m);
 
+/* Singular values of the images, ascending, and their right singular vectors as rows of vectors; gram is scratch. left: n x
+ * n numbers for the left ones, one a column, where they are found as well (*found); or NULL. False: no value is positive,
+ * or no memory. */
+bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *found, size_t n);
 /* From lower, weights and sums: the rest. False: numerically singular, or no memory. */
 bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_point *p);
 /* The same point with U times factor^2. */
@@ -84,6 +89,7 @@ struct eps__optimal_model {
     size_t positive;                 /* the first so many are > 0 */
     size_t bounded;                  /* so many after them are >= 0; the rest is free */
     double floor;                    /* the part of w that is spread evenly: keeps V regular */
+    double mu;                       /* entries: of ln det U and of ln w, which keep both inside; then floor is 0 */
 };
 
 /* Sizes and point; the point's matrices are taken from `from` where it is not NULL. */
@@ -92,15 +98,18 @@ bool eps__optimal_model_init(struct eps__optimal_model *m, const struct eps__opt
 void eps__optimal_model_clear(struct eps__optimal_model *m);
 /* factors: where to begin, U a multiple of the identity. */
 void eps__optimal_model_start(const struct eps__optimal_model *m, double *x);
-/* entries: at the point of the factors, brought under the pattern sums. */
+/* entries: where to begin from nothing. */
+void eps__optimal_model_identity(const struct eps__optimal_model *m, double *x);
+/* entries: at the point of the factors, which is the model's, brought under the pattern sums; w at least that share of
+ * even. */
 void eps__optimal_model_continue(struct eps__optimal_model *m, double *x, const struct eps__optimal_model *factors,
-                                 const double *factors_x);
-/* 2 T - sum v at x; -INFINITY outside the domain. */
+                                 const double *factors_x, double share);
+/* 2 T - sum v at x, and what mu adds; -INFINITY outside the domain. */
 double eps__optimal_value(struct eps__optimal_model *m, const double *x);
 /* At the point evaluated last, which x is: the gradient, and a diagonal approximation of the inverse Hessian. False
  * without memory. */
 bool eps__optimal_gradient(struct eps__optimal_model *m, double *gradient, double *scale, const double *x);
-/* factors: one step of the fixed point, into next. False without memory. */
+/* factors, disjoint patterns: one step of the fixed point, into next. False without memory. */
 bool eps__optimal_fixed_point(const struct eps__optimal_model *m, double *next, const double *x);
 /* The best scale of U: x and the point together. */
 void eps__optimal_model_rescale(struct eps__optimal_model *m, double *x);
@@ -119,12 +128,37 @@ struct eps__optimal_ascent {
 
 bool eps__optimal_ascent_init(struct eps__optimal_ascent *a, struct eps__optimal_model *model);
 void eps__optimal_ascent_clear(struct eps__optimal_ascent *a);
-/* Reads value and gradient at x, the model's point. False without memory. */
-bool eps__optimal_ascent_begin(struct eps__optimal_ascent *a);
+/* Reads the gradient at x, the model's point, where the value is as given. False without memory. */
+bool eps__optimal_ascent_begin(struct eps__optimal_ascent *a, double value);
 enum eps__optimal_move { EPS__OPTIMAL_MOVED, EPS__OPTIMAL_STUCK, EPS__OPTIMAL_STOPPED };
 /* One step. STUCK: no step is uphill; the model's point is x all the same. STOPPED: status says why. */
 enum eps__optimal_move eps__optimal_ascend(struct eps__optimal_ascent *a, const struct eps_context *context,
                                            enum eps_status *status, struct eps_error *error);
+
+/* ---- the search ---- */
+
+/* The search for one C, and what it found. */
+struct eps__optimal_search {
+    const struct eps_context *context;
+    struct eps_error *error;
+    struct eps__optimal problem;
+    double gap;                     /* asked for */
+    double target;                  /* of the stage at hand */
+    double *c;                      /* the best so far */
+    double *attempt;                /* where the next is made */
+    double loss;                    /* of c; INFINITY: none yet */
+    double bound;                   /* the largest lower bound so far */
+    double *lower, *weights, *sums; /* L, w and v of the point that it is of */
+    double relaxed;                 /* the gap of the problem that the factors solve */
+    double first;                   /* the first finite gap, for progress */
+    size_t moves;                   /* over entries */
+    size_t iterations;
+};
+
+/* From context, error, problem and gap: the rest; c in any case, if only with an infinite loss. Release with
+ * eps__optimal_search_clear(). */
+enum eps_status eps__optimal_find(struct eps__optimal_search *s);
+void eps__optimal_search_clear(struct eps__optimal_search *s);
 
 /* ---- C and the gap ---- */
 

@@ -54,10 +54,9 @@ void eps__optimal_ascent_clear(struct eps__optimal_ascent *a)
     *a = (struct eps__optimal_ascent){0};
 }
 
-bool eps__optimal_ascent_begin(struct eps__optimal_ascent *a)
+bool eps__optimal_ascent_begin(struct eps__optimal_ascent *a, double value)
 {
-    const struct eps__optimal_point *p = &a->model->point;
-    a->value = 2 * p->trace - p->total;
+    a->value = value;
     a->kept = 0;
     return eps__optimal_gradient(a->model, a->gradient, a->scale, a->x);
 }

@@ -3,9 +3,10 @@
  * X = L^-T (G'G)^1/2 L^-1, the solution of X U X = V, whose entries are the derivatives of 2 T by those of U.
  *
  * By one symmetric eigendecomposition of G'G, about 5/6 of the time. Squaring halves the digits of the small singular
- * values: they decide nothing here, since what is reported is proven apart (optimal_proof.c). A singular value
- * decomposition takes four times as long, and Newton's iterations for the polar factor (eight inverses) are slower
- * as well where the linear algebra runs on one core.
+ * values. What is reported is proven apart (optimal_proof.c), but where they have none left the gradients have none
+ * either, in just the directions in which U is small, and the search ends there: then by a singular value decomposition,
+ * which takes four times as long. (Newton's iterations for the polar factor, eight inverses, are slower as well where the
+ * linear algebra runs on one core.)
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -100,6 +101,34 @@ static void row_variances(const struct eps__optimal *o, struct eps__optimal_poin
     }
 }
 
+/* Squares of singular values under this part of the largest have too few digits as eigenvalues. */
+static const double square_least = 1e-11;
+
+bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *found, size_t n)
+{
+    *found = false;
+    eps__gram(p->vectors, p->images, n, n);
+    if (!eps__all_finite(p->vectors, n * n) || !eps__symmetric_eigenvectors(p->values, p->vectors, n))
+        return false;
+    double largest = p->values[n - 1];
+    if (!(largest > 0))
+        return false;
+    if (p->values[0] >= square_least * largest) {
+        for (size_t a = 0; a < n; a++)
+            p->values[a] = sqrt(p->values[a]);
+        return true;
+    }
+    double *own = left ? NULL : malloc(n * n * sizeof *own);
+    memcpy(p->gram, p->images, n * n * sizeof *p->gram);
+    *found = (left || own) && eps__singular_vectors(p->values, p->vectors, left ? left : own, p->gram, n);
+    free(own);
+    if (!*found)
+        return false;
+    for (size_t a = 0; a < n; a++)
+        p->values[a] = fmax(p->values[a], p->values[n - 1] * 4 * DBL_EPSILON);
+    return true;
+}
+
 bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_point *p)
 {
     size_t n = o->n;
@@ -110,16 +139,12 @@ bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_poi
         for (size_t j = 0; j < n; j++)
             p->images[t * n + j] *= root;
     }
-    eps__gram(p->vectors, p->images, n, n);
-    if (!eps__all_finite(p->vectors, n * n) || !eps__symmetric_eigenvectors(p->values, p->vectors, n))
+    bool ignored;
+    if (!eps__optimal_decompose(p, NULL, &ignored, n))
         return false;
-    double largest = p->values[n - 1], trace = 0, total = 0;
-    if (!(largest > 0))
-        return false;
-    for (size_t a = 0; a < n; a++) {
-        p->values[a] = sqrt(fmax(p->values[a], largest * DBL_EPSILON));
+    double trace = 0, total = 0;
+    for (size_t a = 0; a < n; a++)
         trace += p->values[a];
-    }
     for (size_t s = 0; s < o->starts; s++)
         total += p->sums[s];
     p->trace = trace;

@@ -8,8 +8,13 @@
  * Factors cannot keep every entry of U under a bound. So they solve the problem in which nothing outside the patterns
  * is constrained and the columns of one pattern are orthogonal, which for disjoint patterns is no restriction: an
  * entry X_ij > 0 inside one would ask for U_ij = U_ii = U_jj, which is not positive definite. Where that answer does
- * not do (the cut to X >= 0 costs more than the gap allows, or patterns overlap), the entries finish from there,
- * with steps kept inside a part of the way to the border.
+ * not do (the cut to X >= 0 costs more than the gap allows), the entries finish from there; where patterns overlap they
+ * begin at a multiple of the identity.
+ *
+ * Entries alone crawl along the border of the positive definite matrices. So mu ln det U is added, and with the weights w
+ * also mu times the sum of ln w. Where that sum is largest, X + mu U^-1 in the place of X meets every constraint, its loss
+ * with w is at most T, and no variance is more than mu n above T (LEMMAS.md, L4): C is made from it, and the gap is about
+ * mu n over T. optimal_search.c lets mu fall.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +25,7 @@
 #include "lib/strategy/optimal.h"
 
 /* U less this part of what it was must stay positive definite. */
-static const double barrier_part = 0.2;
+static const double barrier_part = 0.02;
 
 /* ---------------------------------------------------------------- where the coordinates lie */
 
@@ -157,6 +162,23 @@ static bool place_entries(struct eps__optimal_model *m, const double *x)
     return eps__cholesky(p->lower, n);
 }
 
+/* mu ln det U and mu times the sum of ln w; X becomes X + mu U^-1, half the derivative of what is maximised. */
+static double add_path(struct eps__optimal_model *m)
+{
+    struct eps__optimal_point *p = &m->point;
+    size_t n = m->o->n;
+    double sum = 0;
+    memcpy(p->images, p->lower, n * n * sizeof *p->images);
+    for (size_t i = 0; i < n; i++)
+        sum += 2 * log(p->lower[i * n + i]) + (m->o->max_squared ? log(p->weights[i]) : 0);
+    if (!eps__lower_inverse(p->images, n))
+        return -INFINITY;
+    eps__gram(p->vectors, p->images, n, n);
+    for (size_t i = 0; i < n * n; i++)
+        p->gram[i] += m->mu * p->vectors[i];
+    return eps__all_finite(p->gram, n * n) ? m->mu * sum : -INFINITY;
+}
+
 double eps__optimal_value(struct eps__optimal_model *m, const double *x)
 {
     place_weights(m, x);
@@ -166,7 +188,7 @@ double eps__optimal_value(struct eps__optimal_model *m, const double *x)
         return -INFINITY;
     if (!eps__all_finite(m->point.lower, m->o->n * m->o->n) || !eps__optimal_evaluate(m->o, &m->point))
         return -INFINITY;
-    return 2 * m->point.trace - m->point.total;
+    return 2 * m->point.trace - m->point.total + (m->mu > 0 ? add_path(m) : 0);
 }
 
 void eps__optimal_model_rescale(struct eps__optimal_model *m, double *x)
@@ -179,14 +201,29 @@ void eps__optimal_model_rescale(struct eps__optimal_model *m, double *x)
     eps__optimal_rescale(o, &m->point, factor);
 }
 
+void eps__optimal_model_identity(const struct eps__optimal_model *m, double *x)
+{
+    const struct eps__optimal *o = m->o;
+    size_t stride = pair_stride(o), roots = roots_of(m);
+    double *v = x + roots, *w = v + o->starts;
+    memset(x, 0, m->size * sizeof *x);
+    for (size_t i = 0; i < roots + o->starts; i++)
+        x[i] = 1;
+    for (size_t i = 0; i < o->n; i++)
+        for (size_t c = 1; c <= pair_count(o, i); c++)
+            if (one_pattern(o, i, i - c * stride))
+                w[pairs_before(o, i) + c - 1] = eps__optimal_cover(o, v, i, i - c * stride);
+}
+
 void eps__optimal_model_continue(struct eps__optimal_model *m, double *x, const struct eps__optimal_model *factors,
-                                 const double *factors_x)
+                                 const double *factors_x, double share)
 {
     const struct eps__optimal *o = m->o;
     struct eps__optimal_point *p = &m->point;
     size_t n = o->n, stride = pair_stride(o), roots = roots_of(m);
     double *v = x + roots, *w = v + o->starts, part = 1;
-    memcpy(x, factors_x, roots * sizeof *x);
+    for (size_t t = 0; t < roots; t++)
+        x[t] = sqrt(fmax(p->weights[t], share / (double)n));
     for (size_t s = 0; s < o->starts; s++)
         v[s] = factors_x[roots_of(factors) + s] * factors_x[roots_of(factors) + s];
     /* U from the factor, shrunk off the diagonal until it is positive definite under the pattern sums. */
@@ -327,7 +364,8 @@ static void weight_gradient(const struct eps__optimal_model *m, double *gradient
         mean += roots[t] * roots[t] * m->point.variances[t];
     }
     for (size_t t = 0; t < n; t++) {
-        gradient[t] = (1 - m->floor) * 2 * roots[t] / sum * (m->point.variances[t] - mean / sum);
+        gradient[t] = (1 - m->floor) * 2 * roots[t] / sum * (m->point.variances[t] - mean / sum) +
+                      m->mu * 2 * (1 / roots[t] - (double)n * roots[t] / sum);
         scale[t] = sum / (2 * m->point.trace);
     }
 }
@@ -383,17 +421,8 @@ bool eps__optimal_fixed_point(const struct eps__optimal_model *m, double *next, 
     memcpy(next, x, m->size * sizeof *next);
     for (size_t t = 0; t < first; t++)
         next[t] = x[t] * m->point.variances[t] / m->point.trace;
-    if (!o->overlapping) {
-        for (size_t r = 0; r < o->starts; r++)
-            if (!fixed_class(m, next, x, r))
-                return false;
-        return true;
-    }
-    for (size_t s = 0; s < o->starts; s++) {
-        double sum = 0;
-        for (size_t c = 0, i = s; c < o->epochs && i < o->n; c++, i += o->separation)
-            sum += m->point.gram[i * o->n + i];
-        next[first + s] = x[first + s] * sqrt(sum);
-    }
+    for (size_t r = 0; r < o->starts; r++)
+        if (!fixed_class(m, next, x, r))
+            return false;
     return true;
 }

@@ -15,7 +15,6 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,27 +123,9 @@ double eps__optimal_bound(const struct eps__optimal *o, const struct eps__optima
     return p->trace * p->trace / (p->total + excess);
 }
 
-/* The polar factor Q of the point's images, in vectors; gram is scratch. */
-static bool polar_factor(const struct eps__optimal *o, struct eps__optimal_point *p)
+/* Steps of Newton and Schulz, Q <- Q (3 - Q'Q)/2, which bring the singular values of gram, those under sqrt 3, to 1. */
+static void orthogonalise(struct eps__optimal_point *p, double *correction, size_t n)
 {
-    size_t n = o->n;
-    eps__gram(p->gram, p->images, n, n);
-    if (!eps__all_finite(p->gram, n * n) || !eps__symmetric_eigenvectors(p->values, p->gram, n))
-        return false;
-    double largest = p->values[n - 1];
-    /* (G'G)^-1/2 from the eigenvectors, which are rows. */
-    for (size_t a = 0; a < n; a++) {
-        double root = sqrt(sqrt(fmax(p->values[a], largest * 4 * DBL_EPSILON)));
-        for (size_t i = 0; i < n; i++)
-            p->gram[a * n + i] /= root;
-    }
-    eps__gram(p->vectors, p->gram, n, n);
-    eps__multiply(p->gram, p->images, p->vectors, n);
-    /* The small singular values have lost digits: steps of Newton and Schulz, Q <- Q (3 - Q'Q)/2, which bring those
-     * under sqrt(3) to 1. */
-    double *correction = malloc(n * n * sizeof *correction);
-    if (!correction)
-        return false;
     for (size_t step = 0; step < REFINEMENTS; step++) {
         double defect = 0;
         eps__gram(correction, p->gram, n, n);
@@ -162,9 +143,33 @@ static bool polar_factor(const struct eps__optimal *o, struct eps__optimal_point
         eps__multiply(p->vectors, p->gram, correction, n);
         memcpy(p->gram, p->vectors, n * n * sizeof *p->gram);
     }
+}
+
+/* The polar factor Q of the point's images, in vectors; gram is scratch. */
+static bool polar_factor(const struct eps__optimal *o, struct eps__optimal_point *p)
+{
+    size_t n = o->n;
+    bool whole, ok = false;
+    double *left = malloc(n * n * sizeof *left);
+    if (!left || !eps__optimal_decompose(p, left, &whole, n))
+        goto out;
+    if (whole) {
+        eps__multiply(p->gram, left, p->vectors, n);
+    } else {
+        /* G (G'G)^-1/2, from the right singular vectors. */
+        for (size_t a = 0; a < n; a++)
+            for (size_t i = 0; i < n; i++)
+                p->vectors[a * n + i] /= sqrt(p->values[a]);
+        eps__gram(p->gram, p->vectors, n, n);
+        eps__multiply(p->vectors, p->images, p->gram, n);
+        memcpy(p->gram, p->vectors, n * n * sizeof *p->gram);
+    }
+    orthogonalise(p, left, n);
     memcpy(p->vectors, p->gram, n * n * sizeof *p->gram);
-    free(correction);
-    return true;
+    ok = true;
+out:
+    free(left);
+    return ok;
 }
 
 bool eps__optimal_bound_lower(const struct eps__optimal *o, struct eps__optimal_point *p, double *bound)

@@ -235,6 +235,57 @@ static void the_gap_holds_for_c_as_returned(void **unused)
     }
 }
 
+/* The gap is reached where patterns overlap, however far the workload's singular values are apart. */
+static void overlapping_patterns_reach_their_gap(void **unused)
+{
+    (void)unused;
+    static const struct setting cases[] = {
+        {48, 6, 4, 0, true, true, 1e-3},   {48, 6, 4, 1, true, false, 1e-3}, {48, 6, 4, 1, false, true, 1e-3},
+        {40, 12, 2, 0, false, true, 1e-3}, {40, 5, 4, 2, true, true, 1e-2},  {40, 20, 1, 0, true, false, 1e-3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct eps_mechanism m = mechanism_of(&cases[i]);
+        struct eps_strategy *strategy = strategy_new(&m);
+        struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), x;
+        double gap = eps_strategy_optimality_gap(strategy);
+        loss_of(&c, &m, &x);
+        assert_constraints(&x, &cases[i]);
+        if (!(gap > 0 && gap <= cases[i].gap))
+            fail_msg("case %zu: gap %g of %g after %zu iterations", i, gap, cases[i].gap,
+                     eps_strategy_iterations(strategy));
+        matrix_free(&c);
+        matrix_free(&x);
+        eps_strategy_destroy(strategy);
+    }
+}
+
+/* A finer gap never gives a worse C, also where double precision ends above it; and a hint says that it did. */
+static void a_finer_gap_is_no_worse(void **unused)
+{
+    (void)unused;
+    static const double gaps[] = {1e-1, 1e-2, 1e-3, 1e-5};
+    long double before = INFINITY;
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+        struct setting setting = {48, 4, 12, 0, true, true, gaps[i]};
+        struct eps_mechanism m = mechanism_of(&setting);
+        m.workload = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = 0.95, .decay = 1};
+        struct eps_strategy *strategy = strategy_new(&m);
+        struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), x;
+        long double loss = loss_of(&c, &m, &x);
+        double gap = eps_strategy_optimality_gap(strategy);
+        char hint[256];
+        assert_true(loss <= before * (1 + 1e-12L));
+        assert_true(gap <= fmax(gaps[i], 1e-2));
+        assert_int_equal(eps__strategy_hint(hint, sizeof hint, strategy, &m, true, 0), gap > gaps[i]);
+        assert_true(gap <= gaps[i] || strstr(hint, "matrix.gap asks for"));
+        assert_false(eps__strategy_hint(hint, sizeof hint, strategy, &m, true, 1));
+        before = loss;
+        matrix_free(&c);
+        matrix_free(&x);
+        eps_strategy_destroy(strategy);
+    }
+}
+
 /* What others have computed, and what a closed form says: (2 steps: the golden ratio squared, halved). */
 static void known_optima(void **unused)
 {
@@ -356,9 +407,20 @@ static void gradients_are_slopes(void **unused)
         check_gradient(&factors, x, &state);
         assert_true(eps__optimal_value(&factors, x) > -INFINITY);
         memcpy(entries.point.lower, factors.point.lower, n * n * sizeof *x);
-        eps__optimal_model_continue(&entries, y, &factors, x);
+        memcpy(entries.point.weights, factors.point.weights, n * sizeof *x);
+        eps__optimal_model_continue(&entries, y, &factors, x, 0.1);
         for (size_t i = entries.positive + o.starts; i < entries.size; i++)
             y[i] += 1e-3 * fabs(scatter(&state));
+        check_gradient(&entries, y, &state);
+        /* With ln det U, and ln w, once more, from here and from the other place to begin. */
+        entries.floor = 0;
+        entries.mu = 0.7;
+        entries.guarded = false;
+        check_gradient(&entries, y, &state);
+        eps__optimal_model_identity(&entries, y);
+        for (size_t i = 0; i < entries.size; i++)
+            y[i] += 1e-2 * fabs(scatter(&state));
+        entries.guarded = false;
         check_gradient(&entries, y, &state);
         eps__optimal_model_clear(&factors);
         eps__optimal_model_clear(&entries);
@@ -495,6 +557,8 @@ int main(void)
         cmocka_unit_test(gaps_close_and_losses_are_true),
         cmocka_unit_test(a_cancelled_zero_is_not_exact),
         cmocka_unit_test(the_gap_holds_for_c_as_returned),
+        cmocka_unit_test(overlapping_patterns_reach_their_gap),
+        cmocka_unit_test(a_finer_gap_is_no_worse),
         cmocka_unit_test(known_optima),
         cmocka_unit_test(a_gap_not_reached_is_still_proven),
         cmocka_unit_test(nothing_beats_the_bound),
