@@ -4,8 +4,9 @@
  * dozen evaluations of O(n bands). The loss does not see the scale of c: the family's own is a first column of norm 1.
  *
  * Columns of a Toeplitz matrix only get shorter, so with bands <= separation every number of participations has the
- * optimum of a single one, but for what the end of the stream cuts off; beyond that the columns of one pattern
- * overlap, and the loss sees it.
+ * optimum of a single one, but for what the end of the stream cuts off. Beyond that the columns of one pattern
+ * overlap. The best of them are orthogonal to each other or nearly so, which takes entries of both signs: the loss then
+ * goes by C'C where a sensitivity by C'C is sure to be found (sensitivity.c), else by the absolute values.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,6 +33,14 @@ static bool banded_objective(void *user, double *value, double *gradient, const 
     if (!isfinite(*value))
         return true;
     return eps__toeplitz_quotient_gradient(&b->loss, gradient, b->adjoint, b->quotient, c, b->bands);
+}
+
+bool eps__banded_either_sign(const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    struct eps__target target = eps__target_of(mechanism);
+    return matrix->toeplitz && !matrix->column_normalize && matrix->stamps <= 1 && matrix->epochs > 1 &&
+           matrix->epochs <= EPS__GRAM_STEPS_MAX && !target.sampled && !target.separated;
 }
 
 /* The square root of the workload, cut to the bands, or that of the prefix sums where that one is none, or is worse:
@@ -98,6 +107,7 @@ enum eps_status eps__build_banded(const struct eps_context *context, struct eps_
         return eps__build_banded_columns(context, s, error, mechanism);
     double value, *c = malloc(b.bands * sizeof *c);
     enum eps_status status = eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism);
+    b.loss.either_sign = eps__banded_either_sign(mechanism);
     b.quotient = malloc(2 * s->block * sizeof *b.quotient);
     if (!status && (!c || !b.quotient))
         status = eps__strategy_no_memory(error);

@@ -43,6 +43,7 @@ static struct shape shape_of(const struct eps_mechanism *mechanism)
         break;
     case EPS_FAMILY_BANDED:
         shape.bands = fmin((double)matrix->bands, shape.block);
+        shape.nonnegative = matrix->bands <= matrix->separation || !eps__banded_either_sign(mechanism);
         if (!matrix->toeplitz || matrix->column_normalize)
             shape.storage = COLUMNS;
         shape.stored = matrix->toeplitz ? shape.bands : shape.block;
@@ -94,7 +95,7 @@ static double gram_rules(double k)
 
 static void add_fixed_order(const struct shape *c, double k, double b, double starts, double *operations, double *bytes)
 {
-    if (c->nonnegative || k > 4096) {
+    if (c->nonnegative || k > EPS__GRAM_STEPS_MAX) {
         if (c->storage == RING)
             *operations += 60 * c->n + 8 * starts * c->stamps;
         else if (c->storage == COLUMNS)
@@ -112,7 +113,7 @@ static void add_fixed_order(const struct shape *c, double k, double b, double st
     double patterns = c->storage != MATRIX && c->stamps <= 1 ? 1 : starts;
     double gram = c->storage == MATRIX ? k * k * c->block : 8 * k * c->bands;
     *operations += patterns * (gram + gram_rules(k));
-    *bytes += 8 * (4 * k * k + k * c->block);
+    *bytes += 8 * (4 * k * k + (c->storage == BANDS ? 0 : k * c->block));
 }
 
 static void add_sensitivity(const struct shape *c, const struct eps_mechanism *mechanism, double *operations,

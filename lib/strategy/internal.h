@@ -223,6 +223,10 @@ enum eps_status eps__build_tree(const struct eps_context *context, struct eps_st
 enum eps_status eps__build_fourier(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                    const struct eps_mechanism *mechanism);
 
+/* banded: whether bands beyond the separation may have either sign: the job does not sample, and its patterns are few
+ * and fixed, so that the sensitivity goes by one Gram matrix. */
+bool eps__banded_either_sign(const struct eps_mechanism *mechanism);
+
 /* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);
 
@@ -273,10 +277,11 @@ void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
 
 /* ---- sensitivity ---- */
 
+/* Longest pattern whose Gram matrix is formed. */
+enum { EPS__GRAM_STEPS_MAX = 4096 };
+
 /* The participation of a scheme: that of `none`, or the worst pattern of a sampled one. */
 struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism);
-/* The part of a job's progress that an optimiser reports: the search for sigma or epsilon goes on from there. */
-#define EPS__OPTIMISE_SHARE 0.06
 
 /* What the optimisers of banded Toeplitz matrices and of banded inverses are told of the sampling, beside the job's
  * matrix.epochs and separation; both false for a single epoch, where they hardly matter and jobs of every scheme share

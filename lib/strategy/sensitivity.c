@@ -16,9 +16,6 @@
 
 #include "lib/strategy/internal.h"
 
-/* Longest pattern whose Gram matrix is formed. */
-static const size_t gram_steps_max = 4096;
-
 struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
@@ -185,7 +182,7 @@ static enum eps_status fixed_order_square(const struct eps_context *context, str
                                           struct eps_error *error, const struct eps_strategy *s,
                                           const struct eps__participation *p)
 {
-    if (!s->nonnegative && p->epochs <= gram_steps_max)
+    if (!s->nonnegative && p->epochs <= EPS__GRAM_STEPS_MAX)
         return gram_patterns(context, out, error, s, p);
     out->rule = s->nonnegative ? "nonnegative_gram" : "absolute_entries";
     out->exact = s->nonnegative;

@@ -7,6 +7,7 @@
  */
 #include "lib/strategy/toeplitz_loss.h"
 
+#include <assert.h>
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,11 @@ double eps__toeplitz_log_error(const struct eps__toeplitz_loss *loss, double *gr
 
 /* ---- sensitivity ---- */
 
+static bool overlap(const struct eps__toeplitz_loss *loss, size_t len)
+{
+    return loss->epochs > 1 && len > loss->separation;
+}
+
 /* Columns of one pattern share no row: each is counted as often as it is not cut, entry by entry. */
 static double separate_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
@@ -147,7 +153,7 @@ static void majorise(double *m, double *weights, const double *c, size_t len, do
     }
 }
 
-/* Columns overlap. */
+/* Columns overlap, and absolute values stand for the entries. */
 static double overlapping_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
     size_t n = loss->n, s = loss->separation;
@@ -170,6 +176,52 @@ static double overlapping_columns(const struct eps__toeplitz_loss *loss, double 
     return square;
 }
 
+/* What the pairs of columns that are e steps of the first pattern apart add: 2 |X_ij| each, |x| being the root of
+ * x^2 + width^2; those at the end of the stream are cut short. weights: of c_t c_{t+lag} in the gradient; *spread
+ * grows by the derivative with respect to the width. */
+static double lag_square(const struct eps__toeplitz_loss *loss, double *weights, double *spread, const double *c,
+                         size_t len, size_t e, double width)
+{
+    size_t s = loss->separation, k = loss->epochs, lag = e * s, whole = len - lag, done = 0, j = k;
+    double product = 0, square = 0;
+    memset(weights, 0, whole * sizeof *weights);
+    while (j > e) {
+        size_t rows = loss->n - (j - 1) * s, end = rows < whole ? rows : whole;
+        size_t pairs = end == whole ? j - e : 1;
+        product += dot(c + lag + done, c + done, end - done);
+        done = end;
+        double root = hypot(product, width), twice = 2 * (double)pairs;
+        square += twice * root;
+        if (root > 0) {
+            weights[end - 1] += twice * product / root;
+            *spread += twice * width / root;
+        }
+        j -= pairs;
+    }
+    assert(done == whole); /* columns 0 and lag are not cut */
+    for (size_t t = whole - 1; t-- > 0;)
+        weights[t] += weights[t + 1];
+    return square;
+}
+
+/* Columns overlap, and entries may have either sign: the sum of |X_ij| over the Gram matrix of the first pattern. Where
+ * no entry is negative that is the square itself, and it is never less (gram_rules.c). */
+static double signed_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
+{
+    double *weights = loss->window, own = dot(c, c, len), width = loss->smoothing * own, spread = 0;
+    double square = separate_columns(loss, gradient, c, len);
+    for (size_t e = 1; e < loss->epochs && e * loss->separation < len; e++) {
+        size_t lag = e * loss->separation;
+        square += lag_square(loss, weights, &spread, c, len, e, width);
+        for (size_t t = 0; t + lag < len; t++) {
+            gradient[t] += weights[t] * c[t + lag];
+            gradient[t + lag] += weights[t] * c[t];
+        }
+    }
+    cblas_daxpy((blasint)len, 2 * spread * loss->smoothing, c, 1, gradient, 1);
+    return square;
+}
+
 /* How many evaluations are to come nobody knows: the fraction approaches its share without reaching it. */
 static void report(struct eps__toeplitz_loss *loss)
 {
@@ -185,8 +237,9 @@ static void report(struct eps__toeplitz_loss *loss)
 
 double eps__toeplitz_log_square(struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
-    double square = loss->epochs == 1 || len <= loss->separation ? separate_columns(loss, gradient, c, len)
-                                                                 : overlapping_columns(loss, gradient, c, len);
+    double square = !overlap(loss, len) ? separate_columns(loss, gradient, c, len)
+                    : loss->either_sign ? signed_columns(loss, gradient, c, len)
+                                        : overlapping_columns(loss, gradient, c, len);
     double barrier = loss->barrier / (double)len, value = log(square);
     report(loss);
     loss->negative = false;
@@ -249,6 +302,11 @@ void eps__toeplitz_correlate(double *out, size_t len, const double *x, const dou
 
 /* ---- searching ---- */
 
+static bool has_kinks(const struct eps__toeplitz_loss *loss, size_t len)
+{
+    return loss->majorant || (loss->either_sign && overlap(loss, len));
+}
+
 /* A search that ended at a kink, or at its limit, is begun again with an empty memory while that gains anything. */
 static enum eps_status descend(struct eps__toeplitz_loss *loss, double *x, size_t *iterations, size_t len, double gap,
                                eps__objective_fn *objective, void *user)
@@ -296,7 +354,7 @@ static enum eps_status descend_smoothly(struct eps__toeplitz_loss *loss, double 
     memcpy(found, x, len * sizeof *x);
     for (double width = 0.01; !status && width > least; width /= 4) {
         loss->barrier = inside ? width : 0;
-        loss->smoothing = loss->majorant ? width / 10 : 0;
+        loss->smoothing = has_kinks(loss, len) ? width / 10 : 0;
         status = descend(loss, found, iterations, len, gap, objective, user);
     }
     loss->smoothing = 0;
@@ -317,8 +375,10 @@ enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *
         return eps__strategy_no_memory(loss->error);
     double *gradient = start + len;
     memcpy(start, x, len * sizeof *x);
-    enum eps_status status = descend(loss, x, iterations, len, gap, objective, user);
-    if (!status && loss->majorant)
+    /* A start with zeros, or with bands that are orthogonal, lies on kinks of |X_ij|. */
+    bool on_kinks = has_kinks(loss, len) && loss->either_sign;
+    enum eps_status status = on_kinks ? EPS_OK : descend(loss, x, iterations, len, gap, objective, user);
+    if (!status && has_kinks(loss, len))
         status = descend_smoothly(loss, x, value, iterations, len, gap, false, objective, user);
     if (!status && !objective(user, value, gradient, x))
         status = loss->status;

@@ -4,10 +4,12 @@
  *
  *     error    mean_squared: sum of (1 - t/n) b_t^2        max_squared: sum of b_t^2 (the last step is the worst)
  *     square   sum over t of v_t^2, v_t = |c_t| + |c_{t-s}| + |c_{t-2s}| + ... (the `epochs` steps 0, s, 2s...)
+ *              or, for c of either sign, the sum of |X_ij| over these steps i and j, X = C'C
  *
- * The square is the sensitivity itself for fixed_order and C >= 0, and for min_separation once c is replaced by the
- * least non-increasing sequence above it (Kalinin and Lampert 2024, theorem 2); elsewhere a bound. What the optimiser
- * minimises decides nothing about privacy: the sensitivity that is reported comes from sensitivity.c.
+ * The first square is the sensitivity itself for fixed_order and C >= 0, and for min_separation once c is replaced by
+ * the least non-increasing sequence above it (Kalinin and Lampert 2024, theorem 2); elsewhere a bound. The second is
+ * the sensitivity for X >= 0, and elsewhere a bound that is never larger than the first (gram_rules.c). What the
+ * optimiser minimises decides nothing about privacy: the sensitivity that is reported comes from sensitivity.c.
  *
  * Everything works on logarithms, so that differences are relative; the workload is scaled to a largest number of 1,
  * which shifts the logarithm of the loss and changes nothing else.
@@ -30,9 +32,11 @@ struct eps__toeplitz_loss {
     bool last_step;   /* max_squared */
     bool positive;    /* C must be: amplification needs it */
     bool majorant;    /* the schema is min_separation, or b_min_sep samples */
+    bool either_sign; /* the square is the second one */
     bool negative;    /* C had a negative entry when it was last looked at */
-    double smoothing; /* of the majorant: how far above the least one it may lie where |c| hardly falls */
-    double barrier;   /* > 0: that times the mean of -ln c_t is added, and other C are outside the domain */
+    /* of the majorant: how far above the least one it may lie where |c| hardly falls; of |X_ij|: of its kink, over X_00 */
+    double smoothing;
+    double barrier; /* > 0: that times the mean of -ln c_t is added, and other C are outside the domain */
     size_t epochs, separation;
     size_t evaluations;
     double cost, unreported; /* multiplications of one evaluation, and since progress was last reported */
@@ -65,8 +69,8 @@ void eps__toeplitz_correlate(double *out, size_t len, const double *x, const dou
 
 /*
  * Minimises the logarithm of a loss from x, to where no more than a thousandth of `gap` is expected to be gained; adds
- * to *iterations. A search that gets stuck keeps the best point it found; one with a majorant goes on through smooth
- * ones. Most optima are non-negative by themselves; one that is not, and must be, is searched again from x behind a
+ * to *iterations. A search that gets stuck keeps the best point it found; one with kinks (a majorant, or a sum of |X_ij|)
+ * goes on through smooth losses. Most optima are non-negative by themselves; one that is not, and must be, is searched again from x behind a
  * logarithmic barrier that falls to a hundredth of the gap, unless x itself has a negative entry. Out: *value at x. Returns loss->status, or EPS_NO_MEMORY.
  */
 enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
