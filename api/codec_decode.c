@@ -107,15 +107,41 @@ static void join(char out[API_MAX_PATH], const char *path, const char *key)
     out[used] = '\0';
 }
 
+static bool has_field(const struct api_object *object, const char *key, uint32_t variant_bit)
+{
+    for (size_t i = 0; i < object->len; i++) {
+        if ((object->fields[i].variants & variant_bit) && strcmp(object->fields[i].name, key) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where a member that was written at the wrong level belongs: into `where`, "" if nowhere. */
+static void right_place(char *where, size_t size, const char *path, const char *key)
+{
+    where[0] = '\0';
+    if (*path != '\0') {
+        if (has_field(&api__job_object, key, API_ALL))
+            snprintf(where, size, "; %s goes to the top level of the job", key);
+        return;
+    }
+    for (size_t i = 0; i < api__job_object.len && !*where; i++) {
+        const struct api_field *field = &api__job_object.fields[i];
+        if (field->object && has_field(field->object, key, API_ALL))
+            snprintf(where, size, "; %s goes into %s", key, field->name);
+    }
+}
+
 /* A member that the object does not have: says who has it, or what there is. */
 static void report_unknown(struct api_decoder *decoder, const char *path, const char *key,
                            const struct api_object *object, unsigned variant, uint32_t bit)
 {
-    char where[API_MAX_PATH], list[320] = "";
+    char where[API_MAX_PATH], list[320] = "", elsewhere[96];
     size_t used = 0;
     uint32_t takers = 0;
 
     join(where, path, key);
+    right_place(elsewhere, sizeof elsewhere, path, key);
     for (size_t i = 0; i < object->len; i++) {
         if (strcmp(object->fields[i].name, key) == 0)
             takers |= object->fields[i].variants;
@@ -126,8 +152,8 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
                 (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->variant_name(i));
     }
     if (takers) {
-        api_errors_add(decoder->errors, where, "is no member with %s %s: it goes with %s", object->fields[0].name,
-                       object->variant_name(variant), list);
+        api_errors_add(decoder->errors, where, "is no member with %s %s: it goes with %s%s", object->fields[0].name,
+                       object->variant_name(variant), list, elsewhere);
         return;
     }
     for (size_t i = 0; i < object->len && used < sizeof list; i++) {
@@ -135,16 +161,7 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
             (i == 0 || strcmp(object->fields[i].name, object->fields[i - 1].name) != 0))
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->fields[i].name);
     }
-    api_errors_add(decoder->errors, where, "is no member here; there are %s", list);
-}
-
-static bool has_field(const struct api_object *object, const char *key, uint32_t variant_bit)
-{
-    for (size_t i = 0; i < object->len; i++) {
-        if ((object->fields[i].variants & variant_bit) && strcmp(object->fields[i].name, key) == 0)
-            return true;
-    }
-    return false;
+    api_errors_add(decoder->errors, where, "is no member here; there are %s%s", list, elsewhere);
 }
 
 /* The name that chooses the variant. False where it is missing or wrong: then nothing else can be judged. */
@@ -270,6 +287,19 @@ static void report_rule(void *user, const char *pointer, const char *message)
     api_errors_add(decoder->errors, pointer, "%s", message);
 }
 
+/* One of n and epochs: in the canonical form n says what epochs does. */
+static void check_steps(struct api_decoder *decoder)
+{
+    bool n = is_given(decoder->root, "/n"), epochs = is_given(decoder->root, "/epochs");
+
+    if (n && epochs)
+        api_errors_add(decoder->errors, "/epochs", "give n or epochs, not both");
+    if (!n && !epochs)
+        api_errors_add(decoder->errors, "/n",
+                       "is required: the number of steps; or give epochs, with sampling.batch_size and "
+                       "sampling.dataset_size, and n is ceil(epochs dataset_size/batch_size)");
+}
+
 /* A warm start that was asked for is refused where the library would take the cold one by itself. */
 static void check_warm_start(struct api_decoder *decoder)
 {
@@ -294,6 +324,8 @@ struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, si
         return NULL;
     }
     eps_job_init(&job->job);
+    if (json_is_object(json))
+        check_steps(&decoder);
     read_object(&decoder, "", json, &api__job_object, &job->job);
     if (json_is_object(json)) {
         check_warm_start(&decoder);

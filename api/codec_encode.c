@@ -174,7 +174,7 @@ static json_t *encode_object(struct encoder *encoder, const struct api_object *o
     }
     for (size_t i = 0; i < object->len && !encoder->failed; i++) {
         const struct api_field *field = &object->fields[i];
-        if ((field->variants & bit) && is_present(encoder, field, base))
+        if ((field->variants & bit) && !field->unwritten && is_present(encoder, field, base))
             set(encoder, json, field->name, encode_field(encoder, field, base));
     }
     return json;

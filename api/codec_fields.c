@@ -158,8 +158,8 @@ static const struct api_field sampling_fields[] = {
     NEEDED_NAME(eps_sampling, "scheme", scheme, scheme_at, BIT(EPS_SCHEME_COUNT) - 1),
     REAL(eps_sampling, "p", p, POISSON | CYCLIC | SPACED),
     COUNT(eps_sampling, "bins", bins, BINS),
-    COUNT(eps_sampling, "batch_size", batch_size, POISSON | CYCLIC | SPACED | BINS),
-    COUNT(eps_sampling, "dataset_size", dataset_size, POISSON | CYCLIC | SPACED | BINS),
+    COUNT(eps_sampling, "batch_size", batch_size, API_ALL),
+    COUNT(eps_sampling, "dataset_size", dataset_size, API_ALL),
     COUNT(eps_sampling, "epochs", epochs, NONE),
     COUNT(eps_sampling, "separation", separation, NONE | SPACED),
     NAME(eps_sampling, "schema", schema, NONE, schema_at, BIT(EPS_SCHEMA_COUNT) - 1),
@@ -241,7 +241,8 @@ static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_vari
 /* ---------------------------------------------------------------- the job */
 
 static const struct api_field job_fields[] = {
-    {COMMON("n", API_ALL), .kind = API_INTEGER, .required = true, PLACE(eps_job, mechanism.n), .least = 1},
+    {COMMON("n", API_ALL), .kind = API_INTEGER, PLACE(eps_job, mechanism.n), .least = 1},
+    {COMMON("epochs", API_ALL), .kind = API_REAL, .unwritten = true, PLACE(eps_job, mechanism.epochs)},
     {COMMON("matrix", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.matrix), .object = &matrix_object},
     {COMMON("sampling", API_ALL), .kind = API_OBJECT, .required = true, PLACE(eps_job, mechanism.sampling),
      .object = &sampling_object},

@@ -35,6 +35,7 @@ struct api_field {
     const char *name;
     enum api_kind kind;
     bool required;
+    bool unwritten;    /* read only: the canonical form says it by another member */
     uint32_t variants; /* bit (1u << variant): which variants of the object have this member */
     size_t offset;     /* within the object's struct */
     size_t size;

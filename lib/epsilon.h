@@ -202,14 +202,14 @@ struct eps_workload {
 };
 
 /* How one example takes part. Of p on the one hand, batch_size with dataset_size on the other, one is given
- * (balls_in_bins: bins in the place of p). */
+ * (in the place of p: balls_in_bins: bins; none: epochs and separation). */
 struct eps_sampling {
     enum eps_scheme scheme;
     double p;                 /* in (0, 1]; NAN: derived from the batch size */
-    uint64_t batch_size;      /* expected batch; 0: absent */
+    uint64_t batch_size;      /* expected batch; none: of every step; 0: absent */
     uint64_t dataset_size;    /* 0: absent */
-    size_t epochs;            /* none: k, default 1 */
-    size_t separation;        /* none: b, default floor(n/k); b_min_sep: default the matrix's bands */
+    size_t epochs;            /* none: k, default ceil(n batch/dataset), without sizes 1 */
+    size_t separation;        /* none: b, default floor(dataset/batch), floor(n/k); b_min_sep: the matrix's bands */
     enum eps_schema schema;   /* none */
     size_t groups;            /* cyclic_poisson: default the matrix's bands */
     size_t bins;              /* balls_in_bins */
@@ -239,7 +239,8 @@ struct eps_tuning {
 };
 
 struct eps_mechanism {
-    size_t n; /* number of steps, >= 1 */
+    size_t n;      /* number of steps, >= 1; 0: eps_job_defaults() takes it from epochs */
+    double epochs; /* over 0: n = ceil(epochs dataset_size/batch_size), of the sampling; NAN: absent */
     struct eps_matrix matrix;
     struct eps_workload workload;
     struct eps_sampling sampling;
@@ -261,11 +262,11 @@ struct eps_job {
 };
 
 /* A job with every default that does not depend on another member: identity, poisson with p = NAN, zero_out,
- * auto, all three of the query NAN; n = 0. */
+ * auto, all three of the query NAN; n = 0, epochs NAN. */
 EPS_API void eps_job_init(struct eps_job *job);
 
 /*
- * Fills in the defaults that depend on other members (epochs, separation, groups, bands, cooldown...), each
+ * Fills in the defaults that depend on other members (n, epochs, separation, groups, bands...), each
  * only where it is absent and can be told. Idempotent. Call it after decoding and before eps_job_check().
  */
 EPS_API void eps_job_defaults(struct eps_job *job);

@@ -27,6 +27,7 @@ void eps_job_init(struct eps_job *job)
     matrix->objective = EPS_OBJECTIVE_MEAN_SQUARED;
     matrix->gap = 1e-3;
 
+    job->mechanism.epochs = NAN;
     job->mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1.0, .momentum = NAN};
     job->mechanism.sampling =
         (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = NAN, .warm_start = true, .examples_per_user = 1};
@@ -90,10 +91,12 @@ static void default_participation(struct eps_mechanism *mechanism, size_t block)
     const struct eps_matrix *matrix = &mechanism->matrix;
 
     if (sampling->scheme == EPS_SCHEME_NONE) {
+        struct eps__turns turns;
+        bool derived = eps__sampling_turns(&turns, mechanism);
         if (sampling->epochs == 0)
-            sampling->epochs = 1;
+            sampling->epochs = derived ? turns.times : 1;
         if (sampling->separation == 0)
-            sampling->separation = mechanism->n / sampling->epochs;
+            sampling->separation = derived ? turns.apart : mechanism->n / sampling->epochs;
     } else if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON && sampling->groups == 0) {
         size_t bands = strategy_bands(matrix, block);
         sampling->groups = bands < mechanism->n ? bands : 0;
@@ -135,8 +138,10 @@ void eps_job_defaults(struct eps_job *job)
 {
     struct eps_mechanism *mechanism = &job->mechanism;
     struct eps_matrix *matrix = &mechanism->matrix;
-    size_t block = matrix->stamps > 0 ? mechanism->n / matrix->stamps : 0;
 
+    if (mechanism->n == 0)
+        mechanism->n = eps__sampling_steps(mechanism);
+    size_t block = matrix->stamps > 0 ? mechanism->n / matrix->stamps : 0;
     if (matrix->family == EPS_FAMILY_SQUARE_ROOT && matrix->bands == 0)
         matrix->bands = block;
     if (matrix->decoder == EPS_DECODER_DEFAULT) {

@@ -34,12 +34,51 @@ void eps__check_fail(struct eps__check *check, const char *pointer, const char *
 
 /* ---------------------------------------------------------------- the sampling */
 
+/* Scheme none with batch_size and dataset_size: the participation is what follows from them, and nothing else. */
+static void check_turns(struct eps__check *check, const struct eps_sampling *sampling)
+{
+    struct eps__turns turns;
+
+    if (sampling->batch_size == 0 && sampling->dataset_size == 0)
+        return;
+    if (sampling->batch_size == 0 || sampling->dataset_size == 0) {
+        eps__check_fail(check, sampling->batch_size ? "/sampling/dataset_size" : "/sampling/batch_size",
+                        "is required with sampling.%s: epochs and separation follow from the two",
+                        sampling->batch_size ? "batch_size" : "dataset_size");
+        return;
+    }
+    if (sampling->batch_size > sampling->dataset_size) {
+        eps__check_fail(check, "/sampling/batch_size", "must be at most dataset_size, %llu",
+                        (unsigned long long)sampling->dataset_size);
+        return;
+    }
+    if (check->n == 0 || !eps__sampling_turns(&turns, &check->job->mechanism))
+        return;
+    if (sampling->epochs != turns.times)
+        eps__check_fail(
+            check, "/sampling/epochs",
+            "must be %zu, which is n batch_size/dataset_size rounded up: leave it out, or leave out the sizes",
+            turns.times);
+    if (sampling->separation != turns.apart)
+        eps__check_fail(
+            check, "/sampling/separation",
+            "must be %zu, which is dataset_size/batch_size rounded down: leave it out, or leave out the sizes",
+            turns.apart);
+    if (!turns.even && turns.times > 1 && sampling->schema == EPS_SCHEMA_FIXED_ORDER)
+        eps__check_fail(
+            check, "/sampling/schema",
+            "must be min_separation: dataset_size is no multiple of batch_size, and participations are %zu or "
+            "%zu steps apart",
+            turns.apart, turns.apart + 1);
+}
+
 static void check_participation(struct eps__check *check, const struct eps_sampling *sampling)
 {
     size_t k = sampling->epochs, b = sampling->separation, n = check->n;
 
     if (eps_schema_name(sampling->schema) == NULL)
         eps__check_fail(check, "/sampling/schema", "must be fixed_order or min_separation");
+    check_turns(check, sampling);
     if (n == 0)
         return;
     if (k == 0 || k > n)
@@ -321,13 +360,39 @@ static void check_tuning(struct eps__check *check)
         eps__check_fail(check, "/accountant/max_seconds", "must be over 0");
 }
 
+/* The number of steps, given or by epochs. False, with a violation, where it is not known or over the limit. */
+static bool check_steps(struct eps__check *check)
+{
+    const struct eps_mechanism *mechanism = &check->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    size_t before = check->violations, n = mechanism->n;
+
+    if (isnan(mechanism->epochs)) {
+        if (n == 0 || n > check->max_n)
+            eps__check_fail(check, "/n", "must be an integer in [1, %zu]: the number of steps", check->max_n);
+        return check->violations == before;
+    }
+    size_t steps = eps__sampling_steps(mechanism);
+    if (!(mechanism->epochs > 0 && isfinite(mechanism->epochs)))
+        eps__check_fail(check, "/epochs", "must be over 0");
+    else if (sampling->batch_size == 0 || sampling->dataset_size == 0)
+        eps__check_fail(
+            check, "/epochs",
+            "needs sampling.batch_size and sampling.dataset_size (in the place of p, of bins), from which n = "
+            "ceil(epochs dataset_size/batch_size): give both, or give n");
+    else if (steps > check->max_n)
+        eps__check_fail(check, "/epochs", "makes n = ceil(epochs dataset_size/batch_size) = %zu, over the limit of %zu",
+                        steps, check->max_n);
+    else if (steps > 0 && n != steps)
+        eps__check_fail(check, "/epochs", "makes n = %zu, and n is %zu: give one of the two", steps, n);
+    return check->violations == before && steps > 0;
+}
+
 size_t eps_job_check(const struct eps_job *job, size_t max_n, eps_report_fn *report, void *user)
 {
     struct eps__check check = {.job = job, .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
 
-    if (job->mechanism.n == 0 || job->mechanism.n > check.max_n)
-        eps__check_fail(&check, "/n", "must be an integer in [1, %zu]: the number of steps", check.max_n);
-    else
+    if (check_steps(&check))
         check.n = job->mechanism.n;
     eps__check_matrix(&check);
     eps__check_workload(&check);

@@ -1,14 +1,19 @@
 /*
  * Participation figures derived from the sizes of batch and data set.
  *
- * A practitioner knows the batch; the analysis needs p or the number of bins. The rounding is part of the
- * contract: bins are dataset/batch rounded down, p is the nearest double to the exact quotient.
+ * A practitioner knows the batch and the passes over the data; the analysis needs p, the number of bins or of turns, and
+ * the number of steps. The rounding is part of the contract: bins are dataset/batch rounded down, p is the nearest double
+ * to the exact quotient.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/sampling/sampling.h"
 
 #include <math.h>
+
+#define STEPS_MAX 0x1p53L
+
+__extension__ typedef unsigned __int128 wide;
 
 static bool has_sizes(const struct eps_sampling *sampling)
 {
@@ -47,6 +52,37 @@ size_t eps__sampling_bins(const struct eps_mechanism *mechanism)
     return has_sizes(s) ? (size_t)(s->dataset_size / s->batch_size) : 0;
 }
 
+size_t eps__sampling_steps(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *s = &mechanism->sampling;
+
+    if (!has_sizes(s) || s->batch_size > s->dataset_size || !(mechanism->epochs > 0))
+        return 0;
+    long double exact = (long double)mechanism->epochs * (long double)s->dataset_size / (long double)s->batch_size;
+    if (!(exact < STEPS_MAX))
+        return (size_t)STEPS_MAX;
+    /* The double nearest to a decimal is off by half a unit: 2^-53. */
+    long double nearest = roundl(exact);
+    size_t steps = (size_t)fmaxl(fabsl(exact - nearest) <= exact * 0x1p-52L ? nearest : ceill(exact), 1);
+    size_t bins = eps__sampling_bins(mechanism);
+    return bins > 0 && steps % bins ? steps + (bins - steps % bins) : steps;
+}
+
+bool eps__sampling_turns(struct eps__turns *turns, const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *s = &mechanism->sampling;
+
+    if (s->scheme != EPS_SCHEME_NONE || !has_sizes(s) || s->batch_size > s->dataset_size || mechanism->n == 0)
+        return false;
+    /* Example j fills places j, j + dataset, ... of n batch places: the first one has most. Its (times-1)-th is before the
+     * end: (times-1) dataset < n batch, so (times-1) floor(dataset/batch) < n. */
+    wide places = (wide)mechanism->n * s->batch_size;
+    turns->times = (size_t)((places + s->dataset_size - 1) / s->dataset_size);
+    turns->apart = (size_t)(s->dataset_size / s->batch_size);
+    turns->even = s->dataset_size % s->batch_size == 0;
+    return true;
+}
+
 double eps__sampling_expected_batch(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *s = &mechanism->sampling;
@@ -59,7 +95,7 @@ double eps__sampling_expected_batch(const struct eps_mechanism *mechanism)
         return bins > 0 ? dataset / (double)bins : NAN;
     }
     double p = eps__sampling_probability(mechanism);
-    if (isnan(p))
+    if (isnan(p) && s->scheme != EPS_SCHEME_NONE)
         return NAN;
     if (s->batch_size > 0)
         return (double)s->batch_size;

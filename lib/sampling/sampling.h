@@ -1,6 +1,6 @@
 /*
- * What a sampling scheme implies without drawing anything: the figures that follow from batch_size and
- * dataset_size. One place, so that the checks, the accountants and the result never derive them differently.
+ * What a sampling scheme implies without drawing anything: the figures that follow from batch_size, dataset_size and
+ * epochs. One place, so that the checks, the accountants and the result never derive them differently.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,6 +22,26 @@ double eps__sampling_probability(const struct eps_mechanism *mechanism);
 
 /* balls_in_bins: the batches of one epoch: `bins` as given, or floor(dataset/batch). 0 elsewhere. */
 size_t eps__sampling_bins(const struct eps_mechanism *mechanism);
+
+/*
+ * The steps of mechanism->epochs passes over the data: ceil(epochs dataset/batch), for balls_in_bins the next multiple of
+ * its bins. An epochs that is a decimal counts as that decimal: where the quotient is an integer but for the rounding of
+ * the double, it is that integer. At most 2^53; 0 where the sizes or epochs are missing or wrong.
+ */
+size_t eps__sampling_steps(const struct eps_mechanism *mechanism);
+
+/*
+ * Scheme none with sizes: batches of batch_size are filled with the examples in a fixed order that begins anew where it
+ * ends. Then an example takes part at most ceil(n batch/dataset) times in n steps, and its participations are
+ * floor(dataset/batch) steps apart or one more; (times - 1) apart + 1 <= n.
+ */
+struct eps__turns {
+    size_t times, apart;
+    bool even; /* apart is exact */
+};
+
+/* False where the sizes are missing or wrong. */
+bool eps__sampling_turns(struct eps__turns *turns, const struct eps_mechanism *mechanism);
 
 /* The number of groups that take turns: 1 where there are none. */
 size_t eps__sampling_groups(const struct eps_mechanism *mechanism);

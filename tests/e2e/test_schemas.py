@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
@@ -225,6 +225,10 @@ SEEDS = [
      "accountant": {"method": "auto", "bad_event_share": "auto", "max_order": 9, "bandwidth": 3}},
     {"n": 4, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "balls_in_bins", "bins": 2},
      "epsilon": 1, "delta": 0.1},
+    {"epochs": 1.5, "sampling": {"scheme": "poisson", "batch_size": 2, "dataset_size": 9}, "noise_multiplier": 2,
+     "epsilon": 1},
+    {"epochs": 2, "sampling": {"scheme": "none", "batch_size": 2, "dataset_size": 9, "schema": "min_separation"},
+     "noise_multiplier": 2, "epsilon": 1},
 ]
 
 
@@ -308,6 +312,26 @@ def test_a_returned_job_posts_as_the_same_job(server):
         words = words.replace('"n": 0.' + str(first["job"]["n"]), f'"n": {first["job"]["n"]}.0e0')
         other = server.request("POST", "/v1/jobs", data=words, headers=JSON)
         assert other.status_code == 200 and other.json()["job"] == first["job"], other.text
+
+
+def test_epochs_are_another_way_to_write_n(server):
+    sampling = {"scheme": "poisson", "batch_size": 600, "dataset_size": 50000}
+    first = server.solve({"n": 209, "sampling": sampling, "noise_multiplier": 1, "delta": 1e-5})
+    again = server.solve({"epochs": 2.5, "sampling": sampling, "noise_multiplier": 1, "delta": 1e-5})
+    assert again["job"] == first["job"] and again["result"]["cache"]["result"] == "hit"
+    assert "epochs" not in first["job"]
+    # Without randomness the sizes say how often an example takes part, and no pass over the data is forgotten.
+    turns = {"scheme": "none", "batch_size": 500, "dataset_size": 50000}
+    first = server.solve({"epochs": 20, "sampling": turns, "noise_multiplier": 9, "delta": 1e-5})
+    plain = server.solve({"n": 2000, "sampling": {"scheme": "none", "epochs": 20, "separation": 100},
+                          "noise_multiplier": 9, "delta": 1e-5})
+    assert (first["job"]["sampling"]["epochs"], first["job"]["sampling"]["separation"]) == (20, 100)
+    assert first["result"]["epsilon"] == plain["result"]["epsilon"]
+    assert first["result"]["sampling"]["expected_batch_size"] == 500
+    assert server.post(first["job"]).json()["result"]["cache"]["result"] == "hit"
+    refused = server.post({"epochs": 2, "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 0.1})
+    check_problem(refused, 422, "invalid-job", "/epochs")
+    assert "sampling.batch_size and sampling.dataset_size" in refused.text
 
 
 def test_numbers_are_the_doubles_that_they_decode_to(server):

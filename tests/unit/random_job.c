@@ -312,6 +312,12 @@ json_t *random_job(uint64_t *state)
     if (strcmp(family, "identity") != 0 || coin(state))
         put(job, "matrix", random_matrix(state, family, n, unsampled));
     put(job, "sampling", random_sampling(state, scheme, family, n));
+    json_t *sampling = json_object_get(job, "sampling"), *batch = json_object_get(sampling, "batch_size");
+    if (batch && coin(state)) { /* the passes that come to n steps, as a double */
+        double passes = (double)n * json_number_value(batch);
+        json_object_del(job, "n");
+        put(job, "epochs", json_real(passes / json_number_value(json_object_get(sampling, "dataset_size"))));
+    }
     random_query(state, job, curve);
     if (coin(state))
         put(job, "adjacency", json_string(adjacencies[random_below(state, 3)]));

@@ -20,6 +20,7 @@
 #include "tests/unit/random_job.h"
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
+#define SIZES(scheme) "\"sampling\":{\"scheme\":\"" scheme "\",\"batch_size\":50,\"dataset_size\":5000}"
 #define ASKED "\"delta\":1e-6,\"noise_multiplier\":1"
 
 static json_t *parse(const char *text)
@@ -178,6 +179,30 @@ static const struct {
     {"{\"n\":\"10\"," POISSON "," ASKED "}", "/n"},
     {"{\"n\":9007199254740993.0," POISSON "," ASKED "}", "/n"},
     {"{\"n\":null," POISSON "," ASKED "}", "/n"},
+    /* epochs in the place of n */
+    {"{" POISSON "," ASKED ",\"noise\":1}", "/n /noise"},
+    {"{\"n\":100,\"epochs\":1," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"n\":99,\"epochs\":1," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":0," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":-1," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":\"1\"," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":1e300," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":167772.17," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":1," POISSON "," ASKED "}", "/epochs"},
+    {"{\"epochs\":1,\"sampling\":{\"scheme\":\"none\",\"epochs\":3}," ASKED "}", "/epochs"},
+    {"{\"epochs\":1,\"sampling\":{\"scheme\":\"poisson\",\"batch_size\":9,\"dataset_size\":8}," ASKED "}",
+     "/sampling/batch_size"},
+    {"{\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"epochs\":3}," ASKED "}", "/n /sampling/epochs"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"dataset_size\":8}," ASKED "}", "/sampling/batch_size"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":8}," ASKED "}", "/sampling/dataset_size"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":9,\"dataset_size\":8}," ASKED "}",
+     "/sampling/batch_size"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":3,\"dataset_size\":9,\"epochs\":2}," ASKED "}",
+     "/sampling/epochs"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":3,\"dataset_size\":9,\"separation\":4}," ASKED "}",
+     "/sampling/separation"},
+    {"{\"epochs\":2,\"sampling\":{\"scheme\":\"none\",\"batch_size\":4,\"dataset_size\":9}," ASKED "}",
+     "/sampling/schema"},
     {"{\"n\":10," POISSON ",\"delta\":0,\"noise_multiplier\":0}", "/delta /noise_multiplier"},
     {"{\"n\":10," POISSON ",\"delta\":1,\"noise_multiplier\":-1}", "/delta /noise_multiplier"},
     {"{\"n\":10," POISSON ",\"epsilon\":-1,\"delta\":\"x\"}", "/delta /epsilon"},
@@ -436,6 +461,68 @@ static void whatever_is_returned_can_be_posted_as_the_same_job(void **state)
     }
 }
 
+/* Every scheme: the passes over the data are another way to write n, and leave no trace. */
+static void epochs_are_the_job_with_n(void **state)
+{
+    static const struct {
+        const char *by_epochs, *by_n;
+    } rows[] = {
+        {"{\"epochs\":2," SIZES("poisson") "," ASKED "}", "{\"n\":200," SIZES("poisson") "," ASKED "}"},
+        {"{\"epochs\":0.011," SIZES("poisson") "," ASKED "}", "{\"n\":2," SIZES("poisson") "," ASKED "}"},
+        {"{\"epochs\":2," SIZES("none") "," ASKED "}", "{\"n\":200," SIZES("none") "," ASKED "}"},
+        {"{\"epochs\":2.5," SIZES("none") "," ASKED "}",
+         "{\"n\":250,\"sampling\":{\"scheme\":\"none\",\"batch_size\":50,\"dataset_size\":5000,\"epochs\":3,"
+         "\"separation\":100}," ASKED "}"},
+        {"{\"epochs\":3,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("cyclic_poisson") "," ASKED "}",
+         "{\"n\":300,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("cyclic_poisson") "," ASKED "}"},
+        {"{\"epochs\":3,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("b_min_sep") "," ASKED "}",
+         "{\"n\":300,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("b_min_sep") "," ASKED "}"},
+        {"{\"epochs\":1.001,\"matrix\":{\"family\":\"optimal\"}," SIZES("balls_in_bins") "," ASKED "}",
+         "{\"n\":200,\"matrix\":{\"family\":\"optimal\"}," SIZES("balls_in_bins") "," ASKED "}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char one[65], other[65];
+        hash_of(one, rows[i].by_epochs);
+        hash_of(other, rows[i].by_n);
+        assert_string_equal(one, other);
+        struct api_job *job = decode(rows[i].by_epochs), *wanted = decode(rows[i].by_n);
+        json_t *canonical = api_job_encode(job, true), *expected = api_job_encode(wanted, true);
+        assert_true(json_equal(canonical, expected));
+        assert_null(json_object_get(canonical, "epochs"));
+        json_decref(canonical);
+        json_decref(expected);
+        api_job_destroy(job);
+        api_job_destroy(wanted);
+    }
+}
+
+static void members_at_the_wrong_level_are_told_theirs(void **state)
+{
+    static const struct {
+        const char *body, *words;
+    } rows[] = {
+        {"{" POISSON "," ASKED "}", "or give epochs, with sampling.batch_size and sampling.dataset_size"},
+        {"{\"epochs\":1," POISSON "," ASKED "}", "sampling.batch_size and sampling.dataset_size"},
+        {"{\"n\":9," POISSON ",\"batch_size\":1," ASKED "}", "batch_size goes into sampling"},
+        {"{\"n\":9," POISSON ",\"bands\":1," ASKED "}", "bands goes into matrix"},
+        {"{\"n\":9,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"epochs\":3}," ASKED "}",
+         "epochs goes to the top level of the job"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct api_errors errors = {0};
+        json_t *json = parse(rows[i].body);
+        assert_null(api_job_decode(&errors, json, 0));
+        if (!strstr(errors.items[0].detail, rows[i].words))
+            fail_msg("%s: \"%s\" does not say %s", rows[i].body, errors.items[0].detail, rows[i].words);
+        api_errors_clear(&errors);
+        json_decref(json);
+    }
+}
+
 static void a_million_coefficients_are_read_exactly(void **state)
 {
     size_t n = (size_t)1 << 20;
@@ -657,6 +744,8 @@ int main(void)
         cmocka_unit_test(arrays_belong_to_the_identity),
         cmocka_unit_test(dense_rows_return_as_the_triangle_they_are),
         cmocka_unit_test(whatever_is_returned_can_be_posted_as_the_same_job),
+        cmocka_unit_test(epochs_are_the_job_with_n),
+        cmocka_unit_test(members_at_the_wrong_level_are_told_theirs),
         cmocka_unit_test(a_million_coefficients_are_read_exactly),
         cmocka_unit_test(examples_decode_and_are_those_of_the_contract),
         cmocka_unit_test(a_result_has_the_shape_of_the_contract),

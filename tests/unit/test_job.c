@@ -324,7 +324,7 @@ static void additions_combine_only_as_derived(void **state)
                 sampling->bins = scheme == EPS_SCHEME_BALLS_IN_BINS ? 10 : 0;
                 sampling->truncation = a == 0;
                 sampling->max_batch_size = a == 0 ? 5 : 0;
-                sampling->dataset_size = a == 0 ? 1000 : 0;
+                sampling->dataset_size = a == 0 && takes[a] ? 1000 : 0;
                 sampling->examples_per_user = a == 1 || b == 1 ? 3 : 1;
                 sampling->last_iterate = b == 2;
                 struct seen seen = check(&job);
@@ -551,6 +551,68 @@ static void sizes_give_p_bins_and_the_expected_batch(void **state)
     assert_int_equal(eps__sampling_bins(mechanism), 0);
 }
 
+/* ceil(epochs dataset/batch) in integers, where epochs is a number of tenths. */
+static void epochs_are_rounded_up_to_steps(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+
+    (void)state;
+    for (uint64_t tenths = 1; tenths < 120; tenths++)
+        for (uint64_t dataset = 1; dataset < 60; dataset += 3)
+            for (uint64_t batch = 1; batch <= dataset; batch++) {
+                job.mechanism.n = 0;
+                job.mechanism.epochs = (double)tenths / 10;
+                job.mechanism.sampling.p = NAN;
+                job.mechanism.sampling.batch_size = batch;
+                job.mechanism.sampling.dataset_size = dataset;
+                eps_job_defaults(&job);
+                assert_int_equal(job.mechanism.n, (tenths * dataset + 10 * batch - 1) / (10 * batch));
+            }
+    job.mechanism.n += 1;
+    assert_refused(&job, "/epochs ");
+    job.mechanism.n = 0;
+    job.mechanism.epochs = INFINITY;
+    assert_refused(&job, "/epochs ");
+}
+
+/* Batches that are filled in a fixed order, over and over: counted. */
+static void turns_are_those_of_a_fixed_order(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_NONE);
+    struct eps_sampling *sampling = &job.mechanism.sampling;
+
+    (void)state;
+    for (size_t dataset = 1; dataset <= 13; dataset++)
+        for (size_t batch = 1; batch <= dataset; batch++)
+            for (size_t n = 1; n <= 40; n++) {
+                size_t most = 0, nearest = SIZE_MAX, farthest = 0;
+                for (size_t example = 0; example < dataset; example++) {
+                    size_t times = 0, before = 0;
+                    for (size_t place = example; place < n * batch; place += dataset, times++) {
+                        size_t gap = place / batch - before;
+                        nearest = times && gap < nearest ? gap : nearest;
+                        farthest = times && gap > farthest ? gap : farthest;
+                        before = place / batch;
+                    }
+                    most = times > most ? times : most;
+                }
+                job.mechanism.n = n;
+                sampling->batch_size = batch;
+                sampling->dataset_size = dataset;
+                sampling->epochs = sampling->separation = 0;
+                eps_job_defaults(&job);
+                assert_int_equal(sampling->epochs, most);
+                assert_true(most == 1 || sampling->separation <= nearest);
+                assert_true(sampling->separation + 1 >= farthest);
+                assert_true((most - 1) * sampling->separation + 1 <= n);
+                sampling->schema = EPS_SCHEMA_MIN_SEPARATION;
+                assert_refused(&job, "");
+                sampling->schema = EPS_SCHEMA_FIXED_ORDER;
+                assert_refused(&job, most > 1 && dataset % batch ? "/sampling/schema " : "");
+                assert_true(eps__sampling_expected_batch(&job.mechanism) == (double)batch);
+            }
+}
+
 /* p0/(1 - p0 (b-1)) is what makes a renewal process with gap b - 1 + Geometric(p) take part at rate p0. */
 static void the_rate_of_spaced_sampling_is_the_batch_asked_for(void **state)
 {
@@ -616,6 +678,8 @@ int main(void)
         cmocka_unit_test(tuning_goes_with_the_methods_that_know_it),
         cmocka_unit_test(only_some_accountants_return_curves),
         cmocka_unit_test(sizes_give_p_bins_and_the_expected_batch),
+        cmocka_unit_test(epochs_are_rounded_up_to_steps),
+        cmocka_unit_test(turns_are_those_of_a_fixed_order),
         cmocka_unit_test(the_rate_of_spaced_sampling_is_the_batch_asked_for),
         cmocka_unit_test(names_are_distinct_and_end_where_their_enum_ends),
     };
