@@ -18,6 +18,7 @@ void print_help(void)
     printf("epsilond %s: how much noise do I need, and what epsilon did I get\n\n"
            "  epsilond serve [OPTION...]           the service\n"
            "  epsilond solve [OPTION...] [FILE|-]  one job, a JSON document; prints the finished job\n"
+           "  epsilond backup [OPTION...] FILE     copies the database, while a server may write to it\n"
            "  epsilond --help | --version\n\n"
            "Every option is also read from the environment, by the name in parentheses; the command line wins.\n\n"
            "serve:\n",
@@ -25,6 +26,8 @@ void print_help(void)
     config_help(stdout, CONFIG_SERVE);
     printf("\nsolve:\n");
     config_help(stdout, CONFIG_SOLVE);
+    printf("\nbackup:\n");
+    config_help(stdout, CONFIG_BACKUP);
 }
 
 int main(int argc, char **argv)
@@ -40,6 +43,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(command, "solve") == 0) {
         return command_solve(argc - 1, argv + 1);
+    }
+    if (strcmp(command, "backup") == 0) {
+        return command_backup(argc - 1, argv + 1);
     }
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
         printf("epsilond %s (accounting version %d)\n", EPS_VERSION, EPS_ACCOUNTING_VERSION);

@@ -33,7 +33,8 @@ struct option_row {
 static const struct option_row rows[] = {
     {"listen", KIND_TEXT, FIELD(listen), CONFIG_SERVE, 0, 0, "127.0.0.1:8080", "HOST:PORT",
      "address to listen on; port 0 takes a free one"},
-    {"db", KIND_TEXT, FIELD(db), BOTH, 0, 0, NULL, "FILE", "SQLite database (serve: epsilond.db; solve: none)"},
+    {"db", KIND_TEXT, FIELD(db), BOTH | CONFIG_BACKUP, 0, 0, NULL, "FILE",
+     "SQLite database (epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one a core)"},
     {"express", KIND_SECONDS, FIELD(express_seconds), CONFIG_SERVE, 0, 3600, "1s", "TIME",
      "jobs estimated at less never wait for longer ones: they have a thread more; 0: none"},
@@ -185,7 +186,7 @@ static bool set_defaults(struct config *config, enum config_command command, cha
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     config->workers = cores > 0 ? (uint64_t)cores : 1;
-    config->db = command == CONFIG_SERVE ? "epsilond.db" : NULL;
+    config->db = command == CONFIG_SOLVE ? NULL : "epsilond.db";
     return true;
 }
 

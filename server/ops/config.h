@@ -14,7 +14,7 @@
 
 #include "server/ops/log.h"
 
-enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2 };
+enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4 };
 
 #define CONFIG_LIST_MAX 32
 

@@ -52,6 +52,10 @@ void store_stop(struct store *store);
 void store_settle(struct store *store);
 /* What keeps the database from being written, as far as is known without a try; NULL: nothing. */
 const char *store_trouble(struct store *store);
+/* Copies a database, which need not be open here and may be written meanwhile, to a file that must not be there yet: the
+ * copy is whole, or there is none. Between portions stop() is asked whether to give up. Returns the number of its jobs,
+ * or -1 with a message. */
+int64_t store_backup(const char *database, const char *file, bool (*stop)(void), char *message, size_t message_size);
 /* True if the database has reached its bound: no new job goes in. Old ones end. */
 bool store_full(struct store *store);
 
