@@ -102,22 +102,29 @@ static bool blt_objective(void *user, double *value, double *gradient, const dou
     return true;
 }
 
-/* The scales of C: products of differences, each from the gaps between, so that close decays lose nothing. */
+/* rates[k] - rates[l], k <= l, from the gaps between, so that close rates lose nothing. */
+static double difference(const double *rates, const double *gaps, size_t k, size_t l)
+{
+    double sum = 0;
+    for (size_t i = k + 1; i <= l; i++)
+        sum += gaps[i];
+    return rates[k] * -expm1(-sum);
+}
+
+/* The scales of C: the i-th is the product of (p_i - q_j) over j, over that of (p_i - p_j) over j != i, here in factors
+ * that are at most 1 since the rates fall. A factor 0/0 is one of rates that are one in doubles: their buffers are one,
+ * which is the last of them, and the scales of those before it are 0. */
 static void scales_of(double *scale, const double *rates, const double *gaps, size_t d)
 {
     for (size_t i = 0; i < d; i++) {
-        double product = 1;
-        for (size_t j = 0; j < d; j++) {
-            double numerator = 0, denominator = 0;
-            size_t p = 2 * i, q = 2 * j + 1, other = 2 * j;
-            for (size_t k = (p < q ? p : q) + 1; k <= (p < q ? q : p); k++)
-                numerator += gaps[k];
-            for (size_t k = (p < other ? p : other) + 1; k <= (p < other ? other : p); k++)
-                denominator += gaps[k];
-            /* p_i - q_j and p_i - p_j have the same sign, but for q_i < p_i itself. */
-            numerator = rates[p < q ? p : q] * -expm1(-numerator);
-            denominator = rates[p < other ? p : other] * -expm1(-denominator);
-            product *= i == j ? numerator : numerator / denominator;
+        double product = difference(rates, gaps, 2 * i, 2 * d - 1);
+        for (size_t j = 0; j < i; j++) {
+            double whole = difference(rates, gaps, 2 * j, 2 * i);
+            product *= whole > 0 ? difference(rates, gaps, 2 * j + 1, 2 * i) / whole : 1;
+        }
+        for (size_t j = i; j + 1 < d; j++) {
+            double whole = difference(rates, gaps, 2 * i, 2 * j + 2);
+            product *= whole > 0 ? difference(rates, gaps, 2 * i, 2 * j + 1) / whole : 0;
         }
         scale[i] = product;
     }

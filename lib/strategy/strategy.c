@@ -58,11 +58,13 @@ static enum eps_status unserved(struct eps_error *error, enum eps_family family)
 }
 
 /* Squares of entries within this range neither overflow nor lose their last bits to underflow. */
-static enum eps_status check_range(const struct eps_strategy *s, struct eps_error *error, enum eps_family family)
+static enum eps_status check_range(const struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_matrix *matrix)
 {
-    const char *pointer = family == EPS_FAMILY_DENSE      ? "/matrix/rows"
-                          : family == EPS_FAMILY_TOEPLITZ ? "/matrix/coefficients"
-                                                          : "/workload";
+    const char *pointer = matrix->family == EPS_FAMILY_DENSE      ? "/matrix/rows"
+                          : matrix->family == EPS_FAMILY_TOEPLITZ ? "/matrix/coefficients"
+                          : matrix->family == EPS_FAMILY_BLT ? (matrix->buffers ? "/matrix/buffers" : "/matrix/scale")
+                                                             : "/workload";
     double largest = 0;
     for (size_t i = 0; i < s->entries_len; i++) {
         if (!isfinite(s->entries[i]))
@@ -146,7 +148,7 @@ enum eps_status eps__strategy_base(const struct eps_context *context, struct eps
         status = builders[family](context, s, error, mechanism);
     if (status || (deferred && *deferred))
         return status;
-    status = check_range(s, error, family);
+    status = check_range(s, error, &mechanism->matrix);
     if (!status && !s->kind->measure(s))
         status = eps__strategy_no_memory(error);
     return status;

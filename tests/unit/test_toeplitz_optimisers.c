@@ -229,6 +229,43 @@ static void more_freedom_is_never_worse(void **unused)
     }
 }
 
+/* Buffers that the search makes one, or drives to a decay of 0, are still a BLT: its numbers are finite, C is what the
+ * decays and scales say, and fewer buffers are no better by far. */
+static void more_buffers_than_are_needed_are_a_blt(void **unused)
+{
+    (void)unused;
+    static const struct {
+        size_t n, buffers, epochs, separation;
+        double gap, momentum;
+    } cases[] = {
+        {104, 11, 24, 4, 3.421638744987393e-9, 0},
+        {16, 9, 6, 2, 2e-3, 0},
+        {85, 15, 4, 23, 1e-3, 0},
+        {6, 6, 1, 3, 5.6e-9, 0.9},
+        {30, 13, 1, 30, 3e-8, 0.5},
+        {123, 16, 2, 85, 8.3e-7, 0},
+        {281, 16, 3, 55, 1e-9, 0.99},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct eps_mechanism m = mechanism_of(BLT, cases[i].n);
+        double decay[16], scale[16];
+        m.matrix.buffers = cases[i].buffers;
+        m.matrix.gap = cases[i].gap;
+        m.workload = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = cases[i].momentum, .decay = 1};
+        set_participation(&m, cases[i].epochs, cases[i].separation);
+        struct eps_strategy *s = strategy_new(&m);
+        double loss = loss_of(s, &m);
+        assert_int_equal(eps__blt_optimise(NULL, decay, scale, s, NULL, &m), EPS_OK);
+        for (size_t j = 0; j < cases[i].buffers; j++)
+            assert_true(decay[j] > 0 && decay[j] < 1 && scale[j] >= 0 && scale[j] <= 1);
+        eps_strategy_destroy(s);
+        m.matrix.buffers = 2;
+        double fewer = loss_of_mechanism(&m);
+        if (!(loss <= fewer * 1.001))
+            fail_msg("case %zu: %.9g, with 2 buffers %.9g", i, loss, fewer);
+    }
+}
+
 static void a_wider_gap_costs_no_more_than_it_says(void **unused)
 {
     (void)unused;
@@ -394,6 +431,7 @@ int main(void)
         cmocka_unit_test(squares_of_either_sign_sum_the_gram_matrix),
         cmocka_unit_test(no_neighbour_is_better),
         cmocka_unit_test(more_freedom_is_never_worse),
+        cmocka_unit_test(more_buffers_than_are_needed_are_a_blt),
         cmocka_unit_test(a_wider_gap_costs_no_more_than_it_says),
         cmocka_unit_test(bands_beyond_the_separation_have_both_signs),
         cmocka_unit_test(sampled_jobs_get_a_nonnegative_matrix),
