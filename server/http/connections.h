@@ -14,6 +14,7 @@
 #ifndef SERVER_HTTP_CONNECTIONS_H
 #define SERVER_HTTP_CONNECTIONS_H
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@ struct connection {
     int fd;
     bool spare;      /* over a limit */
     bool bad_target; /* of the request whose head is being read */
-    char address[46];
+    char address[INET6_ADDRSTRLEN];
     /* Private. */
     struct peer *peer;
     bool leaving;            /* shut down, and counted no more */

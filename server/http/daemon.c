@@ -44,6 +44,19 @@ static struct connection *place_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+/* By what name the log and the reply call the request: by the client's, if that needs no quotes in a log. */
+static void name_request(struct request *request)
+{
+    static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+@";
+    const char *given = request_header_value(request, REQUEST_ID_HEADER);
+    size_t len = given ? strspn(given, characters) : 0;
+    if (len && len < sizeof request->id && !given[len]) {
+        memcpy(request->id, given, len + 1);
+    } else {
+        uuid_next(request->id);
+    }
+}
+
 static struct request *request_create(const struct daemon_context *context, struct MHD_Connection *connection,
                                       const char *url, const char *method, const char *version)
 {
@@ -57,6 +70,7 @@ static struct request *request_create(const struct daemon_context *context, stru
         request->path = url;
         request->bodyless = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
         request->started = clock_monotonic();
+        name_request(request);
         metric_add(METRIC_HTTP_IN_FLIGHT, 1);
         connection_busy(request->place, request->server->config->request_seconds);
         request->malformed = head_refusal(request, version);
@@ -100,9 +114,10 @@ static void log_request(const struct request *request, double seconds, enum MHD_
     if (!log_enabled(LOG_LEVEL_INFO)) {
         return;
     }
-    log_event(LOG_LEVEL_INFO, "request", "method=%s path=%s status=%d bytes=%zu ms=%.3f%s%s%s",
-              log_quote(method, sizeof method, request->method), log_quote(path, sizeof path, request->path),
-              request->status, request->reply_bytes, seconds * 1e3, request->job[0] ? " job=" : "", request->job,
+    log_event(LOG_LEVEL_INFO, "request", "request=%s client=%s method=%s path=%s status=%d bytes=%zu ms=%.3f%s%s%s",
+              request->id, request->place->address, log_quote(method, sizeof method, request->method),
+              log_quote(path, sizeof path, request->path), request->status, request->reply_bytes, seconds * 1e3,
+              request->job[0] ? " job=" : "", request->job,
               code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "" : " broken=true");
 }
 

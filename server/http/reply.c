@@ -73,6 +73,7 @@ static enum handled reply_queue(struct request *request, int status, const char 
     if (type) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     }
+    MHD_add_response_header(response, REQUEST_ID_HEADER, request->id);
     for (size_t i = 0; i < request->headers_len; i++) {
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
     }

@@ -58,6 +58,7 @@ struct wait {
 };
 
 #define REQUEST_HEADERS 6
+#define REQUEST_ID_HEADER "X-Request-Id"
 
 struct request {
     const struct daemon_context *context;
@@ -66,6 +67,7 @@ struct request {
     struct connection *place; /* among all connections */
     const char *method;
     const char *path;
+    char id[REQUEST_ID_SIZE];  /* X-Request-Id: the client's, or ours */
     const struct route *route; /* NULL: none fits */
     size_t route_index;
     char param[80]; /* what stands for {..} */

@@ -56,6 +56,9 @@ static void publish(struct jobs *jobs, struct live *live, const struct job_chang
         jobs_remember(jobs, document, mark);
         document_release(document);
     }
+    if (stored) {
+        jobs__log_end(&final, result);
+    }
     count_end(change->status);
     pthread_mutex_lock(&jobs->mutex);
     map_remove(&jobs->live, &live->node);

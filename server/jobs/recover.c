@@ -77,6 +77,11 @@ static void fail(struct job_record *record, struct job_change *change, enum api_
     change->status = JOB_FAILED;
     change->finished_at = clock_now_ms();
     change->error = jobs__problem_text(api_problem_encode(problem, detail, instance, NULL));
+    struct job_record final = *record; /* borrows the texts */
+    final.status = change->status;
+    final.finished_at = change->finished_at;
+    final.error = change->error;
+    jobs__log_end(&final, NULL);
     job_record_clear(record);
 }
 

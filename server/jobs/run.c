@@ -237,11 +237,6 @@ static void run_started(struct run *run)
         free(computation.uses);
         return;
     }
-    if (computation.status != EPS_OK && computation.status != EPS_CANCELED) {
-        char quoted[600];
-        log_event(LOG_LEVEL_INFO, "job-failed", "hash=%.16s status=%d detail=%s", run->hash, (int)computation.status,
-                  log_quote(quoted, sizeof quoted, computation.error.message));
-    }
     run_end(run, &computation, from_cache);
 }
 

@@ -11,6 +11,7 @@
 #include "server/jobs/submit.h"
 
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,8 @@ static bool fill_record(struct submission *submission, const char *body, size_t 
         return false;
     }
     uuid_next(record->id);
+    snprintf(record->request, sizeof record->request, "%s", submission->request);
+    snprintf(record->client, sizeof record->client, "%s", submission->client);
     record->created_at = clock_now_ms();
     memcpy(submission->id, record->id, UUID_SIZE);
     return true;
@@ -269,6 +272,7 @@ static void accept_stored(struct submission *submission)
     }
     if (submission->result) {
         metric_add(METRIC_JOBS_SUCCEEDED, 1);
+        jobs__log_end(&submission->record, submission->result);
         submission->outcome = SUBMIT_FINISHED;
         return;
     }

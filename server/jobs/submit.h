@@ -26,7 +26,9 @@ enum submit_outcome {
 struct submission {
     struct store_insert insert; /* first */
     struct jobs *jobs;
-    const char *instance;                        /* path of the request, borrowed */
+    const char *instance;                        /* path of the request, borrowed, as are the next two */
+    const char *request;                         /* its id */
+    const char *client;                          /* the address it came from */
     char key[IDEMPOTENCY_KEY_MAX + 1];           /* "": none */
     void (*done)(struct submission *submission); /* after the commit, on the writer thread */
     void *user;

@@ -152,6 +152,8 @@ enum handled handle_jobs_post(struct request *request)
     posting->task.run = post_decide;
     posting->submission.jobs = request->server->jobs;
     posting->submission.instance = request->path;
+    posting->submission.request = request->id;
+    posting->submission.client = request->place->address;
     posting->submission.done = post_stored;
     posting->wait_seconds = request_wait_seconds(request, &posting->preferred);
     if (!read_key(request, posting->submission.key)) {

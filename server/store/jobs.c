@@ -112,6 +112,7 @@ static enum store_status insert_row(struct store_connection *connection, const s
     if (record->operations > 0) {
         sqlite3_bind_double(statement, 14, record->operations);
     }
+    bind_text(statement, 15, record->request[0] ? record->request : NULL);
     return store__run(connection, statement);
 }
 
@@ -244,9 +245,11 @@ static void columns_read(struct job_record *record, sqlite3_stmt *row)
 {
     const char *id = (const char *)sqlite3_column_text(row, 0);
     const char *hash = (const char *)sqlite3_column_text(row, 1);
+    const char *request = (const char *)sqlite3_column_text(row, 14);
     *record = (struct job_record){0};
     snprintf(record->id, sizeof record->id, "%s", id ? id : "");
     snprintf(record->hash, sizeof record->hash, "%s", hash ? hash : "");
+    snprintf(record->request, sizeof record->request, "%s", request ? request : "");
     record->label = store__column_text(row, 2);
     record->attempts = sqlite3_column_int(row, 4);
     record->created_at = sqlite3_column_int64(row, 5);
@@ -258,7 +261,7 @@ static void columns_read(struct job_record *record, sqlite3_stmt *row)
     record->brief = store__column_text(row, 11);
     record->error = store__column_text(row, 12);
     record->operations = sqlite3_column_double(row, 13);
-    record->checked = sqlite3_column_type(row, 14) == SQLITE_INTEGER && sqlite3_column_type(row, 15) == SQLITE_INTEGER;
+    record->checked = sqlite3_column_type(row, 15) == SQLITE_INTEGER && sqlite3_column_type(row, 16) == SQLITE_INTEGER;
 }
 
 /* Reads a row in the order of the statements' columns, and forgets what cannot be trusted. */
@@ -267,8 +270,8 @@ static enum store_status record_of_row(struct job_record *record, sqlite3_stmt *
     int state = sqlite3_column_int(row, 3);
     bool known = sqlite3_column_type(row, 3) == SQLITE_INTEGER && state >= 0 && state < JOB_STATUS_COUNT;
     columns_read(record, row);
-    bool whole = !is_false(row, 14) && record->job && strlen(record->hash) == HASH_SIZE - 1;
-    if (whole && known && !is_false(row, 15)) {
+    bool whole = !is_false(row, 15) && record->job && strlen(record->hash) == HASH_SIZE - 1;
+    if (whole && known && !is_false(row, 16)) {
         record->status = (enum job_status)state;
         return STORE_OK;
     }

@@ -6,6 +6,7 @@
 #ifndef SERVER_STORE_RECORDS_H
 #define SERVER_STORE_RECORDS_H
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +15,8 @@
 #include "lib/epsilon.h"
 #include "server/ops/clock.h"
 
-#define HASH_SIZE 65 /* 64 hex digits and NUL */
+#define HASH_SIZE 65       /* 64 hex digits and NUL */
+#define REQUEST_ID_SIZE 65 /* at most 64 visible ASCII characters and NUL */
 
 /* The numbers stand in the database: never renumber. */
 enum job_status {
@@ -39,18 +41,20 @@ struct job_record {
     char hash[HASH_SIZE];
     enum job_status status;
     int attempts;
-    bool from_cache;     /* answered by a result that was there before */
-    int version;         /* accounting version of its result; 0 before there is one */
-    int64_t created_at;  /* ms */
-    int64_t started_at;  /* 0: not yet */
-    int64_t finished_at; /* 0: not yet */
-    char *label;         /* or NULL */
-    char *job;           /* canonical JSON */
-    char *brief;         /* or NULL: same as job */
-    char *error;         /* or NULL */
-    double operations;   /* estimated; 0: not */
-    bool checked;        /* read from a row whose digests are right */
-    bool damaged;        /* or from one of which at least one is wrong: see store_read_job() */
+    bool from_cache;               /* answered by a result that was there before */
+    int version;                   /* accounting version of its result; 0 before there is one */
+    int64_t created_at;            /* ms */
+    int64_t started_at;            /* 0: not yet */
+    int64_t finished_at;           /* 0: not yet */
+    char *label;                   /* or NULL */
+    char *job;                     /* canonical JSON */
+    char *brief;                   /* or NULL: same as job */
+    char *error;                   /* or NULL */
+    double operations;             /* estimated; 0: not */
+    char request[REQUEST_ID_SIZE]; /* that brought it; "": not known */
+    char client[INET6_ADDRSTRLEN]; /* who sent that; "": not known, as after a restart */
+    bool checked;                  /* read from a row whose digests are right */
+    bool damaged;                  /* or from one of which at least one is wrong: see store_read_job() */
 };
 
 void job_record_clear(struct job_record *record);

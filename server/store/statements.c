@@ -12,12 +12,12 @@
 
 #define JOB_COLUMNS                                                                                                    \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
-    "operations"
+    "operations, request"
 /* The comparisons are NULL where the row has no digest. Lists leave the long form out where there is a short one. */
 #define READ_COLUMNS JOB_COLUMNS ", checksum = " FIXED " AND job_checksum = " TEXT ", state_checksum = " STATE
 #define LIST_COLUMNS                                                                                \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, " \
-    "coalesce(brief, job), NULL, error, operations, checksum = " FIXED ", state_checksum = " STATE
+    "coalesce(brief, job), NULL, error, operations, request, checksum = " FIXED ", state_checksum = " STATE
 
 static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -29,7 +29,7 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_PAGE_SIZE] = "PRAGMA page_size",
 
     [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ", checksum, job_checksum, state_checksum) "
-                       "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14, "
+                       "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15, "
                        "digest(?1,?2,?3,?6,?14,coalesce(?12,?11)), digest(?1,?11), digest(?1,?4,?5,?7,?8,?9,?10,?13))",
     /* A final job stays as it is, whatever arrives late; one in no state that there is does not. */
     [SQL_JOB_UPDATE] = "UPDATE jobs SET status = ?2, attempts = ?3, started_at = ?4, finished_at = ?5, "
