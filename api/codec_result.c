@@ -1,6 +1,6 @@
 /*
  * Answers to JSON and CSV. A figure that is not known or not defined is null; members that only some accountants
- * have (order, moments, bad_event_share) appear where they were set.
+ * or families have (order, moments, bad_event_share, blt) appear where they were set.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -111,6 +111,15 @@ static json_t *encode_sensitivity(struct encoder *encoder, const struct eps_resu
     return json;
 }
 
+static json_t *encode_numbers(struct encoder *encoder, const double *numbers, size_t len)
+{
+    json_t *json = json_array();
+
+    for (size_t i = 0; i < len; i++)
+        append(encoder, json, api_number(numbers[i]));
+    return json;
+}
+
 static json_t *encode_factorization(struct encoder *encoder, const struct eps_result *result)
 {
     if (result->factorization_id[0] == '\0')
@@ -119,6 +128,12 @@ static json_t *encode_factorization(struct encoder *encoder, const struct eps_re
     set(encoder, json, "id", json_string(result->factorization_id));
     set(encoder, json, "iterations", json_integer((json_int_t)result->iterations));
     set(encoder, json, "optimality_gap", api_number(result->optimality_gap));
+    if (result->blt_len > 0) {
+        json_t *blt = json_object();
+        set(encoder, blt, "decay", encode_numbers(encoder, result->blt_decay, result->blt_len));
+        set(encoder, blt, "scale", encode_numbers(encoder, result->blt_scale, result->blt_len));
+        set(encoder, json, "blt", blt);
+    }
     return json;
 }
 

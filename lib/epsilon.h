@@ -363,6 +363,9 @@ struct eps_result {
     char factorization_id[65]; /* content hash of the scaled C, lower-case hex */
     size_t iterations;         /* of the optimiser; 0 if the family has none */
     double optimality_gap;     /* NAN if the family has none */
+    double *blt_decay;         /* blt, given or optimised, blt_len of each: as eps_strategy_blt(); else NULL */
+    double *blt_scale;
+    size_t blt_len;
     double error_mean_squared; /* variance of A C^-1 z per step at this sigma; NAN where undefined */
     double error_max_squared;
     double error_last_squared;
@@ -434,6 +437,12 @@ EPS_API bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy);
 EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy);        /* content hash, 64 hex digits */
 EPS_API size_t eps_strategy_iterations(const struct eps_strategy *strategy);     /* of the optimiser; 0: none */
 EPS_API double eps_strategy_optimality_gap(const struct eps_strategy *strategy); /* relative, certified; NAN: none */
+
+/* blt: the number of buffers, 0 for other families. Down the first column C[t, 0] = C[0, 0] times the sum of scale
+ * decay^(t-1), t >= 1: the numbers that a given BLT is asked for by, and what a trainer keeps for its noise x = C^-1 z. One
+ * buffer a decay, all 0 at first (and with every stamp): y_t = z_t - sum of scale times buffer, buffer <- decay times
+ * buffer + y_t, x_t = y_t / C[0, 0]. *decay and *scale (each may be NULL) are borrowed from the strategy. */
+EPS_API size_t eps_strategy_blt(const struct eps_strategy *strategy, const double **decay, const double **scale);
 
 /*
  * The shape of a part of the factorisation: rows x columns. EPS_UNSUPPORTED where the part is not defined

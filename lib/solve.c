@@ -368,6 +368,22 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
 
 /* ------------------------------------------------------------ the result */
 
+static bool copy_blt(struct eps_result *result, const struct eps_strategy *strategy)
+{
+    const double *decay, *scale;
+    size_t len = eps_strategy_blt(strategy, &decay, &scale);
+    if (!len)
+        return true;
+    result->blt_decay = malloc(2 * len * sizeof *decay);
+    if (!result->blt_decay)
+        return false;
+    result->blt_scale = result->blt_decay + len;
+    result->blt_len = len;
+    memcpy(result->blt_decay, decay, len * sizeof *decay);
+    memcpy(result->blt_scale, scale, len * sizeof *scale);
+    return true;
+}
+
 static enum eps_status fill_figures(struct eps_result *result, struct eps_error *error,
                                     const struct eps__setting *setting)
 {
@@ -397,7 +413,7 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     snprintf(result->factorization_id, sizeof result->factorization_id, "%s", eps_strategy_id(setting->strategy));
     result->iterations = eps_strategy_iterations(setting->strategy);
     result->optimality_gap = eps_strategy_optimality_gap(setting->strategy);
-    return EPS_OK;
+    return copy_blt(result, setting->strategy) ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
 }
 
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
@@ -474,6 +490,7 @@ void eps_result_destroy(struct eps_result *result)
     free(result->assumptions);
     free(result->hints);
     free(result->candidates);
+    free(result->blt_decay); /* the scales lie behind */
     free(result->curve);
     free(result);
 }

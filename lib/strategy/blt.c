@@ -65,7 +65,8 @@ static enum eps_status fill(const struct eps_context *context, struct eps_strate
     size_t n = s->block;
     double *c = malloc(n * sizeof *c), *inverse = malloc(n * sizeof *inverse);
     double *state = malloc(blt->len * sizeof *state);
-    enum eps_status status = c && inverse && state ? EPS_OK : eps__strategy_no_memory(error);
+    s->blt = malloc(2 * blt->len * sizeof *s->blt);
+    enum eps_status status = c && inverse && state && s->blt ? EPS_OK : eps__strategy_no_memory(error);
     if (!status)
         status = stream_c(context, c, error, blt, state, n);
     if (!status)
@@ -80,10 +81,36 @@ static enum eps_status fill(const struct eps_context *context, struct eps_strate
         free(c);
         return status;
     }
+    memcpy(s->blt, blt->decay, blt->len * sizeof *s->blt);
+    memcpy(s->blt + blt->len, blt->scale, blt->len * sizeof *s->blt);
+    s->blt_len = blt->len;
     eps__toeplitz_steal(s, c, n);
     s->known_inverse = inverse;
     s->known_inverse_len = inverse ? n : 0;
     return EPS_OK;
+}
+
+size_t eps_strategy_blt(const struct eps_strategy *strategy, const double **decay, const double **scale)
+{
+    if (decay)
+        *decay = strategy->blt;
+    if (scale)
+        *scale = strategy->blt ? strategy->blt + strategy->blt_len : NULL;
+    return strategy->blt_len;
+}
+
+void eps__blt_save(const struct eps_strategy *s, struct eps__record *out)
+{
+    eps__record_put_doubles(out, s->blt, 2 * s->blt_len);
+}
+
+void eps__blt_load(struct eps_strategy *s, struct eps__record *from)
+{
+    size_t len;
+    eps__record_get_doubles(from, &s->blt, &len);
+    s->blt_len = len / 2;
+    if (len % 2)
+        from->bad = true;
 }
 
 static enum eps_status given(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,

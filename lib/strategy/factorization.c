@@ -16,7 +16,7 @@
 #include "lib/strategy/recipe.h"
 
 #define NAME_MAX_BYTES 32
-#define FORMAT 2 /* of a blob */
+#define FORMAT 3 /* of a blob */
 
 static const struct eps__strategy_kind *const kinds[] = {
     &eps__strategy_toeplitz, &eps__strategy_dense, &eps__strategy_tree, &eps__strategy_fourier, &eps__strategy_banded};

@@ -123,6 +123,9 @@ struct eps_strategy {
     /* toeplitz, where the family defines C by it: the first numbers of C0^-1's first column, the rest 0; else NULL */
     double *known_inverse;
     size_t known_inverse_len;
+    /* blt: decays, and scales where C[0, 0] is 1, blt_len of each in one array; else NULL */
+    double *blt;
+    size_t blt_len;
     double scale;             /* tree: the value of its nonzero entries */
     size_t height;            /* tree: 2^height leaves a block */
     size_t width;             /* banded: numbers stored for each column */
@@ -229,6 +232,10 @@ bool eps__banded_either_sign(const struct eps_mechanism *mechanism);
 
 /* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);
+
+/* Writes and reads s->blt. */
+void eps__blt_save(const struct eps_strategy *s, struct eps__record *out);
+void eps__blt_load(struct eps_strategy *s, struct eps__record *from);
 
 /* Makes s Toeplitz with C0 = 1/inverse as series; takes the malloc'ed inverse (len <= block numbers, the first not 0),
  * also on an error. The inverse is then known: nothing is inverted again. */

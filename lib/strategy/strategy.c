@@ -123,9 +123,10 @@ void eps__strategy_reset(struct eps_strategy *s)
 {
     free(s->entries);
     free(s->known_inverse);
+    free(s->blt);
     s->kind = NULL;
-    s->entries = s->known_inverse = NULL;
-    s->entries_len = s->known_inverse_len = s->block_rows = s->height = s->width = s->iterations = 0;
+    s->entries = s->known_inverse = s->blt = NULL;
+    s->entries_len = s->known_inverse_len = s->blt_len = s->block_rows = s->height = s->width = s->iterations = 0;
     s->scale = 0;
     s->optimality_gap = NAN;
 }
@@ -230,6 +231,7 @@ void eps_strategy_destroy(struct eps_strategy *strategy)
     free(strategy->squares);
     free(strategy->inverse);
     free(strategy->known_inverse);
+    free(strategy->blt);
     eps__record_clear(&strategy->origin);
     free(strategy);
 }

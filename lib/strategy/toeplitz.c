@@ -346,11 +346,13 @@ static enum eps_status toeplitz_noise_row(const struct eps_strategy *s, double *
 static void toeplitz_save(const struct eps_strategy *s, struct eps__record *out)
 {
     eps__record_put_doubles(out, s->known_inverse, s->known_inverse_len);
+    eps__blt_save(s, out);
 }
 
 static void toeplitz_load(struct eps_strategy *s, struct eps__record *from)
 {
     eps__record_get_doubles(from, &s->known_inverse, &s->known_inverse_len);
+    eps__blt_load(s, from);
     if (!s->entries_len || s->entries_len > s->block || s->known_inverse_len > s->block)
         from->bad = true;
 }

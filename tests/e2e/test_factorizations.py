@@ -92,6 +92,36 @@ def test_every_family_is_found_by_its_id(server, matrix):
         assert mean == pytest.approx(document["result"]["error"]["mean_squared"], rel=1e-8)
 
 
+@pytest.mark.sanitized
+@pytest.mark.parametrize("matrix", [
+    {"family": "blt", "buffers": 3},
+    {"family": "blt", "buffers": 2, "stamps": 2, "normalization": "sensitivity"},
+    {"family": "blt", "decay": [0.9, 0.5], "scale": [0.3, 0.2]},
+], ids=name_of)
+def test_noise_from_the_buffers_of_a_blt(server, matrix):
+    """What a trainer that knows nothing but the result draws, by the contract's formula, is C^-1 z."""
+    first = server.solve(job_of(matrix))
+    for document in (first, server.solve(job_of(stored(first)))):
+        blt = document["result"]["factorization"]["blt"]
+        decay, scale = numpy.array(blt["decay"]), numpy.array(blt["scale"])
+        assert len(decay) == len(scale) == matrix.get("buffers", 2)
+        rows = 24 // matrix.get("stamps", 1)
+        encoder = npy(server, document, "encoder")
+        z, x, buffers = numpy.random.default_rng(9).normal(size=24), numpy.zeros(24), None
+        for t in range(24):
+            if t % rows == 0:
+                buffers = numpy.zeros(len(decay))
+            y = z[t] - scale @ buffers
+            buffers = decay * buffers + y
+            x[t] = y / encoder[0, 0]
+        assert numpy.allclose(encoder @ x, z, atol=1e-12)
+    given = server.solve(job_of({"family": "blt", **blt, "normalization": "none"}, n=rows))
+    assert numpy.allclose(npy(server, given, "encoder") * encoder[0, 0], encoder[:rows, :rows], rtol=1e-12)
+    assert given["result"]["factorization"]["blt"] == blt
+    plain = server.solve(job_of({"family": "square_root"}))
+    assert "blt" not in plain["result"]["factorization"]
+
+
 @pytest.mark.parametrize("matrix", OPTIMISED, ids=name_of)
 def test_an_optimum_is_computed_once_even_across_a_kill(launch, matrix):
     server = launch()

@@ -626,6 +626,9 @@ static void a_result_has_the_shape_of_the_contract(void **state)
                                 .expected_batch_size = NAN,
                                 .factorization_id = "9f2c",
                                 .optimality_gap = NAN,
+                                .blt_decay = (double[]){0.5, 0.25},
+                                .blt_scale = (double[]){1, 1e-3},
+                                .blt_len = 2,
                                 .error_mean_squared = NAN,
                                 .error_max_squared = NAN,
                                 .error_last_squared = NAN,
@@ -646,7 +649,8 @@ static void a_result_has_the_shape_of_the_contract(void **state)
         "\"candidates\":[{\"accountant\":\"pld\",\"direction\":\"remove\",\"value\":1.5},"
         "{\"accountant\":\"renyi\",\"direction\":\"add\",\"value\":2,\"order\":9,\"bad_event_share\":0.25}],"
         "\"adjacency\":\"zero_out\",\"adaptive\":true,\"sampling\":{\"p\":0.01,\"expected_batch_size\":null},"
-        "\"sensitivity\":null,\"factorization\":{\"id\":\"9f2c\",\"iterations\":0,\"optimality_gap\":null},"
+        "\"sensitivity\":null,\"factorization\":{\"id\":\"9f2c\",\"iterations\":0,\"optimality_gap\":null,"
+        "\"blt\":{\"decay\":[0.5,0.25],\"scale\":[1,0.001]}},"
         "\"error\":null,\"assumptions\":[\"p is public\"],\"hints\":[],"
         "\"cache\":{\"factorization\":\"unused\",\"pld\":\"miss\",\"result\":\"miss\"},\"version\":\"" EPS_VERSION "\","
         "\"elapsed_seconds\":0.5}");

@@ -160,6 +160,32 @@ static void assert_same_rows(const struct eps_strategy *a, const struct eps_stra
     free(row);
 }
 
+/* The first column is what decays and scales make of its first number, however C was divided. */
+static void assert_blt(const struct eps_strategy *s, const struct eps_matrix *matrix)
+{
+    const double *p = scale, *w = decay;
+    double row[N];
+    struct eps_error error;
+    bool blt = matrix->family == EPS_FAMILY_BLT;
+    size_t len = eps_strategy_blt(s, &p, &w);
+    assert_int_equal(len, blt ? 2 : 0);
+    assert_int_equal(eps_strategy_blt(s, NULL, NULL), len);
+    if (!blt) {
+        assert_null(p);
+        assert_null(w);
+        return;
+    }
+    for (size_t i = 0; matrix->decay && i < 2; i++)
+        assert_true(p[i] == matrix->decay[i] && w[i] == matrix->scale[i]);
+    assert_int_equal(eps_strategy_row(s, row, &error, EPS_PART_ENCODER, N - 1), EPS_OK);
+    for (size_t t = 1; t < N; t++) {
+        double sum = 0;
+        for (size_t i = 0; i < len; i++)
+            sum += w[i] * pow(p[i], (double)t - 1);
+        assert_true(fabs(row[N - 1 - t] / (row[N - 1] * sum) - 1) < 1e-12);
+    }
+}
+
 /* ---------------------------------------------------------------- tests */
 
 static bool served(const struct eps_matrix *matrix)
@@ -183,6 +209,8 @@ static void test_every_family_is_found_by_its_id(void **state)
         assert_string_equal(eps_strategy_id(again), eps_strategy_id(first));
         assert_int_equal(eps_strategy_bands(again), eps_strategy_bands(first));
         assert_int_equal(eps__strategy_decoder(again), matrices[i].decoder);
+        assert_blt(first, &matrices[i]);
+        assert_blt(again, &matrices[i]);
         for (enum eps_part part = 0; part < EPS_PART_COUNT; part++)
             assert_same_rows(first, again, part);
         eps_strategy_destroy(first);
