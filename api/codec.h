@@ -74,10 +74,10 @@ char *api_json_text(const json_t *json);
 /* A double as JSON: null for NAN and infinities. */
 json_t *api_number(double value);
 
-/* The `result` member of a finished job, without cache.result, elapsed_seconds and version, which the caller
- * knows: it sets them with api_result_stamp(). New reference. */
+/* The `result` member of a finished job, without cache.result and the seconds, which the caller knows: it sets
+ * them with api_result_stamp(), which adds the versions. New reference. */
 json_t *api_result_encode(const struct eps_result *result);
-int api_result_stamp(json_t *result, const char *result_cache, double elapsed_seconds);
+int api_result_stamp(json_t *result, const char *result_cache, double elapsed_seconds, double compute_seconds);
 
 /* The curve as {"points": [...]} (new reference) and as CSV with its header (malloc'ed). */
 json_t *api_curve_encode(const struct eps_curve_point *points, size_t len);

@@ -214,7 +214,7 @@ json_t *api_result_encode(const struct eps_result *result)
     return finish(&encoder, json);
 }
 
-int api_result_stamp(json_t *result, const char *result_cache, double elapsed_seconds)
+int api_result_stamp(json_t *result, const char *result_cache, double elapsed_seconds, double compute_seconds)
 {
     struct encoder encoder = {0};
     json_t *cache = json_object_get(result, "cache");
@@ -223,6 +223,8 @@ int api_result_stamp(json_t *result, const char *result_cache, double elapsed_se
         return -1;
     set(&encoder, cache, "result", json_string(result_cache));
     set(&encoder, result, "version", json_string(EPS_VERSION));
+    set(&encoder, result, "accounting_version", json_integer(EPS_ACCOUNTING_VERSION));
+    set(&encoder, result, "compute_seconds", api_number(compute_seconds));
     set(&encoder, result, "elapsed_seconds", api_number(elapsed_seconds));
     return encoder.failed ? -1 : 0;
 }

@@ -6,7 +6,6 @@
  */
 #include <math.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +105,8 @@ enum eps_status eps_job_serves(const struct eps_context *context, struct eps_err
 /* ------------------------------------------------------------ running the accountants */
 
 struct task {
-    const struct eps__setting *setting;
+    struct eps__setting setting; /* with a meter of its own */
+    struct eps__meter meter;
     const struct eps__accountant *accountant;
     enum eps_direction direction;
     struct eps__answer answer;
@@ -117,18 +117,15 @@ struct task {
 struct tasks {
     struct task items[EPS__ACCOUNTANTS_MAX * EPS_DIRECTIONS];
     size_t len;
-    atomic_size_t done;
+    struct eps__meters meters;
 };
 
 static void run_task(void *arg, size_t index)
 {
     struct tasks *tasks = arg;
     struct task *task = &tasks->items[index];
-    task->status = eps__search(&task->answer, &task->error, task->setting, task->accountant, task->direction);
-    size_t done = atomic_fetch_add(&tasks->done, 1) + 1;
-    const struct eps_context *context = task->setting->context;
-    if (context && context->progress)
-        context->progress(context->user, (double)done / (double)(tasks->len + 1), "search", NAN);
+    task->status = eps__search(&task->answer, &task->error, &task->setting, task->accountant, task->direction);
+    eps__meter_end(&task->meter);
 }
 
 static void run_tasks(const struct eps_context *context, struct tasks *tasks)
@@ -416,14 +413,35 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     return copy_blt(result, setting->strategy) ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
 }
 
+/* How much of a computation is over when its strategy is there: what comes is a formula without sampling, and a search
+ * over loss distributions with it. */
+static double strategy_share(const struct eps_mechanism *mechanism)
+{
+    if (!eps__strategy_is_optimised(&mechanism->matrix))
+        return 0;
+    return mechanism->sampling.scheme == EPS_SCHEME_NONE ? 0.95 : 0.06;
+}
+
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
                                     const struct eps__setting *setting, const struct lineup *lineup)
 {
     struct tasks tasks = {.len = 0};
+    struct eps__context_part rest;
+    tasks.meters = (struct eps__meters){
+        .context = eps__context_part(&rest, setting->context, strategy_share(&setting->job->mechanism), 1),
+        .items = &tasks.items[0].meter,
+        .stride = sizeof tasks.items[0]};
     for (size_t i = 0; i < lineup->len; i++)
-        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-            tasks.items[tasks.len++] =
-                (struct task){.setting = setting, .accountant = lineup->items[i], .direction = direction};
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            struct task *task = &tasks.items[tasks.len++];
+            double operations, bytes;
+            *task = (struct task){.setting = *setting, .accountant = lineup->items[i], .direction = direction};
+            lineup->items[i]->cost(setting, &operations, &bytes);
+            task->meter.all = &tasks.meters;
+            task->meter.expected = fmax(operations / EPS_DIRECTIONS, 1);
+            task->setting.meter = &task->meter;
+        }
+    tasks.meters.len = tasks.len;
     run_tasks(setting->context, &tasks);
     enum eps_status status = gather(result, error, &tasks, lineup->dropped_len == 0);
     if (status == EPS_OK && !add_failures(result, &tasks))
@@ -437,9 +455,12 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
     struct eps__setting setting;
     struct eps_result *made = NULL;
     struct eps__tally tally = {0};
-    enum eps_status status = eps__setting_open(&setting, error, context, job);
+    struct eps__context_part first;
+    const struct eps_context *part = eps__context_part(&first, context, 0, strategy_share(&job->mechanism));
+    enum eps_status status = eps__setting_open(&setting, error, part, job);
     if (status != EPS_OK)
         return status;
+    setting.context = context;
     setting.tally = &tally;
     struct lineup lineup = choose_lineup(&setting, error);
     status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, NULL, NULL, error) : EPS_UNSUPPORTED;

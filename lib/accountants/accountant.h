@@ -8,6 +8,7 @@
 
 #include "lib/epsilon.h"
 #include "lib/pld/composition.h"
+#include "lib/progress.h"
 #include "lib/strategy/strategy.h"
 
 /* A job made ready to be accounted: its strategy is computed, its derived figures are known. Immutable. */
@@ -19,6 +20,7 @@ struct eps__setting {
     bool sensitivity_known;
     double p;                 /* the participation probability in force; NAN where there is none */
     struct eps__tally *tally; /* of the PLD cache */
+    struct eps__meter *meter; /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
 };
 
 struct eps__profile;
@@ -56,7 +58,7 @@ struct eps__accountant {
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     /* Whether its answer is exact up to rounding: then `auto` runs it alone. */
     bool (*exact)(const struct eps__setting *setting);
-    /* Estimated operations and bytes of one solve. */
+    /* Estimated operations and bytes of one solve, of which each direction takes half. */
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
     /* Opens the profile at sigma > 0; the caller destroys it through its class. */
     enum eps_status (*open)(const struct eps__setting *setting, double sigma, const struct eps__accuracy *accuracy,

@@ -52,9 +52,17 @@ struct side {
     double finer;                 /* refinement so far */
 };
 
+/* Estimated operations of one part of the data set. */
+struct work {
+    double once;   /* of making the rows */
+    double trial;  /* of their tail bounds, for one delta_1 */
+    double proven; /* of composing them */
+};
+
 struct mmcc_profile {
     struct eps__profile base;
     const struct eps__setting *setting;
+    struct work work;
     double sigma, norm_square;
     struct eps__accuracy accuracy;
     struct side sides[EPS_DIRECTIONS];
@@ -97,6 +105,7 @@ static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, 
         enum eps_status status = make_rows(&side->parts[side->parts_len].rows, m->setting, side->parts_len, error);
         if (status != EPS_OK)
             return status;
+        eps__meter_add(m->setting->meter, m->work.once);
     }
     return EPS_OK;
 }
@@ -132,6 +141,7 @@ static enum eps_status compose_part(const struct mmcc_profile *m, const struct s
     eps__composition_destroy(part->composition);
     part->composition = NULL;
     enum eps_status status = part->rows->class->bound(part->rows, m->setting->context, &query);
+    eps__meter_add(m->setting->meter, m->work.trial);
     if (status == EPS_OK)
         status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
     if (status == EPS_OK)
@@ -142,8 +152,12 @@ static enum eps_status compose_part(const struct mmcc_profile *m, const struct s
 /* Composes all parts with the delta_1 that is chosen. */
 static enum eps_status compose(const struct mmcc_profile *m, struct side *side, bool proven)
 {
-    struct eps__rows_plan plan = {
-        .direction = side->direction, .sigma = m->sigma, .norm_square = m->norm_square, .proven = proven};
+    struct eps__rows_plan plan = {.direction = side->direction,
+                                  .sigma = m->sigma,
+                                  .norm_square = m->norm_square,
+                                  .proven = proven,
+                                  .meter = proven ? m->setting->meter : NULL,
+                                  .operations = m->work.proven};
     double tolerance = m->accuracy.tolerance;
     /* An epsilon moves ln delta by about its own logarithm's slope; both unknowns allow at least this. */
     double scale = fmax(side->eps, 1e-6);
@@ -373,11 +387,13 @@ static double guess(struct eps__profile *profile, enum eps_direction direction, 
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
 {
-    struct side *side = &((struct mmcc_profile *)profile)->sides[direction];
+    struct mmcc_profile *m = (struct mmcc_profile *)profile;
+    struct side *side = &m->sides[direction];
     if (side->finer * factor > 1e3 || !side->composed)
         return false;
     side->finer *= factor;
     side->composed = false;
+    eps__meter_expect(m->setting->meter, (double)side->parts_len * m->work.proven);
     return true;
 }
 
@@ -446,42 +462,57 @@ static bool exact(const struct eps__setting *setting)
     return false;
 }
 
-struct work {
-    double once;    /* operations of making the rows */
-    double trial;   /* of their tail bounds, for one delta_1 */
-    double rows;    /* distinct ones */
-    double width;   /* participations in a row */
-    double numbers; /* to be kept */
+struct size {
+    double once, trial; /* operations: see struct work */
+    double rows;        /* distinct ones */
+    double width;       /* participations in a row */
+    double numbers;     /* to be kept */
 };
 
-static struct work count_work(const struct eps__setting *setting)
+static struct size size_of_rows(const struct eps__setting *setting)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     size_t groups = eps__sampling_groups(&setting->job->mechanism);
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double rounds = ceil((double)blocks.block / (double)groups), wide = fmin(ceil(bands / (double)groups) + 1, rounds);
     if (toeplitz_parts(&blocks, groups)) /* a table, and a few evaluations for the tilt of each of its rows */
-        return (struct work){100, 40 * wide * (12 * wide + bands), fmin(2 * wide, rounds), wide,
+        return (struct size){100, 40 * wide * (12 * wide + bands), fmin(2 * wide, rounds), wide,
                              wide * wide + 200 * wide};
     if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
-        return (struct work){100, 1e7 * (double)(blocks.height + 1), 2 * (double)blocks.height + 2, 64, 1e4};
+        return (struct size){100, 1e7 * (double)(blocks.height + 1), 2 * (double)blocks.height + 2, 64, 1e4};
     double parts = (double)groups, columns = blocks.block % groups ? ceil(n / (double)groups) : rounds;
     double pairs = parts * columns * wide, products = fmin(0.5 * pairs * wide, 2e6 * parts);
     double reading = parts * n * n, gram = parts * n * wide * wide;
-    return (struct work){reading + 2 * gram, 400 * products + 2000 * pairs, parts * columns, wide,
+    return (struct size){reading + 2 * gram, 400 * products + 2000 * pairs, parts * columns, wide,
                          parts * (columns * columns + 2e6) + 10 * pairs};
+}
+
+enum { TRIALS = 12, OPENED = 30 }; /* of delta_1, in a profile; profiles, where sigma is sought */
+
+/* Tail bounds at each choice of delta_1; then mixtures (orders squared), pairs on a grid, transforms. */
+static double proven_operations(const struct eps__setting *setting, const struct size *size, double *grid)
+{
+    double tolerance = setting->job->query.accountant.tolerance;
+    *grid = 12 * sqrt((double)setting->job->mechanism.n) / sqrt(0.6 * tolerance) + 4096;
+    return size->rows * (500 * size->width + 2e6 / sqrt(tolerance * 1e3) + 60 * *grid);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    struct work work = count_work(setting);
-    double tolerance = setting->job->query.accountant.tolerance;
-    double opened = setting->job->query.noise_multiplier > 0 ? 1 : 30, trials = 12;
-    double grid = 12 * sqrt((double)setting->job->mechanism.n) / sqrt(0.6 * tolerance) + 4096;
-    /* Tail bounds at each choice of delta_1; then mixtures (orders squared), pairs on a grid, transforms. */
-    double proven = work.rows * (500 * work.width + 2e6 / sqrt(tolerance * 1e3) + 60 * grid);
-    *operations = 2 * opened * (work.once + trials * work.trial + proven);
-    *bytes = 2 * (8 * work.numbers + work.rows * 4e4 + 64 * grid) + 1e6;
+    struct size size = size_of_rows(setting);
+    double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED, grid;
+    double proven = proven_operations(setting, &size, &grid);
+    *operations = 2 * opened * (size.once + TRIALS * size.trial + proven);
+    *bytes = 2 * (8 * size.numbers + size.rows * 4e4 + 64 * grid) + 1e6;
+}
+
+static struct work work_of_part(const struct eps__setting *setting)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    struct size size = size_of_rows(setting);
+    size_t groups = eps__sampling_groups(&setting->job->mechanism), n = setting->job->mechanism.n;
+    double grid, parts = toeplitz_parts(&blocks, groups) ? 1 : (double)(groups < n ? groups : n);
+    return (struct work){size.once / parts, size.trial / parts, proven_operations(setting, &size, &grid) / parts};
 }
 
 static double least_sigma(const struct eps__setting *setting)
@@ -500,6 +531,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     m->setting = setting;
     m->sigma = sigma;
     m->accuracy = *accuracy;
+    m->work = work_of_part(setting);
     double norm = eps__strategy_largest_norm(setting->strategy);
     m->norm_square = norm * norm;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)

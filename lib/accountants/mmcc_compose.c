@@ -37,6 +37,7 @@ struct composing {
     const struct eps_context *context;
     const struct eps__rows_plan *plan;
     struct row *items;
+    size_t len;
     size_t stride; /* of the classes taken */
     double total;  /* rows */
 };
@@ -271,6 +272,7 @@ static void compose_row(void *user, size_t index)
         row->status = make_row(row, c, middle, factors);
     }
     free(factors);
+    eps__meter_add(c->plan->meter, c->plan->operations / (double)c->len);
 }
 
 enum eps_status eps__rows_compose(struct eps__composition *composition, struct eps__rows_remainder *remainder,
@@ -287,6 +289,7 @@ enum eps_status eps__rows_compose(struct eps__composition *composition, struct e
         total += rows->class->count(rows, k);
     assert(total == rows->rows); /* (L1): a row that is not counted is released for nothing */
     c.total = (double)total;
+    c.len = len;
     c.items = calloc(len + 1, sizeof *c.items);
     if (!c.items)
         return EPS_NO_MEMORY;

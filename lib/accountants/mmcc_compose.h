@@ -7,15 +7,18 @@
 #define EPS_ACCOUNTANTS_MMCC_COMPOSE_H
 
 #include "lib/accountants/mmcc_rows.h"
+#include "lib/progress.h"
 #include "lib/pld/composition.h"
 
 struct eps__rows_plan {
     enum eps_direction direction;
     double sigma;
-    double norm_square; /* the largest squared column norm of C */
-    double error;       /* what the mixtures' errors may come to, over all rows */
-    double log_outside; /* ln of the probability that may be left out, over all rows */
-    bool proven;        /* false: a sample of the rows, for quick answers */
+    double norm_square;       /* the largest squared column norm of C */
+    double error;             /* what the mixtures' errors may come to, over all rows */
+    double log_outside;       /* ln of the probability that may be left out, over all rows */
+    bool proven;              /* false: a sample of the rows, for quick answers */
+    struct eps__meter *meter; /* is told of the work, row by row; NULL: nobody counts */
+    double operations;        /* of composing all rows, estimated */
 };
 
 /* What the composition leaves to be counted. */

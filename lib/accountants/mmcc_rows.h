@@ -47,9 +47,9 @@ struct eps__rows {
     const struct eps__rows_class *class;
     size_t classes; /* once bound */
     size_t entries_max;
-    uint64_t rows;       /* (blocks of) rows that show anything, of all stamps: what the counts add up to (L1) */
-    double pairs;        /* M: how many tail bounds are used */
-    double prior;        /* ln(p/(1 - p)), rounded up; INFINITY for p = 1 */
+    uint64_t rows; /* (blocks of) rows that show anything, of all stamps: what the counts add up to (L1) */
+    double pairs;  /* M: how many tail bounds are used */
+    double prior;  /* ln(p/(1 - p)), rounded up; INFINITY for p = 1 */
     double p;
     double entry_error;  /* relative, of an entry */
     double square_error; /* relative, of a sum of products of entries, */

@@ -255,8 +255,7 @@ static void report(struct eps__banded_loss *loss)
     const struct eps_context *context = loss->context;
     loss->evaluations++;
     if (context && context->progress && loss->expected > 0)
-        context->progress(context->user, EPS__OPTIMISE_SHARE * -expm1(-2 * (double)loss->evaluations / loss->expected),
-                          "optimise", NAN);
+        context->progress(context->user, -expm1(-2 * (double)loss->evaluations / loss->expected), "optimise", NAN);
 }
 
 bool eps__banded_log_loss(void *user, double *value, double *gradient, const double *x)

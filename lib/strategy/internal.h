@@ -193,9 +193,6 @@ void eps__stored_offer(const struct eps_context *context, const struct eps_strat
 enum eps_status eps__build_stored(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                   const struct eps_mechanism *mechanism, bool *deferred);
 
-/* The part of a job's progress that an optimiser reports: the search for sigma or epsilon goes on from there. */
-#define EPS__OPTIMISE_SHARE 0.06
-
 /* ---- families: fill in kind, block_rows, entries; optimised ones iterations and optimality_gap too ---- */
 
 enum eps_status eps__build_identity(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,

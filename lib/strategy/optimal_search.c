@@ -33,16 +33,24 @@ static const double first_target = 0.1, target_ratio = 0.25;
  * mu n. */
 static const double path_ratio = 0.3, path_end = 0.05, small_gain = 5e-4;
 
+/* For progress: the parts of the time that coming near the optimum takes, and the search; the rest is the proof. */
+static const double approach_share = 0.3, search_share = 0.6;
+
 /* ---------------------------------------------------------------- what a point gives */
 
+/* Fixed points, and then the digits of the gap that are won. */
 static void report(struct eps__optimal_search *s)
 {
-    double gap = s->loss / s->bound - 1, wanted = s->gap * aim;
-    if (!s->context || !s->context->progress || !isfinite(gap))
+    double gap = s->loss / s->bound - 1, wanted = s->gap * aim, won = 0;
+    if (!s->context || !s->context->progress)
         return;
-    s->first = s->first > 0 ? fmax(s->first, gap) : gap;
-    double fraction = s->first > wanted ? log(s->first / fmax(gap, wanted)) / log(s->first / wanted) : 1;
-    s->context->progress(s->context->user, EPS__OPTIMISE_SHARE * fmin(fmax(fraction, 0), 1), "optimise", NAN);
+    if (isfinite(gap)) {
+        s->first = s->first > 0 ? fmax(s->first, gap) : gap;
+        won = s->first > wanted ? log(s->first / fmax(gap, wanted)) / log(s->first / wanted) : 1;
+    }
+    double near = fmin((double)s->iterations / FIXED_POINTS, 1);
+    s->context->progress(s->context->user, approach_share * near + search_share * fmin(fmax(won, 0), 1), "optimise",
+                         NAN);
 }
 
 static void take_bound(struct eps__optimal_search *s, const struct eps__optimal_point *p)
@@ -135,6 +143,7 @@ static enum eps_status approach(struct eps__optimal_search *s, struct eps__optim
         if (value > -INFINITY)
             eps__optimal_model_rescale(m, a->trial);
         s->iterations++;
+        report(s);
         /* Scaled best, T is the value of the dual. */
         if (!(value > -INFINITY && m->point.trace > before)) {
             eps__optimal_value(m, a->x);

@@ -232,7 +232,7 @@ static void report(struct eps__toeplitz_loss *loss)
         return;
     double done = (double)loss->evaluations / (40 + (double)loss->evaluations);
     loss->unreported = 0;
-    context->progress(context->user, EPS__OPTIMISE_SHARE * done, "optimise", NAN);
+    context->progress(context->user, done, "optimise", NAN);
 }
 
 double eps__toeplitz_log_square(struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)

@@ -21,9 +21,14 @@
 
 /* ---------------------------------------------------------------- what the library is lent */
 
+#define FRACTION_LEAST 0.005 /* from here on it tells how long the rest will take */
+
 static void on_progress(void *user, double fraction, const char *stage, double remaining_seconds)
 {
     struct computation *computation = user;
+    if (isnan(remaining_seconds) && fraction >= FRACTION_LEAST && computation->started > 0) {
+        remaining_seconds = (clock_monotonic() - computation->started) * fmax(1 - fraction, 0) / fraction;
+    }
     computation->progress(computation->user, fraction, stage, remaining_seconds);
 }
 
@@ -39,25 +44,53 @@ static bool on_expired(void *user)
     return clock_monotonic() > computation->deadline;
 }
 
+/* Whose seconds this thread's are: a thread that helps in the middle of helping is counted once. */
+static _Thread_local const struct computation *counted;
+
+struct count {
+    const struct computation *outer;
+    double started;
+};
+
+static struct count count_begin(const struct computation *computation)
+{
+    struct count count = {counted, clock_thread()};
+    counted = computation;
+    return count;
+}
+
+static void count_end(const struct count *count, struct computation *computation)
+{
+    counted = count->outer;
+    if (count->outer == computation) {
+        return;
+    }
+    pthread_mutex_lock(&computation->mutex);
+    computation->compute_seconds += clock_thread() - count->started;
+    pthread_mutex_unlock(&computation->mutex);
+}
+
 /* A loop's body, which knows on any thread what it computes for. */
 struct scoped_body {
     void (*body)(void *arg, size_t index);
     void *arg;
-    const char *name;
+    struct computation *computation;
 };
 
 static void run_scoped(void *arg, size_t index)
 {
     const struct scoped_body *scoped = arg;
-    struct crash_scope outer = crash_enter(scoped->name);
+    struct crash_scope outer = crash_enter(scoped->computation->hash);
+    struct count count = count_begin(scoped->computation);
     scoped->body(scoped->arg, index);
+    count_end(&count, scoped->computation);
     crash_leave(&outer);
 }
 
 static void on_parallel_for(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
 {
     struct computation *computation = user;
-    struct scoped_body scoped = {body, arg, computation->hash};
+    struct scoped_body scoped = {body, arg, computation};
     pool_parallel_for(computation->pool, count, run_scoped, &scoped);
 }
 
@@ -183,10 +216,11 @@ static char *member_text(json_t *object, const char *name)
 }
 
 /* See struct result_record: the parts that differ between a hit and a miss come out of the object. */
-static bool encode_result(struct result_record *record, const struct eps_result *result, double elapsed)
+static bool encode_result(struct result_record *record, const struct eps_result *result, double elapsed,
+                          double compute_seconds)
 {
     json_t *object = api_result_encode(result);
-    if (!object || api_result_stamp(object, "miss", elapsed) != 0) {
+    if (!object || api_result_stamp(object, "miss", elapsed, compute_seconds) != 0) {
         json_decref(object);
         return false;
     }
@@ -284,17 +318,19 @@ void computation_run(struct computation *computation)
     struct eps_result *result = NULL;
     struct result_record *record = NULL;
     struct eps_context context = computation_context(computation);
-    double started = clock_monotonic();
 
     pthread_mutex_init(&computation->mutex, NULL);
+    computation->started = clock_monotonic();
     computation->error = (struct eps_error){0};
+    struct count count = count_begin(computation);
     computation->status = eps_solve(&context, &result, &computation->error, computation->job);
+    count_end(&count, computation);
     if (computation->status != EPS_OK) {
         goto out;
     }
-    double elapsed = clock_monotonic() - started;
+    double elapsed = clock_monotonic() - computation->started;
     record = result_record_create(computation->hash);
-    if (!record || !encode_result(record, result, elapsed)) {
+    if (!record || !encode_result(record, result, elapsed, computation->compute_seconds)) {
         fail(computation, EPS_NO_MEMORY, "out of memory while encoding the result");
         goto out;
     }

@@ -26,7 +26,8 @@ struct computation {
     struct claims *claims; /* NULL: no one computes beside this one */
     double deadline;       /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user);
-    void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds); /* or NULL */
+    /* Or NULL. What remains is extrapolated where the library does not know; NAN before there is anything to go by. */
+    void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds);
     void *user;
     /* Out. */
     enum eps_status status;
@@ -36,6 +37,8 @@ struct computation {
     size_t uses_len;
     /* Private. */
     pthread_mutex_t mutex;
+    double started;         /* monotonic seconds */
+    double compute_seconds; /* of all threads */
 };
 
 /* The answer. What the job itself has of a curve, or why it has none, is in the record; else computation_curve(). */

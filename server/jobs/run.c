@@ -57,6 +57,9 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
     }
     run->started = true;
     atomic_store(&run->stage, "start"); /* until the library names its own */
+    if (run->task.seconds > 0) {
+        atomic_store(&run->remaining_seconds, run->task.seconds);
+    }
     size_t i = 0;
     for (struct live *live = run->lives; live; live = live->next, i++) {
         live->record.status = JOB_RUNNING;
@@ -147,7 +150,9 @@ static void run_progress(void *user, double fraction, const char *stage, double 
         atomic_store(&run->fraction, fmin(fraction, 1));
     }
     atomic_store(&run->stage, stage);
-    atomic_store(&run->remaining_seconds, remaining_seconds);
+    if (!isnan(remaining_seconds)) { /* else the estimate stays */
+        atomic_store(&run->remaining_seconds, remaining_seconds);
+    }
 }
 
 struct api_job *jobs_decode(struct jobs *jobs, const struct job_record *record, struct eps_error *error)

@@ -25,6 +25,13 @@ double clock_monotonic(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+double clock_thread(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 struct timespec clock_timespec(double seconds)
 {
     time_t whole = (time_t)seconds;

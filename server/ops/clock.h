@@ -14,6 +14,7 @@
 
 int64_t clock_now_ms(void);
 double clock_monotonic(void); /* seconds */
+double clock_thread(void);    /* seconds that this thread has computed */
 /* A moment of the monotonic clock, as pthread_cond_timedwait() takes it. */
 struct timespec clock_timespec(double seconds);
 /* "2026-11-21T09:00:00.000Z" and NUL. */

@@ -279,3 +279,33 @@ def test_options_and_head(server):
     assert head.status_code == 200 and not head.content
     for name in ("ETag", "Content-Type", "Content-Length"):
         assert head.headers[name] == get.headers[name]
+
+
+def test_a_result_says_what_computed_it(server):
+    first = server.solve(dict(DP_SGD, n=321))
+    assert first["result"]["accounting_version"] == server.get("/v1").json()["accounting_version"]
+    assert first["result"]["compute_seconds"] > 0
+    again = server.solve(dict(DP_SGD, n=321))
+    assert again["result"]["cache"]["result"] == "hit" and again["result"]["elapsed_seconds"] == 0
+    assert again["result"]["compute_seconds"] == first["result"]["compute_seconds"]
+
+
+@pytest.mark.parametrize("job", [
+    {"n": 900, "matrix": {"family": "square_root"}, "sampling": {"scheme": "poisson", "p": 0.1}, "noise_multiplier": 4,
+     "delta": 1e-6, "accountant": {"method": "mmcc", "tolerance": 1e-5}},
+    {"n": 1024, "matrix": {"family": "optimal", "gap": 1e-9}, "noise_multiplier": 4, "delta": 1e-6,
+     "sampling": {"scheme": "none", "epochs": 16, "separation": 64}}], ids=["mmcc", "optimal"])
+def test_a_long_job_moves_and_says_how_long_it_takes(launch, job):
+    """It was at 0 until its end."""
+    server = launch("--max-operations", "1e18")
+    job_id = server.post(job).json()["id"]
+    server.until(job_id, "running")
+    deadline, seen = time.monotonic() + PATIENCE, []
+    while time.monotonic() < deadline and len(set(seen)) < 3:
+        document = server.get(f"/v1/jobs/{job_id}").json()
+        assert document["status"] == "running", document
+        seen.append(document["progress"]["fraction"])
+        assert document["progress"]["remaining_seconds"] > 0
+        time.sleep(0.02)
+    assert len(set(seen)) >= 3 and seen == sorted(seen) and seen[-1] < 1
+    server.request("POST", f"/v1/jobs/{job_id}/cancel")

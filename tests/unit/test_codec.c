@@ -21,6 +21,8 @@
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
 #define SIZES(scheme) "\"sampling\":{\"scheme\":\"" scheme "\",\"batch_size\":50,\"dataset_size\":5000}"
+#define TEXT(token) #token
+#define TEXT_OF(macro) TEXT(macro)
 #define ASKED "\"delta\":1e-6,\"noise_multiplier\":1"
 
 static json_t *parse(const char *text)
@@ -638,7 +640,7 @@ static void a_result_has_the_shape_of_the_contract(void **state)
     json_t *json = api_result_encode(&result);
 
     (void)state;
-    assert_int_equal(api_result_stamp(json, "miss", 0.5), 0);
+    assert_int_equal(api_result_stamp(json, "miss", 0.5, 0.75), 0);
     char *text = api_json_text(json);
     assert_string_equal(
         text,
@@ -653,7 +655,7 @@ static void a_result_has_the_shape_of_the_contract(void **state)
         "\"blt\":{\"decay\":[0.5,0.25],\"scale\":[1,0.001]}},"
         "\"error\":null,\"assumptions\":[\"p is public\"],\"hints\":[],"
         "\"cache\":{\"factorization\":\"unused\",\"pld\":\"miss\",\"result\":\"miss\"},\"version\":\"" EPS_VERSION "\","
-        "\"elapsed_seconds\":0.5}");
+        "\"accounting_version\":" TEXT_OF(EPS_ACCOUNTING_VERSION) ",\"compute_seconds\":0.75,\"elapsed_seconds\":0.5}");
     free(text);
     json_decref(json);
 }
