@@ -9,7 +9,7 @@
 #   make help        the other targets
 #
 # Variables: FLAVOUR, CC, WERROR= (for packagers: warnings do not stop the build), PREFIX, DESTDIR,
-# FUZZ_SECONDS, PYTHON, JOBS (default: one a core), and B and BIN, where objects and products go.
+# FUZZ_SECONDS, SOAK_MINUTES, PYTHON, JOBS (default: one a core), and B and BIN, where objects and products go.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -112,8 +112,8 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo test check bench reproduce lint format format-check asan tsan sanitized fuzz fuzzers \
-        fuzz-corpus install uninstall clean help programs
+.PHONY: all deps deps-build demo test check bench reproduce soak soak-jobs lint format format-check asan tsan \
+        sanitized fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -242,7 +242,15 @@ reproduce:
 asan tsan:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) FLAVOUR=$@ programs
-	@+$(SUB) FLAVOUR=$@ SUITE="unit fuzz e2e-sanitized" check
+	@+$(SUB) FLAVOUR=$@ SUITE="unit soak fuzz e2e-sanitized" check
+
+# Wild jobs under the sanitizers, a hundred thousand in hours: goes on where it was left, SOAK_MINUTES at a time.
+soak: soak-jobs
+soak-jobs: export SOAK_SECONDS ?= 0.3
+soak-jobs:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) FLAVOUR=asan build/asan/tests/soak/test_jobs
+	@UBSAN_OPTIONS=print_stacktrace=1 JOBS=$(JOBS) $(PYTHON) tests/soak/soak_jobs.py build/asan/tests/soak/test_jobs
 
 fuzz:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_LINT)"
@@ -320,7 +328,8 @@ help:
 	    'demo       a server, three questions, three answers' \
 	    'test       every test; ends with "N passed, N failed"' \
 	    'bench      dp_accounting and ours side by side, and requests per second' \
-	    'reproduce  the papers'"'"' numbers beside ours' \
+	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \
+	    'soak       a hundred thousand wild jobs under the sanitizers' \
 	    'lint       clang with -Werror, clang-tidy' \
 	    'format     clang-format on every source (format-check only looks)' \
 	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \

@@ -1,0 +1,340 @@
+/*
+ * Wild jobs: whatever is asked, the answer is a sound document or an error that says what to change; the hooks are polled,
+ * and a call ends soon after one of them says so; limits hold. Under the sanitizers, in `make soak`, a hundred thousand
+ * of them (soak_jobs.py); some hundreds in every `make test`.
+ *
+ *   SOAK_FIRST, SOAK_COUNT   which seeds
+ *   SOAK_SECONDS             of processor time, after which a job's deadline has passed
+ *   SOAK_HANG                seconds after which a job that polls nothing is aborted, with its seed
+ *   SOAK_VERBOSE             every job before it runs, and how it ended
+ *   SOAK_AT                  a file that always holds the seed at work
+ *
+ * Time is that of this thread's processor, so that a loaded machine changes nothing.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+
+#include "api/codec.h"
+#include "tests/soak/wild_job.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/patience.h"
+
+enum { JOBS = 600, KEPT = 32, HANG_SECONDS = 300 };
+
+/* Of the deadline: what may pass between two polls, and between the last one and the end. Plain loops between polls
+ * take milliseconds; this is what tells them from a hang, sanitizers or not. */
+#define GAP_MOST 20.0
+
+static double setting(const char *name, double otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtod(text, NULL) : otherwise;
+}
+
+/* ------------------------------------------------------------ the context */
+
+struct kept {
+    enum eps_cache_kind kind;
+    uint8_t key[32];
+    void *blob;
+    size_t len;
+};
+
+struct lent {
+    double started, deadline, last_poll, longest_gap, fraction;
+    uint64_t polls, cancel_at; /* the poll that says canceled; 0: none */
+    bool ended, backwards, fell;
+    struct kept kept[KEPT];
+    size_t kept_len;
+};
+
+static void polled(struct lent *lent)
+{
+    double now = patience_clock();
+    lent->longest_gap = fmax(lent->longest_gap, now - lent->last_poll);
+    lent->last_poll = now;
+    lent->polls++;
+}
+
+static bool canceled(void *user)
+{
+    struct lent *lent = user;
+    polled(lent);
+    lent->ended |= lent->cancel_at > 0 && lent->polls >= lent->cancel_at;
+    return lent->cancel_at > 0 && lent->polls >= lent->cancel_at;
+}
+
+static bool expired(void *user)
+{
+    struct lent *lent = user;
+    polled(lent);
+    bool over = lent->last_poll > lent->deadline;
+    lent->ended |= over;
+    return over;
+}
+
+static void progress(void *user, double fraction, const char *stage, double remaining)
+{
+    struct lent *lent = user;
+    lent->fell |= !(fraction >= lent->fraction - 1e-12 && fraction <= 1) || !stage || remaining < 0;
+    lent->fraction = fraction;
+}
+
+/* Backwards, for no order is promised. */
+static void parallel_for(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
+{
+    bool backwards = ((struct lent *)user)->backwards;
+    for (size_t i = 0; i < count; i++)
+        body(arg, backwards ? count - 1 - i : i);
+}
+
+static bool cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+{
+    struct lent *lent = user;
+    for (size_t i = 0; i < lent->kept_len; i++) {
+        struct kept *kept = &lent->kept[i];
+        if (kept->kind != kind || memcmp(kept->key, key, 32) != 0)
+            continue;
+        *blob = malloc(kept->len + 1);
+        if (!*blob)
+            return false;
+        memcpy(*blob, kept->blob, kept->len);
+        *blob_len = kept->len;
+        return true;
+    }
+    return false;
+}
+
+static void cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
+{
+    struct lent *lent = user;
+    struct kept *kept = &lent->kept[lent->kept_len < KEPT ? lent->kept_len++ : lent->polls % KEPT];
+    free(kept->blob);
+    *kept = (struct kept){.kind = kind, .blob = malloc(blob_len + 1), .len = blob_len};
+    assert_non_null(kept->blob);
+    memcpy(kept->key, key, 32);
+    memcpy(kept->blob, blob, blob_len);
+}
+
+/* ------------------------------------------------------------ one job */
+
+static bool is_sound(const struct eps_result *result)
+{
+    bool found = true;
+    if (result->solved_for == EPS_SOLVE_CURVE) {
+        for (size_t i = 0; i < result->curve_len; i++) {
+            const struct eps_curve_point *point = &result->curve[i];
+            found = found && point->epsilon >= 0 && point->delta >= 0 && point->delta <= 1 && point->lower >= 0 &&
+                    point->lower <= point->delta && (i == 0 || point->epsilon >= point[-1].epsilon);
+        }
+        return found && result->curve_len > 0;
+    }
+    for (int d = 0; d < EPS_DIRECTIONS; d++)
+        found = found && isfinite(result->directions[d].value) && result->directions[d].value >= 0;
+    double value = result->solved_for == EPS_SOLVE_EPSILON ? result->epsilon
+                   : result->solved_for == EPS_SOLVE_DELTA ? result->delta
+                                                           : result->noise_multiplier;
+    return found && result->bracket_lower >= 0 && result->bracket_lower <= result->bracket_upper &&
+           value == result->bracket_upper && (result->solved_for != EPS_SOLVE_DELTA || (value > 0 && value <= 1)) &&
+           (result->solved_for != EPS_SOLVE_NOISE_MULTIPLIER || value <= 1.01e9);
+}
+
+/* The document has no NaN or infinity in it: the codec would have refused to write one, or written null. */
+static bool is_document(const struct eps_result *result)
+{
+    json_t *json = api_result_encode(result);
+    char *text = json ? api_json_text(json) : NULL;
+    bool whole = text && !strstr(text, "nan") && !strstr(text, "inf");
+    free(text);
+    json_decref(json);
+    return whole;
+}
+
+static char *text_of(const struct eps_job *job)
+{
+    const struct api_job encoded = {.job = *job};
+    json_t *json = api_job_encode(&encoded, false);
+    char *text = json ? api_json_text(json) : NULL;
+    json_decref(json);
+    return text;
+}
+
+struct run {
+    enum eps_status status;
+    double seconds;
+    struct eps_error error;
+};
+
+/* What the optimum will be nobody knows beforehand. */
+static bool is_optimised(const struct eps_matrix *matrix)
+{
+    return matrix->family == EPS_FAMILY_BANDED || matrix->family == EPS_FAMILY_BANDED_INVERSE ||
+           matrix->family == EPS_FAMILY_OPTIMAL || (matrix->family == EPS_FAMILY_BLT && matrix->buffers > 0);
+}
+
+/* What is wrong with how the job ended, or NULL. */
+static const char *run_job(const struct eps_job *job, struct lent *lent, const struct eps_context *context,
+                           struct run *run)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0}, before = {0};
+    double operations = NAN, bytes = NAN;
+    enum eps_status serves = eps_job_serves(context, &before, job, &operations, &bytes);
+    run->status = eps_solve(context, &result, &error, job);
+    double end = patience_clock();
+    run->seconds = end - lent->started;
+    lent->longest_gap = fmax(lent->longest_gap, end - lent->last_poll);
+    bool ended = lent->ended, ok = run->status == EPS_OK;
+    run->error = error;
+    const char *wrong = NULL;
+    if (ok != (result != NULL))
+        wrong = "a result without EPS_OK, or EPS_OK without a result";
+    else if (lent->longest_gap > GAP_MOST)
+        wrong = "the hooks were not polled for too long";
+    else if (lent->fell)
+        wrong = "progress fell, or left [0, 1]";
+    else if (!ok && (!error.message[0] || error.status != run->status))
+        wrong = "no message, or one of another status";
+    else if (run->status == EPS_INTERNAL || run->status == EPS_NO_MEMORY)
+        wrong = "internal, or out of memory";
+    else if ((run->status == EPS_CANCELED || run->status == EPS_TIMEOUT) && !ended)
+        wrong = "stopped though no hook said so";
+    else if (!ended && serves == EPS_OK && run->status == EPS_INVALID && !is_optimised(&job->mechanism.matrix))
+        wrong = "accepted beforehand, then found invalid";
+    else if (!ended && (serves == EPS_INVALID || serves == EPS_UNSUPPORTED) && run->status != serves)
+        wrong = "refused beforehand, but not when solved";
+    else if (serves == EPS_OK && !(operations >= 0 && bytes >= 0 && isfinite(operations) && isfinite(bytes)))
+        wrong = "estimates that are no numbers";
+    else if (ok && !is_sound(result))
+        wrong = "a result that cannot be";
+    else if (ok && !is_document(result))
+        wrong = "a result that is no document";
+    eps_result_destroy(result);
+    return wrong;
+}
+
+/* Computes the matrix, and names it instead. */
+static void store(struct wild_job *wild, const struct eps_context *lent)
+{
+    struct eps_strategy *strategy = NULL;
+    struct eps_context own = *lent, *context = &own;
+    own.progress = NULL; /* of the job that follows */
+    struct eps_matrix *matrix = &wild->job.mechanism.matrix;
+    if (eps_job_check(&wild->job, 0, NULL, NULL) > 0 ||
+        eps_strategy_create(context, &strategy, NULL, &wild->job.mechanism) != EPS_OK)
+        return;
+    *matrix = (struct eps_matrix){
+        .family = EPS_FAMILY_STORED, .stamps = 1, .normalization = matrix->normalization, .nonnegative = true};
+    snprintf(matrix->stored_id, sizeof matrix->stored_id, "%s", eps_strategy_id(strategy));
+    eps_strategy_destroy(strategy);
+    eps_job_defaults(&wild->job);
+}
+
+static struct eps_context context_of(struct lent *lent, uint64_t seed, double seconds)
+{
+    uint64_t state = ~seed;
+    lent->started = lent->last_poll = patience_clock();
+    lent->deadline = lent->started + (draw_below(&state, 20) ? seconds : 0);
+    lent->longest_gap = lent->fraction = 0;
+    lent->polls = 0;
+    lent->cancel_at = draw_below(&state, 12) ? 0 : 1 + draw_below(&state, (uint64_t)1 << draw_below(&state, 14));
+    lent->ended = lent->fell = false;
+    lent->backwards = draw_below(&state, 2);
+    struct eps_context context = {.user = lent,
+                                  .progress = progress,
+                                  .canceled = canceled,
+                                  .expired = expired,
+                                  .cache_get = cache_get,
+                                  .cache_put = cache_put,
+                                  .max_operations = 1e13,
+                                  .max_bytes = 0x1p31};
+    if (draw_below(&state, 3) == 0)
+        context.parallel_for = parallel_for;
+    if (draw_below(&state, 4) == 0) {
+        context.max_operations = draw_log(&state, 1e3, 1e13);
+        context.max_bytes = draw_log(&state, 1e4, 0x1p31);
+    }
+    return context;
+}
+
+/* ------------------------------------------------------------ all of them */
+
+/* So that whoever finds this program dead knows where. */
+static void note_seed(const char *path, uint64_t seed)
+{
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (!file)
+        return;
+    fprintf(file, "%llu", (unsigned long long)seed);
+    fclose(file);
+}
+
+static void wild_jobs_end_well(void **unused)
+{
+    (void)unused;
+    uint64_t first = (uint64_t)setting("SOAK_FIRST", 0), count = (uint64_t)setting("SOAK_COUNT", JOBS);
+    double seconds = setting("SOAK_SECONDS", 0.02), longest = 0, gap = 0, started = patience_clock();
+    bool verbose = getenv("SOAK_VERBOSE") != NULL;
+    size_t statuses[EPS_STATUS_COUNT] = {0}, failures = 0;
+    struct lent *lent = calloc(1, sizeof *lent);
+    assert_non_null(lent);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct wild_job wild;
+        struct run run = {0};
+        note_seed(getenv("SOAK_AT"), seed);
+        patience_begin("seed", seed, (unsigned)setting("SOAK_HANG", HANG_SECONDS));
+        wild_job(&wild, seed);
+        if (verbose) {
+            char *text = text_of(&wild.job);
+            print_message("# seed %llu: %s\n", (unsigned long long)seed, text ? text : "no text");
+            free(text);
+        }
+        struct eps_context context = context_of(lent, seed, seconds);
+        if (wild.stored)
+            store(&wild, &context);
+        const char *wrong = run_job(&wild.job, lent, &context, &run);
+        statuses[run.status]++;
+        longest = fmax(longest, run.seconds);
+        gap = fmax(gap, lent->longest_gap);
+        if (verbose)
+            print_message("#   -> %d, %.3f s, %llu polls, gap %.3f s, %s %s\n", (int)run.status, run.seconds,
+                          (unsigned long long)lent->polls, lent->longest_gap, run.error.pointer, run.error.message);
+        if (wrong) {
+            char *text = text_of(&wild.job);
+            print_error("# seed %llu: %s (status %d, %.2f s, gap %.2f s): %s\n", (unsigned long long)seed, wrong,
+                        (int)run.status, run.seconds, lent->longest_gap, text ? text : "no text");
+            free(text);
+            failures++;
+        }
+        wild_job_free(&wild);
+    }
+    patience_end();
+    for (size_t i = 0; i < lent->kept_len; i++)
+        free(lent->kept[i].blob);
+    free(lent);
+    print_message(
+        "# %llu jobs in %.0f s: %zu answered, %zu invalid, %zu unsupported, %zu too costly, %zu unattainable, "
+        "%zu canceled, %zu timed out; the longest %.2f s, the longest gap between polls %.2f s\n",
+        (unsigned long long)count, patience_clock() - started, statuses[EPS_OK], statuses[EPS_INVALID],
+        statuses[EPS_UNSUPPORTED], statuses[EPS_TOO_COSTLY], statuses[EPS_UNATTAINABLE], statuses[EPS_CANCELED],
+        statuses[EPS_TIMEOUT], longest, gap);
+    assert_int_equal(failures, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wild_jobs_end_well)};
+    gsl_set_error_handler_off();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
