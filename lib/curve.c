@@ -1,6 +1,7 @@
 /*
- * 201 points, equally spaced from epsilon 0 to where delta falls under 1e-15: at each, in each direction, the best
- * upper bound of the accountants that serve, and the lower bound of the larger direction.
+ * 201 points, equally spaced from epsilon 0 to where delta falls under 1e-15 (to 1 where it is from the start): at
+ * each, in each direction, the best upper bound of the accountants that serve, and the lower bound of the larger
+ * direction.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,6 +13,7 @@
 enum { POINTS = 201 };
 
 #define END_DELTA 1e-15
+#define FLAT_END 1 /* of a curve that is under END_DELTA everywhere: who plots it wants a range */
 
 /* A curve that comes with another answer is not drawn finer than this: it is looked at, and every point has its
  * bracket. One that is asked for keeps the job's tolerance. */
@@ -148,8 +150,9 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
     double end[EPS_DIRECTIONS] = {INFINITY, INFINITY};
     for (size_t i = 0; i < traces_len; i++)
         end[i % EPS_DIRECTIONS] = fmin(end[i % EPS_DIRECTIONS], traces[i].own_end);
+    double last = fmax(end[EPS_REMOVE], end[EPS_ADD]);
     for (size_t i = 0; i < traces_len; i++)
-        traces[i].end = fmax(end[EPS_REMOVE], end[EPS_ADD]);
+        traces[i].end = last > 0 ? last : FLAT_END;
     each(setting->context, traces_len, follow, traces);
     status = first_failure(traces, traces_len, error);
     if (status != EPS_OK)

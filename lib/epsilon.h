@@ -403,8 +403,9 @@ EPS_API void eps_result_destroy(struct eps_result *result);
 /*
  * The privacy curve of the job's mechanism at the given noise multiplier: 201 points, equally spaced from
  * epsilon 0 to where delta falls under 1e-15 (or to the floor of an accountant that spends a part of delta on
- * bad events). The query's two values are ignored; its accountant counts, and its tolerance down to 1e-2: every point
- * carries its own bracket. Past where one direction has fallen under 1e-15 its bound stays at what it was there.
+ * bad events; to 1 where it is under 1e-15 from the start). The query's two values are ignored; its accountant
+ * counts, and its tolerance down to 1e-2: every point carries its own bracket. Past where one direction has fallen
+ * under 1e-15 its bound stays at what it was there.
  * Out: *points, malloc'ed, the caller frees; *len. Returns as eps_solve().
  */
 EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context *context,

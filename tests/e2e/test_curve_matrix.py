@@ -44,6 +44,16 @@ def test_curve_as_json_and_csv(server):
     assert abs(deltas - numpy.log(1e-6)) < 0.1
 
 
+def test_a_curve_that_is_under_its_end_from_the_start_has_a_range(server):
+    """Delta is at most the probability of ever taking part; the points were all at epsilon 0."""
+    points = server.solve({"n": 2, "sampling": {"scheme": "poisson", "p": 1.15e-19}, "noise_multiplier": 1.3,
+                           "curve": True})["result"]["curve"]
+    assert [point["epsilon"] for point in points] == [i / 200 for i in range(201)]
+    for point in points:
+        assert 0 <= point["lower"] <= point["delta"] <= 2.31e-19
+        assert point["delta"] > 0
+
+
 def test_a_job_for_the_curve_has_it_in_its_result(server):
     job = {"n": 200, "sampling": DP_SGD["sampling"], "noise_multiplier": 1.0, "curve": True}
     document = server.solve(job)
