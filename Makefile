@@ -112,8 +112,8 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo test check bench reproduce soak soak-jobs lint format format-check asan tsan \
-        sanitized fuzz fuzzers fuzz-corpus install uninstall clean help programs
+.PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs lint format format-check asan \
+        tsan sanitized fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -244,8 +244,18 @@ asan tsan:
 	@+$(SUB) $(PARALLEL) FLAVOUR=$@ programs
 	@+$(SUB) FLAVOUR=$@ SUITE="unit soak fuzz e2e-sanitized" check
 
+soak: soak-attacks soak-jobs
+
+# Hostile clients: what the server holds meanwhile, and how long others wait; then the same under the sanitizers.
+soak-attacks:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) all
+	@+$(SUB) $(PARALLEL) FLAVOUR=asan all
+	@set -e; for d in build/epsilond build/asan/epsilond; do echo "attacks: $$d"; \
+	    EPSILOND=$$d PYTHONDONTWRITEBYTECODE=1 timeout -s INT -k 60 7200 \
+	        $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short tests/soak; done
+
 # Wild jobs under the sanitizers, a hundred thousand in hours: goes on where it was left, SOAK_MINUTES at a time.
-soak: soak-jobs
 soak-jobs: export SOAK_SECONDS ?= 0.3
 soak-jobs:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
@@ -329,7 +339,7 @@ help:
 	    'test       every test; ends with "N passed, N failed"' \
 	    'bench      dp_accounting and ours side by side, and requests per second' \
 	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \
-	    'soak       a hundred thousand wild jobs under the sanitizers' \
+	    'soak       hostile clients, and a hundred thousand wild jobs under the sanitizers' \
 	    'lint       clang with -Werror, clang-tidy' \
 	    'format     clang-format on every source (format-check only looks)' \
 	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \

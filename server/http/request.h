@@ -53,8 +53,10 @@ struct wait {
     struct wait_topic *topic;
     struct request *topic_prev;
     struct request *topic_next;
-    double deadline; /* monotonic seconds */
-    bool watched;    /* for the client's hanging up */
+    double deadline;        /* monotonic seconds */
+    struct pool *pool;      /* whose threads have the task, or will */
+    struct pool_task *task; /* or NULL */
+    bool watched;           /* for the client's hanging up */
 };
 
 #define REQUEST_HEADERS 6

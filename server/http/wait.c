@@ -6,7 +6,8 @@
  * A client that has hung up and one that has only said that it will send no more look alike until something is sent to
  * them; both are taken for gone (as libmicrohttpd and most servers take them), and their place is free at once.
  *
- * The mutex is taken inside that of the jobs and outside libmicrohttpd's own; nothing is called back under it.
+ * The mutex is taken inside that of the jobs and outside those of the pools and libmicrohttpd's own; nothing is called
+ * back under it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -130,7 +131,8 @@ static void hang_up_locked(struct waits *waits, int fd)
         return;
     }
     atomic_store(&request->gone, true);
-    if (request->wait.topic) {
+    struct wait *wait = &request->wait;
+    if (wait->topic || (wait->task && pool_withdraw(wait->pool, wait->task))) {
         resume_locked(waits, request);
     }
 }
@@ -266,10 +268,14 @@ void request_wait_on(struct request *request, struct wait_topic *topic, double d
     pthread_mutex_unlock(&waits->mutex);
 }
 
-void request_watch(struct request *request)
+/* Under the mutex until the request is watched: its task, once submitted, cannot end without it. */
+void request_submit(struct request *request, struct pool *pool, struct pool_task *task)
 {
     struct waits *waits = request->server->waits;
     pthread_mutex_lock(&waits->mutex);
+    request->wait.pool = pool;
+    request->wait.task = task;
+    pool_submit(pool, task);
     watch_locked(waits, request);
     pthread_mutex_unlock(&waits->mutex);
 }

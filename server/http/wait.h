@@ -8,6 +8,7 @@
 #define SERVER_HTTP_WAIT_H
 
 #include "server/http/request.h"
+#include "server/jobs/pool.h"
 
 struct waits;
 
@@ -23,8 +24,10 @@ void waits_destroy(struct waits *waits);
 bool request_suspend(struct request *request, request_handler *resume);
 /* Resumes a request that is suspended and on no topic. The caller loses it. */
 void request_resume(struct request *request);
-/* Sets request->gone when the client hangs up while the request, which is suspended, is someone's. */
-void request_watch(struct request *request);
+/* Submits the task, which will resume the suspended request, or put it on a topic. When the client hangs up first,
+ * request->gone is set; and if no thread has begun the task, none will: the request resumes at once. The caller loses
+ * both. */
+void request_submit(struct request *request, struct pool *pool, struct pool_task *task);
 /* Puts a suspended request on a topic: resumed by waits_wake() or at the deadline (monotonic seconds), or at once
  * when the client hangs up or the service stops. The caller loses it. */
 void request_wait_on(struct request *request, struct wait_topic *topic, double deadline);

@@ -19,6 +19,7 @@ struct curve_task {
     struct curve *curve;
     struct job_record record; /* without label and brief */
     struct result_record *result;
+    size_t waiting; /* bytes that it holds until a worker has it */
 };
 
 static struct curve *curve_list_locked(struct jobs *jobs, const char hash[HASH_SIZE])
@@ -85,7 +86,7 @@ static void curve_task_run(struct pool_task *task)
     struct jobs *jobs = curve->jobs;
     const struct config *config = jobs->server->config;
     struct eps_error error = {0};
-    jobs_unreserve(jobs, 0);
+    jobs_unreserve(jobs, asked->waiting);
     struct api_job *job = still_missing(jobs, asked->result) ? jobs_decode(jobs, &asked->record, &error) : NULL;
     if (job) {
         struct computation computation = {
@@ -112,11 +113,14 @@ static void curve_task_run(struct pool_task *task)
     free(asked);
 }
 
-static struct curve_task *curve_task_create(const struct job_record *record, struct result_record *result)
+/* NULL: there is no memory, or no room in the queue. */
+static struct curve_task *curve_task_create(struct jobs *jobs, const struct job_record *record,
+                                            struct result_record *result)
 {
+    size_t waiting = sizeof(struct curve_task) + strlen(record->job) + result_record_bytes(result);
     struct curve_task *asked = calloc(1, sizeof *asked);
     char *text = strdup(record->job);
-    if (!asked || !text) {
+    if (!asked || !text || !jobs_reserve(jobs, waiting)) {
         free(asked);
         free(text);
         return NULL;
@@ -124,6 +128,7 @@ static struct curve_task *curve_task_create(const struct job_record *record, str
     asked->record = *record;
     asked->record.job = text;
     asked->record.label = asked->record.brief = asked->record.error = NULL;
+    asked->waiting = waiting;
     asked->task.run = curve_task_run;
     asked->task.seconds = jobs__estimate(record); /* about what its job took: the same distributions, at more points */
     asked->task.background = true;
@@ -131,9 +136,11 @@ static struct curve_task *curve_task_create(const struct job_record *record, str
     return asked;
 }
 
-static void curve_task_destroy(struct curve_task *asked)
+/* One that no worker will have. */
+static void curve_task_destroy(struct jobs *jobs, struct curve_task *asked)
 {
     if (asked) {
+        jobs_unreserve(jobs, asked->waiting);
         result_record_release(asked->result);
         job_record_clear(&asked->record);
         free(asked);
@@ -143,8 +150,7 @@ static void curve_task_destroy(struct curve_task *asked)
 enum curve_outcome jobs_curve_wait(struct jobs *jobs, const struct job_record *record, struct result_record *result,
                                    struct request *request, double deadline)
 {
-    bool reserved = jobs_reserve(jobs, 0);
-    struct curve_task *asked = reserved ? curve_task_create(record, result) : NULL;
+    struct curve_task *asked = curve_task_create(jobs, record, result);
     pthread_mutex_lock(&jobs->mutex);
     struct curve *curve = curve_find_locked(jobs, result->hash);
     bool fresh = !curve && asked && (curve = curve_list_locked(jobs, result->hash));
@@ -159,9 +165,6 @@ enum curve_outcome jobs_curve_wait(struct jobs *jobs, const struct job_record *r
         pool_submit(jobs->server->pool, &asked->task);
         return CURVE_WAITING;
     }
-    curve_task_destroy(asked);
-    if (reserved) {
-        jobs_unreserve(jobs, 0);
-    }
+    curve_task_destroy(jobs, asked);
     return curve ? CURVE_WAITING : CURVE_REFUSED;
 }

@@ -22,6 +22,9 @@ static void drawing_free(void *state)
     if (drawing->fd >= 0) {
         close(drawing->fd);
     }
+    if (drawing->waiting) {
+        jobs_unreserve(drawing->request->server->jobs, drawing->waiting);
+    }
     if (drawing->len) {
         budget_give(&drawing->request->server->spool, drawing->len);
     }
@@ -186,6 +189,7 @@ static void draw_task(struct pool_task *task)
     struct server *server = drawing->request->server;
     struct eps_error error;
     jobs_unreserve(server->jobs, drawing->waiting);
+    drawing->waiting = 0;
     struct api_job *job = jobs_decode(server->jobs, &drawing->record, &error);
     if (drawing_stopping(drawing)) {
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
@@ -213,6 +217,9 @@ static enum handled drawing_resume(struct request *request)
         json_t *problem = drawing->problem;
         drawing->problem = NULL;
         return reply_problem_json(request, problem);
+    }
+    if (drawing->fd < 0) { /* no thread had begun it */
+        return reply_gone(request);
     }
     int fd = drawing->fd;
     drawing->fd = -1; /* the reply's */
@@ -247,15 +254,14 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->part = part;
     drawing->core = core;
     drawing->record = record;
-    drawing->waiting = sizeof *drawing + job_record_bytes(&record) + strlen(drawing->core);
-    if (!jobs_reserve(request->server->jobs, drawing->waiting)) {
+    size_t waiting = sizeof *drawing + job_record_bytes(&record) + strlen(drawing->core);
+    if (!jobs_reserve(request->server->jobs, waiting)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
     }
+    drawing->waiting = waiting;
     if (!request_suspend(request, drawing_resume)) {
-        jobs_unreserve(request->server->jobs, drawing->waiting);
         return reply_stopping(request);
     }
-    request_watch(request);
-    pool_submit(request->server->side, &drawing->task);
+    request_submit(request, request->server->side, &drawing->task);
     return HANDLED_SUSPENDED;
 }

@@ -26,6 +26,12 @@ enum handled reply_unreadable(struct request *request, enum store_status status)
     return reply_problem(request, API_PROBLEM_INTERNAL, "the database could not be read");
 }
 
+enum handled reply_gone(struct request *request)
+{
+    return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                         "the client closed its side of the connection, which is taken for hanging up");
+}
+
 enum handled reply_stopping(struct request *request)
 {
     return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the service is stopping; ask again when it is back");

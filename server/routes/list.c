@@ -126,6 +126,7 @@ struct listing {
     struct pool_task task;
     struct request *request;
     struct job_filter filter;
+    bool begun;
     enum store_status status;
     struct text text;
     char next[UUID_SIZE]; /* or "" */
@@ -163,9 +164,8 @@ static void list_task(struct pool_task *task)
     struct job_record *records;
     size_t len;
     filter.limit++;
-    listing->status = atomic_load(&listing->request->gone)
-                          ? STORE_FAILED
-                          : store_list_jobs(listing->request->server->store, &filter, &records, &len);
+    listing->begun = true;
+    listing->status = store_list_jobs(listing->request->server->store, &filter, &records, &len);
     if (listing->status == STORE_OK) {
         write_page(listing, records, len);
         for (size_t i = 0; i < len; i++) {
@@ -179,6 +179,9 @@ static void list_task(struct pool_task *task)
 static enum handled list_resume(struct request *request)
 {
     struct listing *listing = request->state;
+    if (!listing->begun) {
+        return reply_gone(request);
+    }
     if (listing->status != STORE_OK) {
         return reply_unreadable(request, listing->status);
     }
@@ -202,7 +205,6 @@ enum handled handle_jobs_list(struct request *request)
     if (!request_suspend(request, list_resume)) {
         return reply_stopping(request);
     }
-    request_watch(request);
-    pool_submit(request->server->lists, &listing->task);
+    request_submit(request, request->server->lists, &listing->task);
     return HANDLED_SUSPENDED;
 }

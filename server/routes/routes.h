@@ -31,6 +31,8 @@ extern const struct query_member matrix_query[];
 
 /* Replies what a store's failure to read a job means: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);
+/* Replies to a client who is gone as far as we know. */
+enum handled reply_gone(struct request *request);
 /* Replies that the service stops. */
 enum handled reply_stopping(struct request *request);
 /* Reads the row and result of a succeeded job. True, or false with *handled: 404, 409 or 500 is replied. */

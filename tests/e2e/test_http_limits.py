@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import struct
@@ -308,6 +309,28 @@ def stall(server, size):
     return connection
 
 
+def test_curves_that_wait_are_counted_as_they_are_held(launch):
+    """Each has the text of its job."""
+    server = launch(*ONE_BY_ONE, "--queue-bytes", "2MiB")
+    numbers = [1] + [1 / (2 + i) for i in range(20000)]
+    links = [server.solve(dict(GAUSSIAN, n=len(numbers), noise_multiplier=1.0 + i,
+                               matrix={"family": "toeplitz", "coefficients": numbers}))["links"]["curve"]
+             for i in range(10)]
+    job_id = endless(server)
+    sockets = [wire.connect(server) for _ in links]
+    for one, link in zip(sockets, links):
+        one.sendall(wire.head(server, f"GET {link} HTTP/1.1"))
+    refused = []
+    until(lambda: refused.extend(select.select(sockets, [], [], 0)[0]) or len(set(refused)) >= 5)
+    server.post(None, f"/v1/jobs/{job_id}/cancel")
+    statuses = []
+    for one in sockets:
+        with one.makefile("rb") as stream:
+            statuses.append(wire.read_reply(stream).status)
+    assert set(statuses) == {200, 503} and 5 <= statuses.count(503) < 10
+    close_all(sockets)
+
+
 def test_stalled_bodies_are_bounded(launch):
     server = launch("--max-body", "1MiB", "--http-bytes", "16MiB", "--memory-bytes", "1MiB")
     server.solve(GAUSSIAN)
@@ -447,3 +470,26 @@ def test_a_matrix_is_not_drawn_for_who_has_gone(launch):
             until(lambda: server.metric("epsilond_http_requests_waiting") >= 1)
     until(lambda: server.metric("epsilond_http_requests_waiting") == 0)
     assert server.metric("epsilond_spool_bytes") == 0
+
+
+@pytest.mark.sanitized
+def test_who_hangs_up_has_no_place_in_line(launch):
+    """Behind two matrices that take long, more clients than connections may be come and go."""
+    server = launch("--max-per-address", "30", "--workers", "1")
+    job_id = server.solve(dict(MATRIX, n=1 << 23, matrix={"family": "square_root", "bands": 64}))["id"]
+    line = wire.head(server, f"GET /v1/jobs/{job_id}/error HTTP/1.1")
+    first = [wire.connect(server) for _ in range(2)]
+    for one in first:
+        one.sendall(line)
+    until(lambda: server.metric("epsilond_http_requests_waiting") == 2 and server.metric("epsilond_jobs_queued") == 0)
+    for _ in range(4):
+        sockets = [wire.connect(server) for _ in range(20)]
+        for one in sockets:
+            one.sendall(line)
+        until(lambda: server.metric("epsilond_http_requests_waiting") == 22)
+        assert server.metric("epsilond_jobs_queued") == 20
+        close_all(sockets)
+        until(lambda: server.metric("epsilond_http_requests_waiting") == 2, 20)
+        assert server.metric("epsilond_jobs_queued") == 0 and server.metric("epsilond_http_connections") <= 4
+    close_all(first)
+    until(lambda: server.metric("epsilond_http_requests_waiting") == 0)
