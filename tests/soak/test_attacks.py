@@ -40,8 +40,7 @@ class Watch:
         self.longest = max(self.longest, time.monotonic() - started)
         held = resident(self.server) - self.started
         print(f"  {held / MIB:.0f} MiB, {self.longest * 1e3:.0f} ms")
-        assert SANITIZED or held < self.most
-        assert self.longest < 10
+        assert SANITIZED or (held < self.most and self.longest < 10)
 
 
 def send(connection, data):
@@ -216,12 +215,11 @@ def test_a_flood_of_cached_jobs_fills_no_disk(launch):
     job = dict(GAUSSIAN, n=5000, matrix={"family": "toeplitz", "coefficients": [1] + [1 / (2 + i) for i in range(4999)]})
     server.solve(job)
     watch = Watch(server, 300 * MIB)
-    ended = time.monotonic() + SECONDS
     statuses = set()
 
     def post():
         session = requests.Session()
-        while time.monotonic() < ended:
+        while 503 not in statuses:
             statuses.add(session.post(server.url + "/v1/jobs", json=job).status_code)
 
     threads = [threading.Thread(target=post) for _ in range(8)]
@@ -372,7 +370,7 @@ def test_questions_that_are_asked_and_left(launch):
     close_all(sockets)
     until(lambda: server.metric("epsilond_http_requests_in_flight") == 1)
     until(lambda: server.metric("epsilond_spool_bytes") == 0)
-    until(lambda: server.metric("epsilond_jobs_queued") == 0)
+    until(lambda: server.metric("epsilond_jobs_queued") == 0, 5 * PATIENCE)  # what was asked for is computed
     assert server.metric("epsilond_http_reply_bytes") == 0
     watch.look()
 
