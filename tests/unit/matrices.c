@@ -191,6 +191,7 @@ struct eps_mechanism mechanism_new(enum eps_family family, size_t n)
 {
     return (struct eps_mechanism){
         .n = n,
+        .epochs = NAN,
         .matrix = {.family = family, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1},
         .workload = {.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1},
         .sampling = {.scheme = EPS_SCHEME_NONE, .epochs = 1, .separation = n, .examples_per_user = 1},

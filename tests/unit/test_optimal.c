@@ -286,6 +286,26 @@ static void a_finer_gap_is_no_worse(void **unused)
     }
 }
 
+/* Estimates follow the evaluations that a search takes, within a factor of 5, whatever it depends on. */
+static void costs_follow_the_evaluations(void **unused)
+{
+    (void)unused;
+    static const struct setting cases[] = {
+        {64, 4, 16, 0, true, false, 1e-2}, {64, 4, 16, 0, true, true, 1e-2},  {64, 8, 4, 0, true, false, 1e-2},
+        {64, 8, 4, 0, true, true, 1e-2},   {64, 4, 16, 1, true, false, 1e-3}, {64, 8, 4, 1, true, false, 1e-2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct eps_mechanism m = mechanism_of(&cases[i]);
+        struct eps_strategy *strategy = strategy_new(&m);
+        double operations, bytes, taken = (double)eps_strategy_iterations(strategy);
+        eps__strategy_cost(&m, &operations, &bytes);
+        double predicted = operations / (17.0 / 8 * 64 * 64 * 64);
+        if (!(predicted < 5 * taken && taken < 5 * predicted))
+            fail_msg("case %zu: %.0f evaluations predicted, %.0f taken", i, predicted, taken);
+        eps_strategy_destroy(strategy);
+    }
+}
+
 /* What others have computed, and what a closed form says: (2 steps: the golden ratio squared, halved). */
 static void known_optima(void **unused)
 {
@@ -559,6 +579,7 @@ int main(void)
         cmocka_unit_test(the_gap_holds_for_c_as_returned),
         cmocka_unit_test(overlapping_patterns_reach_their_gap),
         cmocka_unit_test(a_finer_gap_is_no_worse),
+        cmocka_unit_test(costs_follow_the_evaluations),
         cmocka_unit_test(known_optima),
         cmocka_unit_test(a_gap_not_reached_is_still_proven),
         cmocka_unit_test(nothing_beats_the_bound),
