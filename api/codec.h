@@ -41,6 +41,8 @@ struct api_job {
     char *label;        /* UTF-8, or NULL; not part of the identity */
     double *arrays[8];
     size_t arrays_len;
+    bool method_alone; /* how it was written: the accountant as a name, */
+    bool by_epochs;    /* epochs in the place of n */
 };
 
 /*
@@ -58,6 +60,12 @@ json_t *api_json_parse(const char *text, size_t len, char *message, size_t messa
  */
 struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, size_t max_n);
 void api_job_destroy(struct api_job *job);
+
+/* Where the client wrote the member that the library knows by this pointer: "/accountant" where it was a name,
+ * "/epochs" in the place of "/n". */
+const char *api_job_pointer(const struct api_job *job, const char *pointer);
+/* The error with its pointer so. */
+void api_job_locate(const struct api_job *job, struct eps_error *error);
 
 /* The canonical form: every default filled in; label included only if with_label and there is one. New ref. */
 json_t *api_job_encode(const struct api_job *job, bool with_label);

@@ -276,14 +276,30 @@ static bool is_moot(const struct api_decoder *decoder, const char *pointer)
     return false;
 }
 
+const char *api_job_pointer(const struct api_job *job, const char *pointer)
+{
+    if (job->method_alone && strcmp(pointer, "/accountant/method") == 0)
+        return "/accountant";
+    if (job->by_epochs && strcmp(pointer, "/n") == 0)
+        return "/epochs";
+    return pointer;
+}
+
+void api_job_locate(const struct api_job *job, struct eps_error *error)
+{
+    const char *pointer = api_job_pointer(job, error->pointer);
+
+    if (pointer != error->pointer)
+        snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
+}
+
 static void report_rule(void *user, const char *pointer, const char *message)
 {
     struct api_decoder *decoder = user;
 
+    pointer = api_job_pointer(decoder->job, pointer);
     if (is_moot(decoder, pointer))
         return;
-    if (strcmp(pointer, "/accountant/method") == 0 && json_is_string(json_object_get(decoder->root, "accountant")))
-        pointer = "/accountant";
     api_errors_add(decoder->errors, pointer, "%s", message);
 }
 
@@ -324,8 +340,11 @@ struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, si
         return NULL;
     }
     eps_job_init(&job->job);
-    if (json_is_object(json))
+    if (json_is_object(json)) {
         check_steps(&decoder);
+        job->by_epochs = is_given(json, "/epochs");
+        job->method_alone = json_is_string(json_object_get(json, "accountant"));
+    }
     read_object(&decoder, "", json, &api__job_object, &job->job);
     if (json_is_object(json)) {
         check_warm_start(&decoder);

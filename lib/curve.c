@@ -153,6 +153,11 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
     double last = fmax(end[EPS_REMOVE], end[EPS_ADD]);
     for (size_t i = 0; i < traces_len; i++)
         traces[i].end = last > 0 ? last : FLAT_END;
+    if (!isfinite(last * (POINTS - 1))) {
+        status = eps__error(error, EPS_UNATTAINABLE, "/noise_multiplier",
+                            "delta falls under 1e-15 at no epsilon that is a double; raise the noise multiplier");
+        goto out;
+    }
     each(setting->context, traces_len, follow, traces);
     status = first_failure(traces, traces_len, error);
     if (status != EPS_OK)

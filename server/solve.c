@@ -158,6 +158,7 @@ static int print_answer(struct solving *solving)
     struct computation *computation = &solving->computation;
     struct text text = {0};
     if (computation->status != EPS_OK) {
+        api_job_locate(solving->job, &computation->error);
         return print_problem(api_problem_of_error(&computation->error, NULL));
     }
     solving->record.status = JOB_SUCCEEDED;

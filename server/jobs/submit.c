@@ -236,6 +236,7 @@ void submission_check(struct submission *submission)
     struct eps_context context = computation_checks(config, submission->jobs->server->store);
     double *operations = &submission->record.operations;
     if (eps_job_serves(&context, &error, &submission->decoded->job, operations, NULL) != EPS_OK) {
+        api_job_locate(submission->decoded, &error);
         refuse(submission, api_problem_of_error(&error, submission->instance));
         return;
     }

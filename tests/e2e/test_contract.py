@@ -83,6 +83,27 @@ def test_the_index_links_to_what_is_there(server):
     assert index["limits"]["max_body"] == 8 << 20
 
 
+def test_what_is_served_is_what_the_contract_says(server):
+    """Asked, and not only listed: what is not served is refused as unsupported."""
+    index, schemas = server.get("/v1").json(), CONTRACT["components"]["schemas"]
+    for listed, name in (("families", "FamilyName"), ("schemes", "SchemeName"), ("accountants", "AccountantName")):
+        assert sorted(index[listed]) == sorted(schemas[name]["x-served"])
+    schemes = {"none": {}, "poisson": {"p": 0.1}, "cyclic_poisson": {"p": 0.1, "groups": 2}, "balls_in_bins": {"bins": 2},
+               "b_min_sep": {"p": 0.1, "separation": 2}}
+    for scheme in schemas["SchemeName"]["enum"]:
+        answer = server.post({"n": 4, "sampling": {"scheme": scheme, **schemes[scheme]}, "epsilon": 1, "delta": 0.1})
+        assert (answer.status_code == 422) == (scheme not in index["schemes"]), answer.text
+    for accountant in schemas["AccountantName"]["enum"]:
+        job = {"n": 4, "matrix": {"family": "tree"}, "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 0.1,
+               "accountant": accountant}
+        if accountant in ("pld", "gaussian"):
+            job.update(matrix={"family": "identity"})
+        answer = server.post(job)
+        assert (answer.status_code == 422) == (accountant not in index["accountants"]), answer.text
+        if answer.status_code == 422:
+            assert answer.json()["type"] == "/problems/unsupported"
+
+
 def test_health_and_readiness(server):
     assert server.get("/healthz").json() == {"status": "ok"}
     assert server.get("/readyz").json() == {"status": "ready"}

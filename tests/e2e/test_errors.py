@@ -5,11 +5,12 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 import json
 import socket
+import subprocess
 
 import pytest
 import yaml
 
-from conftest import DP_SGD, ENDLESS, ONE_BY_ONE, ROOT, check_problem
+from conftest import BINARY, DP_SGD, ENDLESS, ONE_BY_ONE, PATIENCE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 JSON = {"Content-Type": "application/json"}
@@ -267,3 +268,30 @@ def test_a_broken_request_line_does_no_harm(server):
             connection.sendall(garbage)
     # What is no whole request may go unanswered until the idle limit; it must not keep others waiting.
     assert server.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("job,pointer", [
+    ({"accountant": "renyi"}, "/accountant"),
+    ({"accountant": {"method": "renyi"}}, "/accountant/method"),
+    ({"accountant": "magic"}, "/accountant"),
+    ({"accountant": "mmcc", "curve": True, "delta": None}, "/accountant"),
+    ({"accountant": {"method": "mmcc"}, "curve": True, "delta": None}, "/accountant/method"),
+    ({"n": 5000, "matrix": {"family": "optimal"}}, "/n"),
+    ({"n": None, "epochs": 50, "matrix": {"family": "optimal"}}, "/epochs"),
+    ({"n": None, "epochs": 50, "matrix": {"family": "stored", "id": "0" * 64, "stamps": 3}}, "/matrix/stamps"),
+])
+def test_the_pointer_is_where_it_was_written(server, job, pointer):
+    whole = {"n": 100, "sampling": {"scheme": "none", "batch_size": 5, "dataset_size": 500}, "noise_multiplier": 1,
+             "delta": 1e-6, **job}
+    problem = server.post(whole).json()
+    assert [error["pointer"] for error in problem["errors"]] == [pointer], problem
+    ended = subprocess.run([BINARY, "solve", "-"], input=json.dumps(whole), capture_output=True, text=True, timeout=PATIENCE)
+    assert [error["pointer"] for error in json.loads(ended.stdout or ended.stderr)["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("noise", [5e-324, 1e-200, 1e-154])
+def test_a_curve_that_has_no_end_is_refused(server, noise):
+    """Its epsilons would be no numbers."""
+    answer = server.post({"n": 1, "sampling": {"scheme": "none"}, "noise_multiplier": noise, "curve": True},
+                         "/v1/jobs?wait=60").json()
+    assert answer["status"] == "failed" and answer["error"]["type"] == "/problems/unattainable", answer
