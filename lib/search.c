@@ -236,12 +236,16 @@ static double sigma_crossing(struct search *search, double x, double eps, double
             return upper ? least : -INFINITY;
         if (high - low <= 0.5 * reach || (upper && low >= log(SIGMA_MAX)))
             return upper ? high : low;
+        /* Where delta hardly answers to the noise, the slope says nothing: twice as far as before. */
+        double stride = value * last > 0 && fabs(value) > 0.5 * fabs(last) ? 2 * fabs(x - last_x) : 0;
         if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 &&
             (value - last) / (x - last_x) < -0.1)
             slope = (value - last) / (x - last_x);
         last_x = x;
         last = value;
         double next = isinf(value) ? x + (value > 0 ? 0.5 : -0.5) : x - value / slope + (upper ? 0.4 : -0.4) * reach;
+        if (fabs(next - x) < stride)
+            next = x + (value > 0 ? stride : -stride);
         next = fmin(fmax(next, x - 2), x + 2);
         if (!(next > low && next < high))
             next = isinf(low) ? high - 0.5 : isinf(high) ? low + 0.5 : 0.5 * (low + high);

@@ -180,7 +180,8 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
     }
     double upper = 0, lower = -INFINITY;
     bool rare = large_losses_are_rare(c, eps);
-    enum eps_status status = rare ? bound_by_largest(c, eps, &upper, &lower) : EPS_OK;
+    bool alone = rare && eps > 0 && eps__one_loss_decides(&c->steps, eps, LARGEST_SHARE * c->accuracy.tolerance);
+    enum eps_status status = alone ? bound_by_largest(c, eps, &upper, &lower) : EPS_OK;
     if (status != EPS_OK)
         return status;
     double *bound = estimate == EPS__UPPER ? &upper : &lower;
@@ -197,6 +198,11 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
         if (!c->bounded || useful)
             break;
         c->out_of_reach = status != EPS_OK || i + 1 == REFINEMENTS || !eps__composition_refine(c, 3);
+    }
+    if (status == EPS_TOO_COSTLY && rare && !alone) {
+        enum eps_status other = bound_by_largest(c, eps, &upper, &lower);
+        if (other != EPS_OK)
+            return other;
     }
     if (status == EPS_TOO_COSTLY && upper < -LARGEST_LEAST) { /* better than nothing */
         *out = *bound;

@@ -19,15 +19,16 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/single.h"
 
-enum { CELLS_MAX = 12000, TILTS = 14 };
+enum { CELLS_MAX = 12000, TILTS = 14, RUNGS = 56 };
 
 #define REACH 38.5     /* beyond it from every mean a normal has less mass than DBL_MIN */
 #define REACH_LOW 12.0 /* so far below, less than any bracket is wide */
-#define CELL 0.02      /* of z, over one plus the largest shift: losses within a cell differ by a few per cent */
+#define NATS 40.0
+#define CELL 0.02 /* of z, over one plus the largest shift: losses within a cell differ by a few per cent */
 
 /* A cell of z: P's mass in it, and the losses at its ends, all bounded outwards. */
 struct cell {
-    double mass, low, high;
+    double mass, log_mass, low, high;
 };
 
 struct kind {
@@ -76,6 +77,7 @@ static enum eps_status add_branch(struct kind *kind, const struct eps_context *c
         struct cell *cell = &cells[kind->cells_len[estimate]++];
         eps__pair_log_mass(pair, i == 0 ? -INFINITY : z, next, &log_lower, &log_upper);
         cell->mass = branch->weight[estimate] * exp(log_upper) * (1 + pair->weight_error + 1e-12) + DBL_MIN;
+        cell->log_mass = log(cell->mass);
         cell->low = i == 0 ? -INFINITY : loss - error;
         if (i + 1 < len) {
             eps__pair_at(pair, next, &point, NULL, NULL);
@@ -149,6 +151,16 @@ static double expected_beyond(const struct eps__largest *largest, enum eps__esti
     return sum * (1 + 1e-10);
 }
 
+/* What a cell adds to a moment, as a logarithm; -INFINITY where it lies outside [floor, cut]. */
+static double cell_exponent(const struct cell *cell, double t, double floor, double cut)
+{
+    if (cell->low > cut || cell->high < floor)
+        return -INFINITY;
+    if (t > 0)
+        return cell->log_mass + t * (cell->high < cut ? cell->high : cut);
+    return cell->log_mass + t * (cell->low > floor ? cell->low : floor);
+}
+
 /* ln of a bound on E[e^{t S}] over losses in [floor, cut] only, t of either sign: of all steps, or of all but one. */
 static double log_moment(const struct eps__largest *largest, enum eps__estimate estimate, double t, double floor,
                          double cut)
@@ -156,13 +168,18 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
         const struct kind *kind = &largest->kinds[k];
-        double own = 0;
+        double own = 0, most = -INFINITY;
         for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
-            const struct cell *cell = &kind->cells[estimate][i];
-            if (cell->low <= cut && cell->high >= floor)
-                own += cell->mass * exp(t * (t > 0 ? fmin(cell->high, cut) : fmax(cell->low, floor)));
+            double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
+            most = exponent > most ? exponent : most;
         }
-        sum += kind->count * fmax(log(own), 0); /* one step fewer has no more */
+        /* all cells 40 nats under the largest are together less than 1e-12 of it */
+        for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
+            double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
+            if (exponent > most - NATS)
+                own += exp(exponent - most);
+        }
+        sum += kind->count * fmax(most + log(own * (1 + 1e-12)), 0); /* one step fewer has no more */
     }
     return sum * (1 + 1e-10) + 1e-10;
 }
@@ -228,35 +245,54 @@ static double others_exceed(const struct eps__largest *largest, double b)
     return best;
 }
 
-/* One loss exceeds eps/2, and the others together exceed no more than B, but for what follows by doubling. */
-static double with_one_large(const struct eps__largest *largest, double eps, double b, double large, double enough)
+/* The B that are tried: eps times 1e-8 and powers of the square root of 2, and what others_exceed() says of each once it
+ * was asked. */
+struct ladder {
+    const struct eps__largest *largest;
+    double eps, large, exceed[RUNGS];
+};
+
+static double rung(const struct ladder *ladder, int m)
 {
-    double sum = single_deltas(largest, EPS__UPPER, (eps - b) * (1 - 1e-15));
-    for (; sum < enough; b *= 2) {
-        double exceed = others_exceed(largest, b),
-               one = 2 * b < 0.5 * eps ? single_deltas(largest, EPS__UPPER, (eps - 2 * b) * (1 - 1e-15)) : large;
-        sum += fmin(one, large) * exceed;
+    return ladder->eps * 1e-8 * pow(2, 0.5 * m);
+}
+
+/* One loss exceeds eps/2, and the others together exceed no more than B, but for what follows by doubling. */
+static double with_one_large(struct ladder *ladder, int m, double enough)
+{
+    double eps = ladder->eps, sum = single_deltas(ladder->largest, EPS__UPPER, (eps - rung(ladder, m)) * (1 - 1e-15));
+    for (; sum < enough && m < RUNGS; m += 2) {
+        double b = rung(ladder, m), one = ladder->large;
+        if (isnan(ladder->exceed[m]))
+            ladder->exceed[m] = others_exceed(ladder->largest, b);
+        if (2 * b < 0.5 * eps)
+            one = fmin(one, single_deltas(ladder->largest, EPS__UPPER, (eps - 2 * b) * (1 - 1e-15)));
+        sum += one * ladder->exceed[m];
         if (2 * b >= 0.5 * eps)
             return sum;
-        if (large * exceed < 1e-12 * sum)
-            return sum + large * exceed;
+        if (ladder->large * ladder->exceed[m] < 1e-12 * sum)
+            return sum + ladder->large * ladder->exceed[m];
     }
     return enough;
 }
 
 static double upper_bound(const struct eps__largest *largest, double eps)
 {
-    double half = 0.5 * eps, large = expected_beyond(largest, EPS__UPPER, half, true), best = 1;
-    double many = exp(log_chernoff(largest, EPS__UPPER, eps, -INFINITY, half)) * (1 + 1e-12), at = 0;
-    for (double share = 1e-8; share < 0.3 && many < best; share *= 8) {
-        double sum = many + with_one_large(largest, eps, share * eps, large, best - many);
+    double half = 0.5 * eps, best = 1;
+    double many = exp(log_chernoff(largest, EPS__UPPER, eps, -INFINITY, half)) * (1 + 1e-12);
+    struct ladder ladder = {largest, eps, expected_beyond(largest, EPS__UPPER, half, true), {0}};
+    int at = 0, coarse = 6;
+    for (int m = 0; m < RUNGS; m++)
+        ladder.exceed[m] = NAN;
+    for (int m = 0; rung(&ladder, m) < 0.3 * eps && many < best; m += coarse) {
+        double sum = many + with_one_large(&ladder, m, best - many);
         if (sum < best) {
             best = sum;
-            at = share;
+            at = m;
         }
     }
-    for (double finer = 0.35 * at; finer < 3 * at; finer *= 1.5) /* about the best one */
-        best = fmin(best, many + with_one_large(largest, eps, finer * eps, large, best - many));
+    for (int m = at > coarse ? at - coarse + 1 : 0; m < at + coarse && rung(&ladder, m) < 0.3 * eps && many < best; m++)
+        best = fmin(best, many + with_one_large(&ladder, m, best - many));
     return fmin(best * (1 + 1e-12), 1);
 }
 
@@ -275,15 +311,25 @@ static double others_fall(const struct eps__largest *largest, double f)
     return best;
 }
 
+/* The lower bound with the others at least -F; *most is what it would be if they were certainly. */
+static double with_others_above(const struct eps__largest *largest, double eps, double f, double jumps, double *most)
+{
+    *most = single_deltas(largest, EPS__LOWER, (eps + f) * (1 + 1e-15)) * (1 - jumps);
+    return *most * (1 - fmin(others_fall(largest, f) / fmax(1 - jumps, 1e-300), 1));
+}
+
 static double lower_bound(const struct eps__largest *largest, double eps)
 {
-    double best = 0, jumps = expected_beyond(largest, EPS__LOWER, 0.5 * eps, true);
-    for (double share = 1e-8; share < 1 && jumps < 1; share *= 1.6) {
-        double f = share * eps, most = single_deltas(largest, EPS__LOWER, (eps + f) * (1 + 1e-15)) * (1 - jumps);
-        if (most <= best)
-            break;
-        best = fmax(best, most * (1 - fmin(others_fall(largest, f) / fmax(1 - jumps, 1e-300), 1)));
+    double best = 0, at = 0, jumps = expected_beyond(largest, EPS__LOWER, 0.5 * eps, true), most = 1;
+    for (double share = 1e-8; share < 1 && jumps < 1 && most > best; share *= 8) {
+        double bound = with_others_above(largest, eps, share * eps, jumps, &most);
+        if (bound > best) {
+            best = bound;
+            at = share;
+        }
     }
+    for (double finer = 0.35 * at; finer > 0 && finer < 3 * at; finer *= 1.5) /* about the best one */
+        best = fmax(best, with_others_above(largest, eps, finer * eps, jumps, &most));
     return best * (1 - 1e-12);
 }
 

@@ -192,6 +192,38 @@ double eps__jump_log_delta(const struct eps__steps *steps, double eps)
     return log_delta;
 }
 
+/* How far the losses of at most `cut` spread the sum, and how many larger ones are expected. */
+static double spread_below(const struct eps__steps *steps, double cut, double *beyond)
+{
+    double mean = 0, square = 0;
+    *beyond = 0;
+    for (size_t k = 0; k < steps->len; k++) {
+        const struct eps__step *step = &steps->items[k];
+        for (size_t b = 0; b < step->len; b++) {
+            const struct eps__scout *scout = &step->scouts[b];
+            for (size_t i = 0; i < scout->len; i++) {
+                double mass = (double)step->count * exp(scout->log_mass[i]), loss = scout->loss[i];
+                *beyond += loss > cut ? mass : 0;
+                mean += loss > cut ? 0 : mass * loss;
+                square += loss > cut ? 0 : mass * loss * loss;
+            }
+        }
+    }
+    return fabs(mean) + sqrt(square);
+}
+
+bool eps__one_loss_decides(const struct eps__steps *steps, double eps, double tolerance)
+{
+    const double few = 1e-3, little = 0.05, apart = 0.01;
+    double slope = (eps__jump_log_delta(steps, eps) - eps__jump_log_delta(steps, eps * (1 + apart))) / (apart * eps);
+    for (double cut = 0.5 * eps, beyond = 0; cut > 1e-6 * eps && beyond < fmax(few, tolerance); cut *= 0.25) {
+        double moved = slope * spread_below(steps, cut, &beyond);
+        if ((beyond < few && moved < little) || beyond + 2 * moved < tolerance)
+            return true;
+    }
+    return false;
+}
+
 double eps__cut_excess(const struct eps__steps *steps, double least, double tolerance)
 {
     double tail = fmax(least, EPS__LOG_DELTA_FLOOR) + log(tolerance * 1e-4 / steps->total);

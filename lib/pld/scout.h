@@ -66,6 +66,10 @@ bool eps__is_skew(const struct eps__saddle *saddle);
  * its size where one large loss among small ones is what happens. */
 double eps__jump_log_delta(const struct eps__steps *steps, double eps);
 
+/* Is delta(eps) what a single large loss makes of it, about: larger ones than it are next to impossible, and all others
+ * together move it by a few per cent, or both by less than the tolerance? */
+bool eps__one_loss_decides(const struct eps__steps *steps, double eps, double tolerance);
+
 /* Where the steps may be cut, beyond their reach, if delta is at least e^least: there their tails no longer count
  * against it. */
 double eps__cut_excess(const struct eps__steps *steps, double least, double tolerance);
