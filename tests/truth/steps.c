@@ -541,11 +541,12 @@ static struct enclosure single(const struct steps *steps, long double eps, const
         long double z = output_at(branch, scale, &window, eps, window.high);
         if (z >= window.high)
             continue;
-        bool all = z <= window.low;
-        long double p = all ? 1 : tail_of(&branch->over, scale, z), q = all ? 1 : tail_of(&branch->under, scale, z);
+        /* Any z gives a lower end; what the best one has beyond the window is negligible. */
+        long double p = tail_of(&branch->over, scale, z), q = tail_of(&branch->under, scale, z);
         total += branch->weight * fmaxl(p - expl(eps) * q, 0);
     }
-    return (struct enclosure){total * (1 - SLACK), total * (1 + SLACK) + NEGLIGIBLE * effort->floor};
+    return (struct enclosure){total * (1 - SLACK),
+                              total * (1 + SLACK) + (long double)steps->shape[0]->len * NEGLIGIBLE * effort->floor};
 }
 
 struct enclosure steps_delta(const struct steps *steps, long double eps, const struct effort *effort)

@@ -200,12 +200,28 @@ static void steps_that_are_gaussians(void **unused)
     }
 }
 
+/* Losses far above eps at every output there is: all of the mass counts. */
+static void far_shifts_are_seen(void **unused)
+{
+    (void)unused;
+    static const struct step shape = {.len = 1,
+                                      .branches = {{1, {1, {1}, {1}}, {1, {1}, {-1}}}}, /* N(s, 1) against N(-s, 1) */
+                                      .rising = true};
+    for (long double scale = 2; scale < 200; scale *= 3) {
+        struct steps steps = {.len = 1, .shape = {&shape}, .scale = {scale}};
+        struct enclosure found = steps_delta(&steps, 0.5L, &careful);
+        long double exact = truth_gaussian(2 * scale, 0.5L);
+        assert_true(found.lower <= exact * (1 + 1e-15L) && exact <= found.upper * (1 + 1e-15L));
+        assert_true(found.lower > exact * (1 - 1e-9L));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_and_quadrature_agree),        cmocka_unit_test(samples_stay_under_quadrature),
-        cmocka_unit_test(steps_and_laplace_inversion_agree), cmocka_unit_test(merged_outputs_lose_little),
-        cmocka_unit_test(steps_that_are_gaussians),
+        cmocka_unit_test(steps_and_quadrature_agree),    cmocka_unit_test(far_shifts_are_seen),
+        cmocka_unit_test(samples_stay_under_quadrature), cmocka_unit_test(steps_and_laplace_inversion_agree),
+        cmocka_unit_test(merged_outputs_lose_little),    cmocka_unit_test(steps_that_are_gaussians),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,8 @@ static void random_mechanisms_are_never_too_low_nor_too_loose(void **unused)
 
 /* ------------------------------------------------------------ those that were wrong */
 
-/* Each was answered too low, above its bracket's truth, too loose or not at all, in the version named. */
+/* Each was answered too low, above its bracket's truth, too loose or not at all, in the version named; or would be, by one of
+ * tests/mutants. */
 static const char *const defects[] = {
     /* 3: a cut row of blocks was counted zero times; more groups than steps were answered by epsilon 0 */
     "{'n':8,'matrix':{'family':'toeplitz','coefficients':[1,1,1,0.01],'normalization':'none'},'noise_multiplier':3,"
@@ -194,6 +195,10 @@ static const char *const defects[] = {
     "'noise_multiplier':4,'delta':1e-5}",
     "{'n':9,'sampling':{'scheme':'poisson','p':0.1,'dataset_size':1000,'truncation':{'max_batch_size':120}},"
     "'noise_multiplier':1,'delta':1e-5}",
+    /* mutants: of two sizes of groups the larger one is the worse */
+    "{'n':2,'sampling':{'scheme':'cyclic_poisson','p':0.9,'groups':2,'dataset_size':5,'truncation':{'max_batch_size':2}"
+    "},"
+    "'noise_multiplier':1,'delta':1e-5,'accountant':'pld'}",
 };
 
 /* NULL where the job is refused as invalid: then nothing is claimed. */

@@ -136,6 +136,18 @@ static void check_simple_bounds(struct verdict *verdict, const struct truth *tru
             eps_direction_name(direction), claim.delta, claim.eps, claim.sigma, gaussian, bound);
 }
 
+/* What is reported is the worse direction's. */
+static void check_worse(struct verdict *verdict, const struct eps_result *result)
+{
+    double worse = fmax(result->directions[EPS_REMOVE].value, result->directions[EPS_ADD].value);
+    double reported = result->solved_for == EPS_SOLVE_EPSILON ? result->epsilon
+                      : result->solved_for == EPS_SOLVE_DELTA ? result->delta
+                                                              : result->noise_multiplier;
+    if (!(reported >= worse && result->bracket_upper >= worse))
+        fails(verdict, "too low: %.17g is reported, the bracket ends at %.17g, and a direction needs %.17g", reported,
+              result->bracket_upper, worse);
+}
+
 static bool expects_truth(const struct truth *truth, const struct eps_job *job, const struct eps_result *result)
 {
     enum eps_accountant method = job->query.accountant.method;
@@ -161,6 +173,8 @@ static void hold(struct verdict *verdict, const struct eps_job *job, const struc
         if (verdict->outcome == VERDICT_HOLDS && (truth.kind != TRUTH_GAUSSIAN || result->sensitivity_exact))
             check_simple_bounds(verdict, &truth, result, direction, &job->query);
     }
+    if (verdict->outcome == VERDICT_HOLDS)
+        check_worse(verdict, result);
     if (verdict->outcome == VERDICT_HOLDS && expects_truth(&truth, job, result))
         check_lower_end(verdict, &truth, result, effort);
     truth_close(&truth);
