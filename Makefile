@@ -9,7 +9,7 @@
 #   make help        the other targets
 #
 # Variables: FLAVOUR, CC, WERROR= (for packagers: warnings do not stop the build), PREFIX, DESTDIR,
-# FUZZ_SECONDS, SOAK_MINUTES, PYTHON, JOBS (default: one a core), and B and BIN, where objects and products go.
+# FUZZ_SECONDS, SHARE, SOAK_MINUTES, PYTHON, JOBS (default: one a core), and B and BIN, where objects and products go.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -17,6 +17,7 @@ FLAVOUR ?= release
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+SHARE ?= 0/1
 PYTHON ?= /usr/bin/python3
 WERROR ?= -Werror
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
@@ -112,7 +113,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs lint format format-check asan \
+.PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs mutants lint format format-check asan \
         tsan sanitized fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -262,6 +263,14 @@ soak-jobs:
 	@+$(SUB) $(PARALLEL) FLAVOUR=asan build/asan/tests/soak/test_jobs
 	@UBSAN_OPTIONS=print_stacktrace=1 JOBS=$(JOBS) $(PYTHON) tests/soak/soak_jobs.py build/asan/tests/soak/test_jobs
 
+# One-line mutations of soundness-critical lines, each of which some test must notice; SHARE=I/N takes a part of them,
+# MUTANTS those of these names.
+mutants:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) programs
+	@COMPILE='$(COMPILE)' LINK='$(LINK)' LIBS='$(TEST_LIBS)' B=$(B) ARCHIVES='$(ARCHIVES)' JOBS=$(JOBS) \
+	    $(PYTHON) tests/mutants/mutants.py --share $(SHARE) $(MUTANTS)
+
 fuzz:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_LINT)"
 	@+$(SUB) $(PARALLEL) FLAVOUR=fuzz fuzzers
@@ -340,6 +349,7 @@ help:
 	    'bench      dp_accounting and ours side by side, and requests per second' \
 	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \
 	    'soak       hostile clients, and a hundred thousand wild jobs under the sanitizers' \
+	    'mutants    mutated lines that tests must notice (SHARE=0/1)' \
 	    'lint       clang with -Werror, clang-tidy' \
 	    'format     clang-format on every source (format-check only looks)' \
 	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \
