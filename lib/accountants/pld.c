@@ -296,9 +296,16 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     if (size > 1)
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
     /* A window of twelve standard deviations at a spacing of sqrt(6 tolerance/10) of a step's. */
-    double grid = 12 * sqrt(step_count(setting)) / sqrt(0.6 * tolerance) + 4096;
-    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 6;
-    *operations = searches * 4 * (grid * 200 + 5e4 * atoms * 20 / sqrt(tolerance * 1e3));
+    double steps = step_count(setting), grid = 12 * sqrt(steps) / sqrt(0.6 * tolerance) + 4096;
+    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 6, pairs = 1;
+    /* Full batches are counted, some of them, with two pairs for each of their branches; both ends of replace_one move. */
+    if (mechanism->sampling.truncation)
+        pairs = 12;
+    else if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
+        pairs = 2;
+    /* As measured (tests/bench/bench_costs.c): cells are few where atoms are many; one step has a closed form. */
+    double step = 1e6 * (2 + 0.1 * atoms) / sqrt(tolerance * 1e3);
+    *operations = steps > 1 ? searches * pairs * (2e7 + 4 * (grid * 200 + step)) : searches * (3e6 + 1e4 * atoms);
     *bytes = 2 * 64 * grid + 1e6;
 }
 

@@ -1,0 +1,48 @@
+"""What the accountants predict of a job, beside what it takes: processor time on one core, without caches.
+
+    costs.py --objects build/release
+
+The jobs are in costs.jsonl; a ratio beyond 4 either way is marked, for estimates decide what is dropped, refused or put
+first. The largest job takes about a minute.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import argparse
+import json
+import os
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def describe(job):
+    matrix, sampling = job.get("matrix", {}), job["sampling"]
+    accountant = job["accountant"]
+    name = accountant if isinstance(accountant, str) else f"{accountant['method']} at {accountant['tolerance']:g}"
+    more = [f"{member} {matrix[member]}" for member in ("bands",) if member in matrix]
+    more += [member for member in ("truncation", "last_iterate", "examples_per_user") if member in sampling]
+    more += [job["adjacency"]] if "adjacency" in job else []
+    unknown = next(member for member in ("epsilon", "delta", "noise_multiplier") if member not in job)
+    return f"{name}: {unknown}, {matrix.get('family', 'identity')} n={job['n']} {' '.join(more)}".strip()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--objects", default="build/release")
+    program = os.path.join(parser.parse_args().objects, "tests/bench/bench_costs")
+    print(f"{'predicted over measured':64}{'predicted':>11}{'measured':>11}{'ratio':>8}")
+    beyond = 0
+    with open(os.path.join(HERE, "costs.jsonl")) as lines:
+        for line in lines:
+            done = subprocess.run([program], input=line, text=True, check=True, stdout=subprocess.PIPE)
+            cost = json.loads(done.stdout)
+            ratio = cost["predicted"] / cost["measured"]
+            far = not 0.25 <= ratio <= 4
+            beyond += far
+            print(f"{describe(json.loads(line)):64}{cost['predicted']:9.3g} s{cost['measured']:9.3g} s{ratio:8.2f}"
+                  f"{'  beyond 4' if far else ''}", flush=True)
+    print(f"{beyond} beyond a factor of 4")
+
+
+if __name__ == "__main__":
+    main()
