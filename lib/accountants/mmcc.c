@@ -471,6 +471,8 @@ struct size {
 
 enum { FULL_TABLE = 1 << 14 }; /* so few tail bounds are taken by slower methods, too */
 
+#define TRIAL 8e6 /* whatever the rows are */
+
 static struct size size_of_rows(const struct eps__setting *setting)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
@@ -478,15 +480,16 @@ static struct size size_of_rows(const struct eps__setting *setting)
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double rounds = ceil((double)blocks.block / (double)groups), wide = fmin(ceil(bands / (double)groups) + 1, rounds);
     if (toeplitz_parts(&blocks, groups)) /* a table, and a few evaluations for the tilt of each of its rows */
-        return (struct size){100, (wide * wide <= FULL_TABLE ? 40 : 4) * wide * (12 * wide + bands),
+        return (struct size){100, TRIAL + (wide * wide <= FULL_TABLE ? 40 : 4) * wide * (12 * wide + bands),
                              fmin(2 * wide, rounds), wide, wide * wide + 200 * wide};
     if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
-        return (struct size){100, 1e5 * n + 1e6 * (double)(blocks.height + 1), 2 * (double)blocks.height + 2, 64, 1e4};
+        return (struct size){100, TRIAL + 1e5 * n + 1e6 * (double)(blocks.height + 1), 2 * (double)blocks.height + 2,
+                             64, 1e4};
     double parts = (double)groups, columns = blocks.block % groups ? ceil(n / (double)groups) : rounds;
     double pairs = parts * columns * wide, products = fmin(0.5 * pairs * wide, 2e6 * parts);
     double reading = parts * n * n, gram = parts * n * wide * wide;
-    return (struct size){reading + 2 * gram, (pairs <= FULL_TABLE ? 300 : 40) * products + 500 * pairs, parts * columns,
-                         wide, parts * (columns * columns + 2e6) + 10 * pairs};
+    return (struct size){reading + 2 * gram, TRIAL + (pairs <= FULL_TABLE ? 300 : 40) * products + 500 * pairs,
+                         parts * columns, wide, parts * (columns * columns + 2e6) + 10 * pairs};
 }
 
 /* Trials of delta_1 in a profile; profiles, where sigma is sought. As measured (tests/bench/bench_costs.c). */
@@ -505,7 +508,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     struct size size = size_of_rows(setting);
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED, grid;
     double proven = proven_operations(setting, &size, &grid);
-    *operations = 2 * opened * (1e8 + size.once + TRIALS * size.trial + proven);
+    *operations = 2 * opened * (size.once + TRIALS * size.trial + proven);
     *bytes = 2 * (8 * size.numbers + size.rows * 4e4 + 64 * grid) + 1e6;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "lib/accountants/mmcc_rows.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "lib/numerics/normal.h"
@@ -38,6 +39,8 @@ double eps__rows_log_odds(const struct eps__rows *rows, const struct eps__tail_q
 {
     double variance = query->sigma * query->sigma, excess = (2 * tail - square) / (2 * variance);
     double size = (2 * fabs(tail) + square) / (2 * variance);
-    return rows->prior + excess + size * rows->square_error + 8 * EPS__UNIT_ROUNDOFF * (size + fabs(rows->prior)) +
-           2 * rows->tiny / variance;
+    double odds = rows->prior + excess + size * rows->square_error +
+                  8 * EPS__UNIT_ROUNDOFF * (size + fabs(rows->prior)) + 2 * rows->tiny / variance;
+    /* So little noise that its square underflows hides nothing: participation is certain. */
+    return variance >= DBL_MIN && !isnan(odds) ? odds : INFINITY;
 }

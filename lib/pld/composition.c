@@ -149,11 +149,11 @@ static enum eps_status bound_by_largest(struct eps__composition *c, double eps, 
     if (!(eps > 0) || !eps__largest_serves(&c->steps))
         return EPS_OK;
     enum eps_status status = c->largest ? EPS_OK : eps__largest_create(&c->largest, c->context, &c->steps);
-    if (status != EPS_OK)
-        return status;
-    *upper = eps__largest_log_delta(c->largest, EPS__UPPER, eps);
-    *lower = eps__largest_log_delta(c->largest, EPS__LOWER, eps);
-    return EPS_OK;
+    if (status == EPS_OK)
+        status = eps__largest_log_delta(c->largest, EPS__UPPER, eps, upper);
+    if (status == EPS_OK)
+        status = eps__largest_log_delta(c->largest, EPS__LOWER, eps, lower);
+    return status;
 }
 
 enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps__estimate estimate, double eps,

@@ -44,6 +44,8 @@ struct eps__largest {
     struct kind *kinds;
     size_t len;
     double total; /* steps */
+    const struct eps_context *context;
+    enum eps_status status; /* of polling: once it is not OK, every bound is the trivial one */
 };
 
 bool eps__largest_serves(const struct eps__steps *steps)
@@ -100,6 +102,7 @@ enum eps_status eps__largest_create(struct eps__largest **largest, const struct 
     enum eps_status status = EPS_OK;
     if (!made)
         return EPS_NO_MEMORY;
+    made->context = context;
     made->kinds = calloc(steps->len, sizeof *made->kinds);
     if (!made->kinds)
         status = EPS_NO_MEMORY;
@@ -186,14 +189,16 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
 
 /* ln of Chernoff's bound on Pr[S > x], or with x < 0 on Pr[S < x], every loss in [floor, cut]. The exponent is convex in the
  * tilt: golden section over its logarithm, and any tilt is valid. */
-static double log_chernoff(const struct eps__largest *largest, enum eps__estimate estimate, double x, double floor,
+static double log_chernoff(struct eps__largest *largest, enum eps__estimate estimate, double x, double floor,
                            double cut)
 {
     const double ratio = 0.61803398874989484820;
     double sign = x > 0 ? 1 : -1, scale = x > 0 ? fmin(x, cut) : -x;
     double low = log(0.1), high = log(600), a = high - ratio * (high - low), b = low + ratio * (high - low);
     double at_a = INFINITY, at_b = INFINITY, best = 0;
-    for (int i = 0; i < TILTS; i++) {
+    if (largest->status == EPS_OK)
+        largest->status = eps__poll(largest->context);
+    for (int i = 0; i < TILTS && largest->status == EPS_OK; i++) {
         double tried = i == 0 || at_a == INFINITY ? a : b, t = sign * exp(tried) / scale;
         double bound = log_moment(largest, estimate, t, floor, cut) - t * x;
         best = fmin(best, bound);
@@ -234,7 +239,7 @@ static double single_deltas(const struct eps__largest *largest, enum eps__estima
 }
 
 /* A bound on Pr[all but one step together exceed B]: one of them a part of it, or else by Chernoff. */
-static double others_exceed(const struct eps__largest *largest, double b)
+static double others_exceed(struct eps__largest *largest, double b)
 {
     double best = 1;
     for (double parts = 1; parts <= 4; parts *= 2) {
@@ -248,7 +253,7 @@ static double others_exceed(const struct eps__largest *largest, double b)
 /* The B that are tried: eps times 1e-8 and powers of the square root of 2, and what others_exceed() says of each once it
  * was asked. */
 struct ladder {
-    const struct eps__largest *largest;
+    struct eps__largest *largest;
     double eps, large, exceed[RUNGS];
 };
 
@@ -276,7 +281,7 @@ static double with_one_large(struct ladder *ladder, int m, double enough)
     return enough;
 }
 
-static double upper_bound(const struct eps__largest *largest, double eps)
+static double upper_bound(struct eps__largest *largest, double eps)
 {
     double half = 0.5 * eps, best = 1;
     double many = exp(log_chernoff(largest, EPS__UPPER, eps, -INFINITY, half)) * (1 + 1e-12);
@@ -297,7 +302,7 @@ static double upper_bound(const struct eps__largest *largest, double eps)
 }
 
 /* A bound on Pr[all but one step together are under -F]. */
-static double others_fall(const struct eps__largest *largest, double f)
+static double others_fall(struct eps__largest *largest, double f)
 {
     double best = 1;
     /* losses far below 0 are rare: leave out what is less probable than the bracket is wide */
@@ -312,13 +317,13 @@ static double others_fall(const struct eps__largest *largest, double f)
 }
 
 /* The lower bound with the others at least -F; *most is what it would be if they were certainly. */
-static double with_others_above(const struct eps__largest *largest, double eps, double f, double jumps, double *most)
+static double with_others_above(struct eps__largest *largest, double eps, double f, double jumps, double *most)
 {
     *most = single_deltas(largest, EPS__LOWER, (eps + f) * (1 + 1e-15)) * (1 - jumps);
     return *most * (1 - fmin(others_fall(largest, f) / fmax(1 - jumps, 1e-300), 1));
 }
 
-static double lower_bound(const struct eps__largest *largest, double eps)
+static double lower_bound(struct eps__largest *largest, double eps)
 {
     double best = 0, at = 0, jumps = expected_beyond(largest, EPS__LOWER, 0.5 * eps, true), most = 1;
     for (double share = 1e-8; share < 1 && jumps < 1 && most > best; share *= 8) {
@@ -333,8 +338,10 @@ static double lower_bound(const struct eps__largest *largest, double eps)
     return best * (1 - 1e-12);
 }
 
-double eps__largest_log_delta(const struct eps__largest *largest, enum eps__estimate estimate, double eps)
+enum eps_status eps__largest_log_delta(struct eps__largest *largest, enum eps__estimate estimate, double eps,
+                                       double *out)
 {
     double bound = estimate == EPS__UPPER ? upper_bound(largest, eps) : lower_bound(largest, eps);
-    return fmin(log(bound), 0);
+    *out = fmin(log(bound), 0);
+    return largest->status;
 }

@@ -21,8 +21,10 @@ void eps__largest_destroy(struct eps__largest *largest);
 
 /*
  * ln of a bound on delta(eps), eps > 0 (L3): close where a single step's loss beyond eps is what happens, and all others
- * together are small beside eps; valid everywhere, at most 0. Cost: a few million operations.
+ * together are small beside eps; valid everywhere, at most 0. Cost: up to a few hundred million operations. EPS_CANCELED,
+ * EPS_TIMEOUT.
  */
-double eps__largest_log_delta(const struct eps__largest *largest, enum eps__estimate estimate, double eps);
+enum eps_status eps__largest_log_delta(struct eps__largest *largest, enum eps__estimate estimate, double eps,
+                                       double *out);
 
 #endif

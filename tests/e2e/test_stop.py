@@ -41,7 +41,7 @@ def connected(server, data):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_stop_in_the_middle_of_an_eigendecomposition(launch, number):
-    server = launch("--workers", "1")
+    server = launch("--workers", "1", "--max-bytes", "4GiB")
     job_id = server.post(EIGEN).json()["id"]
     before = server.until(job_id, "running")
     time.sleep(1)  # building the matrix it decomposes takes less
@@ -55,7 +55,7 @@ def test_a_stop_in_the_middle_of_an_eigendecomposition(launch, number):
 
 
 def test_a_second_signal_ends_it_at_once(launch):
-    server = launch("--workers", "1")
+    server = launch("--workers", "1", "--max-bytes", "4GiB")
     server.until(server.post(EIGEN).json()["id"], "running")
     time.sleep(1)
     server.process.send_signal(signal.SIGTERM)

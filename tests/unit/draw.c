@@ -65,8 +65,9 @@ static void origin(struct eps__mixture *mixture)
 
 static void attach(struct draw_pair *drawn)
 {
-    drawn->pair = (struct eps__pair){.numerator = {drawn->numerator_weight, drawn->numerator_shift, 0},
-                                     .denominator = {drawn->denominator_weight, drawn->denominator_shift, 0}};
+    drawn->pair =
+        (struct eps__pair){.numerator = {.weight = drawn->numerator_weight, .shift = drawn->numerator_shift},
+                           .denominator = {.weight = drawn->denominator_weight, .shift = drawn->denominator_shift}};
 }
 
 static double largest_shift(const struct eps__mixture *mixture)

@@ -80,8 +80,9 @@ static void enclose(const struct given *g, double eps, double exact, double erro
 {
     struct eps__largest *largest;
     assert_int_equal(eps__largest_create(&largest, NULL, &g->steps), EPS_OK);
-    double upper = eps__largest_log_delta(largest, EPS__UPPER, eps),
-           lower = eps__largest_log_delta(largest, EPS__LOWER, eps);
+    double upper, lower;
+    assert_int_equal(eps__largest_log_delta(largest, EPS__UPPER, eps, &upper), EPS_OK);
+    assert_int_equal(eps__largest_log_delta(largest, EPS__LOWER, eps, &lower), EPS_OK);
     eps__largest_destroy(largest);
     if (!(lower <= exact + error && exact - error <= upper))
         fail_msg("%.12g +- %.3g not in [%.12g, %.12g], n %d, p %g, shift %g, eps %g", exact, error, lower, upper,
@@ -149,8 +150,9 @@ static void two_steps_by_hand(void **unused)
     assert_int_equal(eps__largest_create(&largest, NULL, &g.steps), EPS_OK);
     double least = (double)logq(2 * exact_delta(&g.branch.pair[0], eps * (1 + 1e-9)));
     double most = (double)logq(2 * exact_delta(&g.branch.pair[0], eps * (1 - 1e-3)));
-    double upper = eps__largest_log_delta(largest, EPS__UPPER, eps),
-           lower = eps__largest_log_delta(largest, EPS__LOWER, eps);
+    double upper, lower;
+    assert_int_equal(eps__largest_log_delta(largest, EPS__UPPER, eps, &upper), EPS_OK);
+    assert_int_equal(eps__largest_log_delta(largest, EPS__LOWER, eps, &lower), EPS_OK);
     eps__largest_destroy(largest);
     assert_true(lower <= least + 1e-3 && lower >= least - 1e-3);
     assert_true(upper >= least && upper <= most);

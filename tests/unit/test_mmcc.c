@@ -555,6 +555,32 @@ static void what_is_not_served_says_why(void **state)
     }
 }
 
+/* The square of the noise multiplier underflows: the odds were no number, and an assertion ended the process. */
+static void next_to_no_noise_hides_nothing(void **state)
+{
+    (void)state;
+    static const enum eps_family families[] = {EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE, EPS_FAMILY_DENSE};
+    for (int c = 0; c < 6; c++) {
+        struct eps_job job = new_job(families[c % 3], 7, 0.7, c < 3 ? 1e-300 : 1e-155);
+        const double rows[49] = {[0] = 1,  [7] = 1,  [8] = 1,  [14] = 1, [16] = 1, [21] = 1, [24] = 1,
+                                 [28] = 1, [32] = 1, [35] = 1, [40] = 1, [42] = 1, [48] = 1};
+        if (families[c % 3] == EPS_FAMILY_DENSE) {
+            job.mechanism.matrix.rows = rows;
+            job.mechanism.matrix.rows_n = 7;
+            job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+        }
+        job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
+        job.query.epsilon = 1;
+        struct eps_error error = {0};
+        struct eps_result *result = NULL;
+        eps_job_defaults(&job);
+        enum eps_status status = eps_solve(NULL, &result, &error, &job);
+        if (status == EPS_OK)
+            assert_true(result->delta >= 0.999); /* 1 - 0.3^7 */
+        eps_result_destroy(result);
+    }
+}
+
 /* Measured: six minutes of one core. An estimate twenty times that made auto answer 1107, the noise without sampling. */
 static void thousands_of_steps_fit_the_limits(void **state)
 {
@@ -590,6 +616,7 @@ int main(void)
         cmocka_unit_test(the_odds_rise_as_the_share_falls),
         cmocka_unit_test(the_noise_that_is_found_suffices),
         cmocka_unit_test(what_is_not_served_says_why),
+        cmocka_unit_test(next_to_no_noise_hides_nothing),
         cmocka_unit_test(thousands_of_steps_fit_the_limits),
     };
     return cmocka_run_group_tests_name("mmcc", tests, NULL, NULL);
