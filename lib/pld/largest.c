@@ -171,7 +171,7 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
         const struct kind *kind = &largest->kinds[k];
-        double own = 0, most = -INFINITY;
+        double own = 0, most = -INFINITY, size = 0; /* size: of what is rounded in an exponent that counts */
         for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
             double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
             most = exponent > most ? exponent : most;
@@ -179,10 +179,17 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
         /* all cells 40 nats under the largest are together less than 1e-12 of it */
         for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
             double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
-            if (exponent > most - NATS)
+            double log_mass = kind->cells[estimate][i].log_mass;
+            if (exponent > most - NATS) {
                 own += exp(exponent - most);
+                size = -log_mass > size ? -log_mass : size;
+            }
         }
-        sum += kind->count * fmax(most + log(own * (1 + 1e-12)), 0); /* one step fewer has no more */
+        /* Each exponent within a few units of its parts, and every addition; counts may multiply it by 1e9 (L3). */
+        double error =
+            1e-12 + EPS__UNIT_ROUNDOFF * (16 + (double)kind->cells_len[estimate] + 4 * (size + fabs(most) + NATS));
+        if (own > 0)                                               /* else no loss lies there, and the factor is 0 */
+            sum += kind->count * fmax(most + log(own) + error, 0); /* one step fewer has no more */
     }
     return sum * (1 + 1e-10) + 1e-10;
 }
