@@ -591,6 +591,41 @@ static bool hinted(const struct eps_result *result, const char *text)
     return false;
 }
 
+static double reported(const struct eps_result *result)
+{
+    return result->solved_for == EPS_SOLVE_EPSILON ? result->epsilon
+           : result->solved_for == EPS_SOLVE_DELTA ? result->delta
+                                                   : result->noise_multiplier;
+}
+
+/* Bounds on the two directions differ, if only by where their searches stop, and either may be the larger one. */
+static void the_worse_direction_is_reported(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 4;
+    size_t worse[EPS_DIRECTIONS] = {0, 0};
+    for (int c = 0; c < 60; c++) {
+        double sigma = draw_log(&state, 0.3, 30), delta = draw_log(&state, 1e-20, 1e-2);
+        double epsilon = gaussian_epsilon(1 / sigma, delta);
+        struct eps_job job = new_job(EPS_SCHEME_NONE, 1, NAN);
+        job.query.accountant.tolerance = 1e-2;
+        job.query.noise_multiplier = c % 3 == 0 ? NAN : sigma;
+        job.query.delta = c % 3 == 1 ? NAN : delta;
+        job.query.epsilon = c % 3 == 2 ? NAN : epsilon;
+        struct eps_result *result = solve_within(NULL, job);
+        double remove = result->directions[EPS_REMOVE].value, add = result->directions[EPS_ADD].value;
+        double exact = c % 3 == 0 ? sigma : c % 3 == 1 ? delta : epsilon;
+        assert_true(fmin(remove, add) >= exact * (1 - 1e-9));
+        assert_true(reported(result) == fmax(remove, add) && result->bracket_upper == fmax(remove, add));
+        worse[EPS_REMOVE] += remove > add;
+        worse[EPS_ADD] += add > remove;
+        eps_result_destroy(result);
+    }
+    print_message("# remove was the worse one %zu times, add %zu times, seed %llu\n", worse[EPS_REMOVE], worse[EPS_ADD],
+                  (unsigned long long)seed + 4);
+    assert_true(worse[EPS_REMOVE] > 0 && worse[EPS_ADD] > 0);
+}
+
 /* accountants/LEMMAS.md, L5: the unamplified Gaussian's own lower end would exclude the truth. Once for an accountant that
  * has no answer at this sigma, once for one that the limits leave out. */
 static void a_bracket_without_all_accountants_begins_at_0(void **unused)
@@ -676,6 +711,7 @@ int main(void)
         cmocka_unit_test(epsilon_is_monotone),
         cmocka_unit_test(finer_brackets_overlap_and_are_narrower),
         cmocka_unit_test(the_bits_do_not_depend_on_threads_or_cache),
+        cmocka_unit_test(the_worse_direction_is_reported),
         cmocka_unit_test(a_bracket_without_all_accountants_begins_at_0),
         cmocka_unit_test(a_part_that_is_too_costly_is_bounded),
         cmocka_unit_test(a_long_solve_stops_when_told),

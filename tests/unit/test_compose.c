@@ -342,6 +342,59 @@ static void what_may_be_too_much_counts_of_what_is_left(void **unused)
     }
 }
 
+/* delta(eps) of `count` losses of 0 or `high`, the latter with probability p: binomial, in quadruple precision. */
+static __float128 two_atoms_delta(double p, double high, uint64_t count, double eps)
+{
+    __float128 total = 0, log_choose = 0;
+    for (uint64_t k = 0; k <= count; k++) {
+        __float128 over = (__float128)high * k - eps;
+        if (over > 0)
+            total -= expq(log_choose + k * logq(p) + (count - k) * log1pq(-(__float128)p)) * expm1q(-over);
+        log_choose += logq((__float128)(count - k) / (k + 1));
+    }
+    return total;
+}
+
+/* A loss so rare that the window leaves it out: where it wraps around to is often under epsilon, where it counts nothing.
+ * What lies beyond is added, once. */
+static void what_lies_beyond_the_window_is_added(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 5;
+    size_t outside = 0;
+    for (int c = 0; c < 200; c++) {
+        int64_t index[] = {0, 100 + (int64_t)draw_below(&state, 900)};
+        double p = draw_log(&state, 1e-12, 1e-4), high = 0.1 * (double)index[1];
+        double tilt = c % 2 ? draw_between(&state, 0, -log(p) / high) : 0;
+        double mass[] = {1 - p, p * exp(tilt * high)};
+        uint64_t count = 1 + draw_below(&state, 6);
+        const struct eps__pld pld = {
+            .estimate = EPS__UPPER, .spacing = 0.1, .index = index, .mass = mass, .len = 2, .tilt = tilt};
+        const struct eps__pld_power power = {&pld, count};
+        const double rare = (double)count * mass[1] / (mass[0] + mass[1]);
+        const struct eps__compose_plan plan = {.tilt = tilt,
+                                               .tail_mass = rare * draw_log(&state, 1, 1e3),
+                                               .log_infinity = INFINITY,
+                                               .max_len = (size_t)1 << 16};
+        struct eps__panel panel;
+        if (!(plan.tail_mass < 0.5))
+            continue;
+        assert_int_equal(eps__compose(NULL, &panel, &power, 1, &plan), EPS_OK);
+        outside += panel.start + (double)panel.len * panel.spacing < high;
+        for (double eps = 0.05; eps < 1.2 * high; eps += 0.07 * high) {
+            double found = exp(eps__panel_log_delta(&panel, eps)), truth = (double)two_atoms_delta(p, high, count, eps);
+            double added = 3 * plan.tail_mass + (double)panel.len * panel.rounding;
+            double most = truth * (1 + 1e-9) + added * exp(panel.log_scale - tilt * eps);
+            if (!(found >= truth * (1 - 1e-12) && found <= most)) /* but for the masses' own rounding */
+                fail_msg("case %d: delta(%g) is %.17g, bounded by %.17g, which may be %.17g", c, eps, truth, found,
+                         most);
+        }
+        eps__panel_clear(&panel);
+    }
+    print_message("# %zu windows left the rare loss out, seed %llu\n", outside, (unsigned long long)seed + 5);
+    assert_true(outside > 50);
+}
+
 static __float128 larger(__float128 a, __float128 b)
 {
     return a > b ? a : b;
@@ -420,6 +473,7 @@ int main(void)
         cmocka_unit_test(two_levels_are_bracketed),
         cmocka_unit_test(powers_add_up),
         cmocka_unit_test(what_may_be_too_much_counts_of_what_is_left),
+        cmocka_unit_test(what_lies_beyond_the_window_is_added),
         cmocka_unit_test(log_moments_know_their_error),
         cmocka_unit_test(cost_and_cancellation_are_statuses),
     };

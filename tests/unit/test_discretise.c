@@ -290,6 +290,48 @@ static void a_nearly_bounded_loss_is_bracketed(void **unused)
     }
 }
 
+/* sum_i w_i Pr[left < Z + a_i <= right], from the side on which tails are small. */
+static __float128 exact_mass(const struct eps__mixture *mixture, double left, double right)
+{
+    __float128 total = 0;
+    for (size_t i = 0; i < mixture->len; i++) {
+        __float128 from = (__float128)left - mixture->shift[i], to = (__float128)right - mixture->shift[i];
+        bool negative = from + to < 0;
+        __float128 near = isinf(negative ? right : left) ? 0 : exact_normal_tail(negative ? -to : from),
+                   far = isinf(negative ? left : right) ? 0 : exact_normal_tail(negative ? -from : to);
+        total += mixture->weight[i] * (near - far);
+    }
+    return total;
+}
+
+/* Intervals so narrow that tails cancel, wide ones, and half-lines: a mass and its rounding, on both sides. */
+static void masses_are_bounded_from_both_sides(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 1;
+    double widest = 0;
+    for (int c = 0; c < 4000; c++) {
+        struct draw_pair drawn;
+        draw_pair(&state, &drawn, c % 2 ? DRAW_ANY : DRAW_REMOVE, 1e-9, 5);
+        double left = draw_between(&state, -12, 15), width = draw_log(&state, 1e-12, 30), right = left + width,
+               bound[2];
+        if (c % 10 == 0)
+            right = INFINITY;
+        if (c % 10 == 1)
+            left = -INFINITY;
+        __float128 exact = exact_mass(&drawn.pair.numerator, left, right);
+        eps__pair_log_mass(&drawn.pair, left, right, &bound[EPS__LOWER], &bound[EPS__UPPER]);
+        if (!(expq(bound[EPS__LOWER]) <= exact && exact <= expq(bound[EPS__UPPER])))
+            fail_msg("case %d: the mass of (%.17g, %.17g] is %.17g, not in [%.17g, %.17g]", c, left, right,
+                     (double)exact, exp(bound[EPS__LOWER]), exp(bound[EPS__UPPER]));
+        if (right - left > 0.5)
+            widest = fmax(widest, bound[EPS__UPPER] - bound[EPS__LOWER]);
+    }
+    print_message("# widest enclosure of a wide interval's mass, relative: %.3g, seed %llu\n", widest,
+                  (unsigned long long)seed + 1);
+    assert_true(widest < 1e-11);
+}
+
 /* An epsilon above every loss needs no delta, one below every loss 1 - e^eps. */
 static void a_bounded_loss_has_exact_ends(void **unused)
 {
@@ -321,6 +363,7 @@ int main(void)
         cmocka_unit_test(the_error_falls_with_the_square_of_the_spacing),
         cmocka_unit_test(wrong_weights_and_lost_mass_are_counted),
         cmocka_unit_test(a_nearly_bounded_loss_is_bracketed),
+        cmocka_unit_test(masses_are_bounded_from_both_sides),
         cmocka_unit_test(a_bounded_loss_has_exact_ends),
     };
     return cmocka_run_group_tests_name("discretise", tests, NULL, NULL);
