@@ -258,6 +258,54 @@ static void sums_that_slide_stay_exact(void **unused)
     }
 }
 
+/* Whole numbers of 26 bits, whose squares are exact. */
+static double whole(size_t j, size_t d)
+{
+    unsigned long long state = 3 * j + 7;
+    return d ? (double)(j % 5) : floor(0x1p25 + 0x1p25 * fabs(scatter(&state)));
+}
+
+/* The largest |C 1|^2 over the patterns of k consecutive steps of such a matrix of one or two bands, exactly. */
+static __float128 largest_of_whole(size_t n, size_t bands, size_t k)
+{
+    __float128 sum = 0, best = 0;
+    for (size_t end = 0; end < n; end++) {
+        __float128 own = (__float128)whole(end, 0), below = bands > 1 && end + 1 < n ? (__float128)whole(end, 1) : 0;
+        __float128 before = bands > 1 && end > 0 ? (__float128)whole(end - 1, 1) : 0;
+        sum += own * own + below * below + (k > 1 ? 2 * own * before : 0);
+        if (end >= k) { /* the step that leaves, and what it shared with the one after it */
+            size_t start = end - k;
+            __float128 left = (__float128)whole(start, 0), shared = bands > 1 ? (__float128)whole(start, 1) : 0;
+            sum -= left * left + shared * shared + 2 * shared * (__float128)whole(start + 1, 0);
+        }
+        if (end + 1 >= k)
+            best = sum > best ? sum : best;
+    }
+    return best;
+}
+
+/* L1: tens of thousands of differences, and the last bit of short sums, against whole numbers. */
+static void sums_that_slide_far_do_not_drift(void **unused)
+{
+    (void)unused;
+    for (size_t trial = 0; trial < 400; trial++) {
+        bool far = trial < 6;
+        size_t n = far ? 60000 : 400, k = far ? (size_t[]){3, 20000, 20011}[trial / 2] : trial / 2 + 1;
+        size_t bands = 1 + trial % 2;
+        struct eps_strategy *s = banded_of(n, bands, whole);
+        struct eps_mechanism m = mechanism_new(EPS_FAMILY_BANDED, n);
+        m.sampling.epochs = k;
+        m.sampling.separation = 1;
+        struct eps_sensitivity got = sensitivity_of(s, &m);
+        __float128 square = largest_of_whole(n, bands, k), value = got.value, lower = got.lower;
+        if (!(value * value >= square && lower * lower <= square))
+            fail_msg("n %zu, k %zu, bands %zu: %.20Lg is outside [%.17g, %.17g]", n, k, bands,
+                     sqrtl((long double)square), got.lower, got.value);
+        assert_true(got.exact && got.value - got.lower <= 2e-14 * got.value);
+        eps_strategy_destroy(s);
+    }
+}
+
 static void the_gradient_is_the_limit_of_differences(void **unused)
 {
     (void)unused;
@@ -468,6 +516,7 @@ int main(void)
         cmocka_unit_test(sensitivity_bounds_every_pattern),
         cmocka_unit_test(sensitivity_is_that_of_the_dense_matrix),
         cmocka_unit_test(sums_that_slide_stay_exact),
+        cmocka_unit_test(sums_that_slide_far_do_not_drift),
         cmocka_unit_test(the_gradient_is_the_limit_of_differences),
         cmocka_unit_test(optima_are_those_of_others),
         cmocka_unit_test(cooldowns_have_their_optimum),
