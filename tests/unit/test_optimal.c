@@ -210,6 +210,156 @@ static void a_cancelled_zero_is_not_exact(void **unused)
     eps__workload_clear(&workload);
 }
 
+/* L2: no X = a a' that meets the constraints has more of U than the pattern sums and what is counted beside them. */
+static void what_u_has_above_the_sums_is_counted(void **unused)
+{
+    (void)unused;
+    enum { N = 5 };
+    unsigned long long state = 11;
+    struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, N);
+    struct eps__workload workload;
+    assert_int_equal(eps__workload_init(&workload, NULL, &m), EPS_OK);
+    double closest = INFINITY;
+    for (int trial = 0; trial < 2000; trial++) {
+        struct eps__participation parts = {
+            .epochs = 1 + (size_t)trial % 3, .separation = 1 + (size_t)trial / 3 % 3, .fixed = true};
+        struct eps__optimal o = {.workload = &workload,
+                                 .n = N,
+                                 .epochs = parts.epochs,
+                                 .separation = parts.separation,
+                                 .starts = eps__participation_starts(&parts, N),
+                                 .nonnegative = trial % 2};
+        o.overlapping = o.starts > o.separation;
+        struct eps__optimal_point p;
+        assert_true(eps__optimal_point_init(&p, &o));
+        double most = 0, size = trial % 5 ? 0.3 : 1.5;
+        for (size_t i = 0; i < N; i++)
+            for (size_t j = 0; j <= i; j++)
+                p.lower[i * N + j] = i == j ? 1 : trial % 7 ? size * scatter(&state) : 0;
+        for (size_t s = 0; s < o.starts; s++)
+            most += p.sums[s] = 1 + 0.2 * scatter(&state);
+        most += eps__optimal_excess(&o, &p);
+        for (int draw = 0; draw < 60; draw++) {
+            double a[N];
+            long double fullest = 0, taken = 0;
+            bool one_sign = o.nonnegative;
+            for (size_t i = 0; i < N; i++)
+                a[i] = draw % 3 && scatter(&state) > 0 ? 0 : draw % 2 ? 1 : fabs(scatter(&state));
+            for (size_t i = 0; i < N && !one_sign;
+                 i++) /* one sign a residue class, so that X_ij >= 0 inside patterns */
+                a[i] *= draw >> i % o.separation & 1 ? -1 : 1;
+            for (size_t s = 0; s < o.starts; s++) {
+                long double sum = 0;
+                for (size_t c = 0, i = s; c < o.epochs && i < N; c++, i += o.separation)
+                    sum += fabsl((long double)a[i]);
+                fullest = fmaxl(fullest, sum);
+            }
+            for (size_t j = 0; j < N && fullest > 0; j++) {
+                long double sum = 0;
+                for (size_t i = j; i < N; i++)
+                    sum += p.lower[i * N + j] * a[i] / fullest;
+                taken += sum * sum;
+            }
+            if (!(taken <= (long double)most))
+                fail_msg("trial %d: X takes %.17Lg of U, %.17g counted", trial, taken, most);
+            closest = fmin(closest, (double)(most - taken));
+        }
+        eps__optimal_point_clear(&p);
+    }
+    assert_true(closest < 1e-10); /* and some X has just as much */
+    eps__workload_clear(&workload);
+}
+
+/* The loss of C = c for prefix sums, sensitivity included, in quadruple precision. */
+static __float128 prefix_loss(const __float128 *c, const struct eps__optimal *o)
+{
+    size_t n = o->n;
+    __float128 *row = calloc(3 * n * n, sizeof *row), *inverse = row + n * n, *gram = inverse + n * n;
+    assert_non_null(row);
+    __float128 largest = 0, total = 0, fullest = 0;
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = j; i < n; i++) {
+            __float128 sum = i == j;
+            for (size_t l = j; l < i; l++)
+                sum -= c[i * n + l] * inverse[l * n + j];
+            inverse[i * n + j] = sum / c[i * n + i];
+        }
+    for (size_t t = 0; t < n; t++) {
+        __float128 square = 0;
+        for (size_t j = 0; j <= t; j++) {
+            row[j] += inverse[t * n + j]; /* A = sums of all rows so far */
+            square += row[j] * row[j];
+        }
+        total += square;
+        largest = square > largest ? square : largest;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            for (size_t r = 0; r < n; r++)
+                gram[i * n + j] += c[r * n + i] * c[r * n + j];
+    for (size_t s = 0; s < o->starts; s++) {
+        __float128 sum = 0;
+        for (size_t x = 0, i = s; x < o->epochs && i < n; x++, i += o->separation)
+            for (size_t y = 0, j = s; y < o->epochs && j < n; y++, j += o->separation)
+                sum += gram[i * n + j] < 0 ? -gram[i * n + j] : gram[i * n + j];
+        fullest = sum > fullest ? sum : fullest;
+    }
+    free(row);
+    return fullest * (o->max_squared ? largest : total / (__float128)n);
+}
+
+/* L3: of matrices that are far from regular, as they are and with every entry off by as much as divisions may do. */
+static void losses_hold_for_ill_conditioned_c(void **unused)
+{
+    (void)unused;
+    enum { N = 20 };
+    unsigned long long state = 5;
+    struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, N);
+    struct eps__workload workload;
+    assert_int_equal(eps__workload_init(&workload, NULL, &m), EPS_OK);
+    size_t finite = 0;
+    for (int trial = 0; trial < 60; trial++) {
+        struct eps__optimal o = {.workload = &workload,
+                                 .n = N,
+                                 .epochs = trial % 2 ? 4 : 1,
+                                 .separation = trial % 2 ? 5 : N,
+                                 .starts = trial % 2 ? 5 : N,
+                                 .nonnegative = true,
+                                 .max_squared = trial % 3};
+        struct eps__optimal_point p;
+        double c[N * N] = {1}, loss, size = 0.1 + 0.02 * trial;
+        __float128 exact[N * N];
+        assert_true(eps__optimal_point_init(&p, &o));
+        /* B C = A with B = 1 - N: C grows as (1 + size)^n, and A C^-1 = B does not. */
+        for (size_t i = 0; i < N; i++)
+            for (size_t l = 0; l < i; l++) {
+                double entry = size * (1 + 0.5 * scatter(&state));
+                for (size_t j = 0; j <= l; j++)
+                    c[i * N + j] += entry * c[l * N + j];
+                if (l + 1 == i)
+                    for (size_t j = 0; j <= i; j++)
+                        c[i * N + j] += 1;
+            }
+        assert_true(eps__optimal_loss_upper(&o, &p, c, &loss));
+        eps__optimal_point_clear(&p);
+        if (isinf(loss)) /* too near to singular */
+            continue;
+        finite++;
+        const double most = EPS__DIVISORS_MAX * 0x1p-53;
+        for (int divided = 0; divided < 5; divided++) {
+            for (size_t i = 0; i < N * N; i++)
+                exact[i] = c[i] * (1 + (__float128)(divided ? most * (scatter(&state) < 0 ? -1 : 1) : 0));
+            __float128 truth = prefix_loss(exact, &o);
+            if (!(truth <= loss))
+                fail_msg("trial %d: a loss of %.17g above the bound %.17g by %.3g", trial, (double)truth, loss,
+                         (double)(truth / loss - 1));
+            assert_true(loss <= truth * (1 + 1e-4L));
+        }
+    }
+    assert_true(finite > 50);
+    eps__workload_clear(&workload);
+}
+
 /* L3, where rounding is all that is left of the gap: the loss of the entries as they are returned, however scaled,
  * against the least loss there is: (1 + sqrt 5)^2/8 for two steps (the golden ratio squared, halved). */
 static void the_gap_holds_for_c_as_returned(void **unused)
@@ -576,6 +726,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaps_close_and_losses_are_true),
         cmocka_unit_test(a_cancelled_zero_is_not_exact),
+        cmocka_unit_test(what_u_has_above_the_sums_is_counted),
+        cmocka_unit_test(losses_hold_for_ill_conditioned_c),
         cmocka_unit_test(the_gap_holds_for_c_as_returned),
         cmocka_unit_test(overlapping_patterns_reach_their_gap),
         cmocka_unit_test(a_finer_gap_is_no_worse),
