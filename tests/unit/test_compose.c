@@ -438,6 +438,26 @@ static void log_moments_know_their_error(void **unused)
     assert_true(widest < 1e-12);
 }
 
+/* L5: knots from -k to k, all of the mass at the lowest, and a scale that takes the sum to 1: an exponent that is large at both
+ * ends and in nothing else. The exponent, k spacings, their product and each factor are all rounded by nearly a unit. */
+static void exponents_that_cancel_are_rounded_all_the_same(void **unused)
+{
+    (void)unused;
+    enum { K = 9, LEN = 2 * K + 1 };
+    const double tilt = 1.0004432599882391, spacing = 32.006765323457813;
+    int64_t index[LEN];
+    double mass[LEN] = {exp(2 * K * tilt * spacing)}, error;
+    for (int i = 0; i < LEN; i++)
+        index[i] = i - K;
+    const struct eps__pld pld = {
+        .estimate = EPS__UPPER, .spacing = spacing, .index = index, .mass = mass, .len = LEN, .tilt = 0.999 * 0x1p-53};
+    __float128 exact = -((__float128)tilt - pld.tilt) * K * (__float128)spacing + logq(mass[0]);
+    double off = fabs((double)(eps__pld_log_moment(&pld, tilt, &error) - exact));
+    if (!(off <= error && error <= 1e-12))
+        fail_msg("off by %.3g, %.3g claimed", off, error);
+    assert_true(off > 1e-13); /* nearly as much as may be */
+}
+
 static bool always(void *user)
 {
     (void)user;
@@ -475,6 +495,7 @@ int main(void)
         cmocka_unit_test(what_may_be_too_much_counts_of_what_is_left),
         cmocka_unit_test(what_lies_beyond_the_window_is_added),
         cmocka_unit_test(log_moments_know_their_error),
+        cmocka_unit_test(exponents_that_cancel_are_rounded_all_the_same),
         cmocka_unit_test(cost_and_cancellation_are_statuses),
     };
     return cmocka_run_group_tests_name("compose", tests, NULL, NULL);

@@ -138,6 +138,26 @@ static void many_steps_are_enclosed(void **unused)
     assert_true(checked > 20);
 }
 
+/* L3: where two large losses are as likely as one, the events must exclude each other. From above delta is at most the
+ * probability that any step is a participation, and that of a sum beyond eps without, at most e^-eps by Markov. */
+static void large_losses_are_not_counted_twice(void **unused)
+{
+    (void)unused;
+    for (int c = 0; c < 12; c++) {
+        struct given g;
+        uint64_t count = 40 + 20 * (uint64_t)c;
+        double expected = 0.1 + 0.06 * c, p = expected / (double)count, eps = 8 + c % 3, lower;
+        give(&g, p, 9, 0, count);
+        struct eps__largest *largest;
+        assert_int_equal(eps__largest_create(&largest, NULL, &g.steps), EPS_OK);
+        assert_int_equal(eps__largest_log_delta(largest, EPS__LOWER, eps, &lower), EPS_OK);
+        eps__largest_destroy(largest);
+        double most = -expm1((double)count * log1p(-p)) + exp(-eps);
+        if (!(exp(lower) <= most && exp(lower) >= 0.9 * expected * (1 - expected)))
+            fail_msg("%g expected of %d: at least %.9g, but at most %.9g", expected, (int)count, exp(lower), most);
+    }
+}
+
 /* Two steps: delta is at least each step's own beyond what the other can take away, twice; at most that beyond what the
  * other may add, by hand at one threshold. */
 static void two_steps_by_hand(void **unused)
@@ -193,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_steps_are_enclosed),
         cmocka_unit_test(many_steps_are_enclosed),
+        cmocka_unit_test(large_losses_are_not_counted_twice),
         cmocka_unit_test(two_steps_by_hand),
         cmocka_unit_test(rare_participations_are_answered),
     };

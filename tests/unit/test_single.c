@@ -79,6 +79,38 @@ static void the_estimates_enclose_the_profile(void **unused)
     print_message("# widest enclosure, relative: %.3g, seed %llu\n", widest, (unsigned long long)seed);
 }
 
+/* L2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is the best, and
+ * much of P may lie between. */
+static void a_crossing_that_is_not_known_is_counted(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    for (int c = 0; c < 2000; c++) {
+        double p = draw_log(&state, 1e-3, 0.5), shift = draw_log(&state, 0.3, 6), error = draw_log(&state, 1e-10, 1e-4);
+        double off = error * (1 - 1e-6) * (1 - p) * draw_between(&state, -1, 1); /* of both weights, relative */
+        double told[] = {1 - p, p}, true_weight[] = {told[0] * (1 + off), 1 - told[0] * (1 + off)};
+        double shifts[] = {0, shift}, one[] = {1}, zero[] = {0};
+        struct eps__branch branch = {.weight = {1, 1}};
+        struct eps__pair *pair = &branch.pair[0], exact_pair;
+        struct eps__mixture plain = {.weight = one, .shift = zero, .len = 1, .whole = true};
+        *pair = (struct eps__pair){.numerator = plain,
+                                   .denominator = {.weight = told, .shift = shifts, .len = 2, .whole = true},
+                                   .weight_error = error / p};
+        exact_pair = *pair;
+        exact_pair.denominator.weight = true_weight;
+        branch.pair[1] = branch.pair[0];
+        double ceiling = -log(true_weight[0]), eps = ceiling - error * draw_log(&state, 1e-3, 1e3);
+        if (!(eps > 0))
+            continue;
+        __float128 exact = exact_delta(&exact_pair, eps);
+        double upper = exp(eps__single_log_delta(&branch, 1, EPS__UPPER, eps));
+        double lower = exp(eps__single_log_delta(&branch, 1, EPS__LOWER, eps));
+        if (!((__float128)lower <= exact && exact <= (__float128)upper))
+            fail_msg("case %d: %.17g not in [%.17g, %.17g]: p %g, shift %g, error %g, eps %.17g", c, (double)exact,
+                     lower, upper, p, shift, error, eps);
+    }
+}
+
 /* numerics/LEMMAS.md, L5. */
 static void masses_of_intervals_do_not_cancel(void **unused)
 {
@@ -109,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_estimates_enclose_the_profile),
+        cmocka_unit_test(a_crossing_that_is_not_known_is_counted),
         cmocka_unit_test(masses_of_intervals_do_not_cancel),
     };
     return cmocka_run_group_tests_name("single", tests, NULL, NULL);
