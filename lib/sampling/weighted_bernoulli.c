@@ -35,7 +35,7 @@ double eps__tail_gaussian(double tau, double log_eta)
             return INFINITY;
         z += 1.01 * excess * (z > -36 ? eps__mills(z) : 1) + 4 * EPS__UNIT_ROUNDOFF * fabs(z);
     }
-    return tau * z + 4 * EPS__UNIT_ROUNDOFF * tau * fabs(z);
+    return z > 0 ? tau * z * (1 + 4 * EPS__UNIT_ROUNDOFF) : 0; /* not less: tau may be less than it says */
 }
 
 double eps__bernoulli_log_moment(double p, double exponent)

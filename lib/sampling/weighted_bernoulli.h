@@ -20,7 +20,8 @@ struct eps__weights {
     double p; /* in (0, 1] */
 };
 
-/* tau z with Pr[Z > z] <= e^log_eta: the quantile where nothing is summed. log_eta < 0. */
+/* tau z with Pr[Z > z] <= e^log_eta, z >= 0, so that tau may be an upper bound: the quantile where nothing is summed.
+ * log_eta < 0. */
 double eps__tail_gaussian(double tau, double log_eta);
 
 /* ln E e^{lambda w Bern(p)} at exponent = lambda w >= 0, p in (0, 1]: within 8 + 4 exponent units of rounding,

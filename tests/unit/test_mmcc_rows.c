@@ -285,6 +285,74 @@ static void tiny_entries_are_not_zero(void **state)
     }
 }
 
+/* One column of its own, and a full triangle of `value` beside it. */
+static struct eps_strategy *triangle_of(size_t n, double value)
+{
+    double *entries = calloc(n * n, sizeof *entries);
+    assert_non_null(entries);
+    entries[0] = 1;
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = 1; j <= i; j++)
+            entries[i * n + j] = value;
+    struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_DENSE, n);
+    mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    mechanism.matrix.rows = entries;
+    mechanism.matrix.rows_n = n;
+    struct eps_strategy *strategy = strategy_new(&mechanism);
+    free(entries);
+    return strategy;
+}
+
+/* Where the probability that may be left out is above a half, the quantile is negative, and a norm that was rounded up to
+ * what may have underflowed must not take it further down (L2). */
+static void large_probabilities_leave_tails_at_0(void **state)
+{
+    (void)state;
+    struct eps_strategy *strategy = triangle_of(5, 1e-160);
+    struct matrix c = part_matrix(strategy, EPS_PART_ENCODER);
+    struct eps__rows *rows;
+    struct eps__tail_query query = eps__tail_query(EPS_ADD, 1e-149, log(0.8), false);
+    struct listed exact[ROWS_MAX], found[ROWS_MAX];
+    double pairs, by_hand = 0, odds = 0;
+    assert_int_equal(eps__general_rows(&rows, NULL, NULL, strategy, 1, 0, 0.5), EPS_OK);
+    size_t len = list_rows(&c, 1, 0, 0.5, &query, exact, &pairs);
+    assert_int_equal(rows->class->bound(rows, NULL, &query), EPS_OK);
+    assert_int_equal(list_classes(rows, found), len);
+    for (size_t i = 0; i < len; i++) {
+        by_hand += exact[i].odds;
+        odds += found[i].odds;
+    }
+    assert_true(pairs > 0 && odds >= by_hand && odds <= by_hand + 0.2 * pairs);
+    rows->class->destroy(rows);
+    matrix_free(&c);
+    eps_strategy_destroy(strategy);
+}
+
+/* Squares of 0.6 of the least double, each rounded up to all of it: as much is taken off the odds (L2). */
+static void squares_that_underflow_upwards_are_counted(void **state)
+{
+    (void)state;
+    enum { N = 300 };
+    const double value = sqrt(0.6) * 0x1p-537, sigma = 1.5e-154;
+    struct eps_strategy *strategy = triangle_of(N, value);
+    struct eps__rows *rows;
+    struct eps__factor factors[N];
+    struct eps__tail_query query = eps__tail_query(EPS_ADD, sigma, -M_LN2 + 1e-12, false);
+    double least = INFINITY;
+    assert_int_equal(eps__general_rows(&rows, NULL, NULL, strategy, 1, 0, 0.5), EPS_OK);
+    assert_int_equal(rows->class->bound(rows, NULL, &query), EPS_OK);
+    for (size_t k = 0; k < rows->classes; k++) {
+        size_t len = rows->class->fill(rows, k, factors);
+        for (size_t i = 0; i < len; i++)
+            least = fmin(least, factors[i].log_odds);
+    }
+    /* even odds and a quantile of 0, but for 1e-12 of the norm: less half the square of N - 2 rows in units of sigma */
+    long double ratio = (long double)value / (long double)sigma;
+    assert_true((long double)least >= -0.5L * (N - 2) * ratio * ratio);
+    rows->class->destroy(rows);
+    eps_strategy_destroy(strategy);
+}
+
 /* Any matrix, any zeros (whole columns and the diagonal among them), any scale. */
 static void dense_rows_are_listed(void **state)
 {
@@ -354,6 +422,8 @@ int main(void)
         cmocka_unit_test(every_row_is_counted_once),
         cmocka_unit_test(stamps_are_counted),
         cmocka_unit_test(tiny_entries_are_not_zero),
+        cmocka_unit_test(large_probabilities_leave_tails_at_0),
+        cmocka_unit_test(squares_that_underflow_upwards_are_counted),
         cmocka_unit_test(dense_rows_are_listed),
         cmocka_unit_test(every_node_of_a_tree_is_counted_once),
     };
