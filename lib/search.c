@@ -15,7 +15,7 @@
 #include "lib/numerics/root.h"
 #include "lib/sampling/sampling.h"
 
-enum { REFINEMENTS_MAX = 8, EXPANSIONS_MAX = 40, MISSES_MAX = 16 };
+enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 };
 
 #define SIGMA_MAX 1e9
 #define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
@@ -113,12 +113,10 @@ static bool keep_last(struct search *search, int refinements)
 
 static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
 {
-    double tolerance = tolerance_of(search), low, high, last = INFINITY;
+    double tolerance = tolerance_of(search), low, high, last = INFINITY, start;
     double enough = eps__sampling_epsilon(&search->setting->job->mechanism, search->direction, search->log_delta);
+    start = fmin(search->profile->class->guess(search->profile, search->direction, search->log_delta), enough);
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
-        double start =
-            i ? answer->value
-              : fmin(search->profile->class->guess(search->profile, search->direction, search->log_delta), enough);
         search->estimate = EPS__UPPER;
         enum eps_status status = crossing(search, start, &low, &high);
         double value = high;
@@ -129,8 +127,14 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
             return keep_last(search, i) ? EPS_OK : status;
         *answer = (struct eps__answer){value, fmin(low, value), NAN};
         double width = (answer->value - answer->lower) / fmax(answer->value, EPSILON_SCALE);
-        if (width <= tolerance || !refine(search, width / tolerance, &last))
+        if (width <= tolerance)
             break;
+        /* what was asked far from where it was aimed is asked again from where it led, before anything is made finer */
+        bool astray = i < AIMS_MAX && fabs(start - answer->value) > 0.2 * answer->value;
+        if (astray ? !search->profile->class->refine(search->profile, search->direction, 1)
+                   : !refine(search, width / tolerance, &last))
+            break;
+        start = answer->value;
     }
     return EPS_OK;
 }

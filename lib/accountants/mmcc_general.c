@@ -80,12 +80,12 @@ struct bounding {
 static double tail_from_sums(const struct general_rows *g, const struct entry *e, double tau,
                              const struct bounding *bounding)
 {
-    double best = INFINITY;
+    double best = INFINITY, log_eta = eps__rows_log_eta(&g->base, bounding->query, e->square);
     for (size_t k = 0; k < TILTS; k++) {
         struct eps__tilt tilt = bounding->tilts[k];
         tilt.tau = tau;
         tilt.rate /= tau;
-        double tail = eps__tail_tilted_at(&tilt, summed_log_moment(g, e, tilt.rate), bounding->query->log_eta);
+        double tail = eps__tail_tilted_at(&tilt, summed_log_moment(g, e, tilt.rate), log_eta);
         if (tail > best)
             break;
         best = tail;
@@ -100,7 +100,8 @@ static double tail_from_products(const struct general_rows *g, const struct entr
 {
     const struct eps__tail_query *query = bounding->query;
     struct eps__weights weights = {g->products + e->first, NULL, e->len, g->base.p};
-    double log_eta = query->log_eta, ratio = 0.95, tail = eps__tail_tilted(&weights, tau, log_eta, &ratio);
+    double log_eta = eps__rows_log_eta(&g->base, query, e->square), ratio = 0.95;
+    double tail = eps__tail_tilted(&weights, tau, log_eta, &ratio);
     if (query->quick)
         return tail;
     if (g->base.pairs <= MANY_PAIRS)

@@ -63,7 +63,7 @@ static void bound_with(struct batch *batch, size_t row, double *out)
     size_t m = batch->first + row, columns = table_columns(t, m), table = t->bands * t->bands;
     const double *later = batch->later + row * t->bands, *earlier = batch->earlier + row * t->bands;
     double tau = batch->query->sigma * eps__rows_norm_upper(&t->base, batch->square[row]);
-    double log_eta = batch->query->log_eta, z = fmax(batch->query->z, 0.1);
+    double log_eta = eps__rows_log_eta(&t->base, batch->query, batch->square[row]), z = fmax(batch->query->z, 0.1);
     double up = 1 + t->base.square_error;
     double *all = malloc((m + columns) * sizeof *all);
     if (!all) { /* no sum is larger than that of all weights */

@@ -34,10 +34,10 @@ static double bound_height(const struct tree_rows *t, const struct eps__tail_que
         count[weights.len++] = parting ? ldexp(1, (int)parting - 1) : 1;
     }
     double tau = query->sigma * eps__rows_norm_upper(&t->base, (double)height * square);
-    double tail =
-        fmin(eps__tail_tilted(&weights, tau, query->log_eta, NULL), eps__tail_largest(&weights, tau, query->log_eta));
+    double log_eta = eps__rows_log_eta(&t->base, query, (double)height * square);
+    double tail = fmin(eps__tail_tilted(&weights, tau, log_eta, NULL), eps__tail_largest(&weights, tau, log_eta));
     if (ldexp(1, (int)height) <= CONVOLVED_LEAVES)
-        tail = fmin(tail, eps__tail_convolved(&weights, tau, query->log_eta));
+        tail = fmin(tail, eps__tail_convolved(&weights, tau, log_eta));
     return tail;
 }
 

@@ -23,6 +23,7 @@
 #include "lib/numerics/fft.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/knots.h"
+#include "lib/pld/sketch.h"
 
 /* A coefficient whose modulus stays under e^-100 is taken as zero, which is within the same bound. */
 #define NEGLIGIBLE_LOG (-100.0)
@@ -212,6 +213,24 @@ static void measure(struct tilted *tilted)
     }
 }
 
+/* Takes the measures of the powers at a tilt; to be closed, also where there was no memory (false). */
+static bool tilted_open(struct tilted *tilted, const struct eps__pld_power *powers, size_t len, double tilt)
+{
+    *tilted = (struct tilted){.powers = powers, .len = len, .tilt = tilt};
+    tilted->log_moment = malloc(2 * len * sizeof *tilted->log_moment);
+    if (!tilted->log_moment)
+        return false;
+    tilted->moment_error = tilted->log_moment + len;
+    measure(tilted);
+    return true;
+}
+
+static void tilted_close(struct tilted *tilted)
+{
+    free(tilted->log_moment);
+    tilted->log_moment = tilted->moment_error = NULL;
+}
+
 /* ln of the ratio of moment generating functions of the sum, at `to` over `from`, rounded up. */
 static double log_moment_ratio(const struct tilted *tilted, double to, double from)
 {
@@ -242,10 +261,9 @@ static double chernoff_bound(const struct tilted *tilted, const struct tail *tai
     return isnan(bound) ? INFINITY : bound;
 }
 
-/* The least x (to a few per cent) beyond which a Chernoff bound leaves no more than the tail's mass. Golden section
- * over ln s: the bound is unimodal there, and any s is valid. The best s of a normal sum is the middle of the first
- * interval; heavy tails want a smaller one. */
-static double chernoff_edge(const struct tilted *tilted, const struct tail *tail)
+/* The exponent at which a Chernoff bound on the tail is the least, about. Golden section over ln s: the bound is unimodal
+ * there. The best s of a normal sum is the middle of the first interval; heavy tails want a smaller one. */
+static double best_exponent(const struct tilted *tilted, const struct tail *tail)
 {
     const double ratio = 0.61803398874989484820;
     double deviation = sqrt(tilted->variance) + tilted->powers[0].pld->spacing;
@@ -256,7 +274,6 @@ static double chernoff_edge(const struct tilted *tilted, const struct tail *tail
         high = low + 3;
     double a = high - ratio * (high - low), b = low + ratio * (high - low);
     double at_a = chernoff_bound(tilted, tail, a), at_b = chernoff_bound(tilted, tail, b);
-    double best = fmin(at_a, at_b);
     for (int i = 0; i < 4; i++) {
         if (at_a < at_b) {
             high = b;
@@ -271,9 +288,15 @@ static double chernoff_edge(const struct tilted *tilted, const struct tail *tail
             b = low + ratio * (high - low);
             at_b = chernoff_bound(tilted, tail, b);
         }
-        best = fmin(best, fmin(at_a, at_b));
     }
-    return tail->sign * best;
+    return at_a < at_b ? a : b;
+}
+
+/* The least x (to a few per cent) beyond which a Chernoff bound leaves no more than the tail's mass. Any exponent is valid:
+ * it is sought on the sketch, and the bound is then that of the masses themselves. */
+static double chernoff_edge(const struct tilted *tilted, const struct tilted *sketch, const struct tail *tail)
+{
+    return tail->sign * chernoff_bound(tilted, tail, best_exponent(sketch, tail));
 }
 
 static void fill_tilted(const void *user, size_t i, double *array, size_t n, double *norm)
@@ -302,28 +325,45 @@ struct circle {
     double rounding;
 };
 
+/* Between *low and *high lies all of the sum but the plan's tail masses. Chernoff's exponents are sought on a sketch. */
+static enum eps_status find_window(const struct tilted *tilted, const struct eps__compose_plan *plan, double *low,
+                                   double *high)
+{
+    const struct tail above = {1, -log(plan->tail_mass), plan->tilt}, below = {-1, above.needed, plan->tilt};
+    const struct tail infinite = {1, -plan->log_infinity, 0};
+    struct eps__sketch drawn;
+    struct tilted sketch;
+    enum eps_status status = eps__sketch_make(&drawn, tilted->powers, tilted->len);
+    if (status != EPS_OK)
+        return status;
+    if (tilted_open(&sketch, drawn.powers, drawn.len, tilted->tilt)) {
+        *high = chernoff_edge(tilted, &sketch, &above);
+        *low = chernoff_edge(tilted, &sketch, &below);
+        if (plan->log_infinity < 0)
+            *high = fmax(*high, chernoff_edge(tilted, &sketch, &infinite));
+        tilted_close(&sketch);
+    } else {
+        status = EPS_NO_MEMORY;
+    }
+    eps__sketch_clear(&drawn);
+    return status;
+}
+
 static enum eps_status compose_circle(const struct eps_context *context, struct circle *circle, struct tilted *tilted,
                                       const struct eps__pld_power *powers, size_t powers_len,
                                       const struct eps__compose_plan *plan)
 {
     enum eps_status status = EPS_NO_MEMORY;
-    double spacing = powers[0].pld->spacing;
+    double spacing = powers[0].pld->spacing, low, high;
     uint64_t *counts = malloc(powers_len * sizeof *counts);
     *circle = (struct circle){0};
-    *tilted = (struct tilted){.powers = powers, .len = powers_len, .tilt = plan->tilt};
-    tilted->log_moment = malloc(2 * powers_len * sizeof *tilted->log_moment);
-    if (!counts || !tilted->log_moment)
+    if (!tilted_open(tilted, powers, powers_len, plan->tilt) || !counts)
         goto out;
-    tilted->moment_error = tilted->log_moment + powers_len;
     for (size_t i = 0; i < powers_len; i++)
         counts[i] = powers[i].count;
-    measure(tilted);
-    const struct tail above = {1, -log(plan->tail_mass), plan->tilt}, below = {-1, above.needed, plan->tilt};
-    double high = chernoff_edge(tilted, &above), low = chernoff_edge(tilted, &below);
-    if (plan->log_infinity < 0) {
-        const struct tail infinite = {1, -plan->log_infinity, 0};
-        high = fmax(high, chernoff_edge(tilted, &infinite));
-    }
+    status = find_window(tilted, plan, &low, &high);
+    if (status != EPS_OK)
+        goto out;
     double needed = (high - low) / spacing + 3, first = floor((low - tilted->offset) / spacing);
     if (!(needed < (double)plan->max_len) || !(fabs(first) < 0x1p52)) {
         status = EPS_TOO_COSTLY;
@@ -332,13 +372,13 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
     circle->len = eps__fft_length((size_t)needed);
     circle->first = (int64_t)first;
     circle->mass = eps__fft_alloc_real(circle->len);
+    status = EPS_NO_MEMORY;
     if (circle->mass)
         status =
             convolve(context, circle->mass, &circle->rounding, fill_tilted, tilted, counts, powers_len, circle->len);
 out:
     free(counts);
-    free(tilted->log_moment);
-    tilted->log_moment = tilted->moment_error = NULL;
+    tilted_close(tilted);
     return status;
 }
 

@@ -67,6 +67,8 @@ enum eps_status eps__composition_add(struct eps__composition *c, struct eps__bra
 double eps__composition_approximate(const struct eps__composition *c, double eps)
 {
     struct eps__saddle saddle;
+    if (eps > 0 && c->steps.total > 1 && eps__one_loss_decides(&c->steps, eps, LARGEST_SHARE * c->accuracy.tolerance))
+        return fmin(eps__jump_log_delta(&c->steps, eps), 0);
     eps__aim(&c->steps, eps, NAN, c->accuracy.tolerance, &saddle);
     return saddle.log_delta;
 }
@@ -191,14 +193,16 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
     }
     c->bounded = upper - lower < M_LN2;
     status = EPS_TOO_COSTLY;
+    double finer = c->finer;
     /* panels that say less than the largest loss does are too coarse to be of any use: finer ones, or none */
-    for (int i = 0; i < REFINEMENTS && !c->out_of_reach; i++) {
+    for (int i = 0; i < REFINEMENTS && !(c->bounded && c->out_of_reach); i++) {
         status = answer_by_panels(c, estimate, eps, rare, out);
         bool useful = status == EPS_OK && (estimate == EPS__UPPER ? *out < upper : *out > lower);
         if (!c->bounded || useful)
             break;
         c->out_of_reach = status != EPS_OK || i + 1 == REFINEMENTS || !eps__composition_refine(c, 3);
     }
+    c->finer = finer; /* other epsilons may do with less */
     if (status == EPS_TOO_COSTLY && rare && !alone) {
         enum eps_status other = bound_by_largest(c, eps, &upper, &lower);
         if (other != EPS_OK)

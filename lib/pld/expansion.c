@@ -8,11 +8,18 @@
 #include "lib/pld/expansion.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "lib/numerics/normal.h"
 
 /* Light enough: rounding, which is relative to a term's tilted mass, stays far below delta. */
 #define LIGHT_SURPLUS 10.0
+
+/* The slope is taken between epsilons this far apart, relatively. */
+#define APART 0.02
+
+/* Who says that a term is less than its saddle point says by more than this has lost it on a coarse grid. */
+#define MISLED 8.0
 
 /* The share of tolerance * delta that more jumps than there are terms for may take, and each term that is not
  * computed. */
@@ -233,7 +240,9 @@ static void evaluate(const struct eps__steps *steps, double eps, double known, d
         slope += share * expansion->terms[i].saddle.tilt;
     }
     expansion->log_delta = isnan(known) ? fmin(largest + log(total), 0) : known;
-    expansion->slope = slope / total;
+    /* A heavy tail falls faster at eps than its tilt, which aims at a mean, says. */
+    double fall = eps__jump_log_delta(steps, eps) - eps__jump_log_delta(steps, eps * (1 + APART));
+    expansion->slope = fmax(slope / total, fall > 0 ? fall / (APART * eps) : 0);
     double log_bound = expansion->log_delta + log(NEGLIGIBLE * tolerance);
     expansion->steepest = expansion->jump_tilt = 0;
     double reach = eps;
@@ -258,6 +267,28 @@ static void evaluate(const struct eps__steps *steps, double eps, double known, d
         term->saddle.z_excess = EPS__TAIL_REACH;
     }
     expansion->surplus = heaviest - expansion->log_delta;
+}
+
+void eps__expansion_learn(struct eps__expansion *expansion, const double *log_deltas, double log_delta, double slope)
+{
+    for (size_t i = 0; i < expansion->terms_len; i++) {
+        struct eps__expansion_term *term = &expansion->terms[i];
+        if (!(log_deltas[i] > term->saddle.log_delta - MISLED))
+            continue;
+        term->missed = log_deltas[i] - term->saddle.log_delta;
+        term->saddle.log_delta = log_deltas[i];
+    }
+    expansion->log_delta = log_delta;
+    expansion->slope = slope;
+}
+
+void eps__expansion_remember(struct eps__expansion *expansion, const struct eps__expansion *before)
+{
+    for (size_t i = 0; i < expansion->terms_len; i++)
+        for (size_t j = 0; j < before->terms_len; j++)
+            if (memcmp(expansion->terms[i].jumps, before->terms[j].jumps, sizeof before->terms[j].jumps) == 0)
+                expansion->terms[i].saddle.log_delta += expansion->terms[i].missed = before->terms[j].missed;
+    expansion->slope = before->slope;
 }
 
 double eps__expansion_effect(const struct eps__steps *steps, const struct eps__expansion *expansion, double spacing)

@@ -19,6 +19,8 @@ struct eps__expansion_term {
     size_t jumps[EPS__KINDS_MAX];
     double log_count; /* ln prod_j C(n_j, k_j) */
     struct eps__saddle saddle;
+    double
+        missed; /* by how much the term turned out to be more than its saddle point says, in ln delta; 0: nothing known */
     bool
         negligible; /* so much so that a Chernoff bound at the saddle's tilt, which is then no larger than need be, will do */
 };
@@ -39,6 +41,13 @@ struct eps__expansion {
  * kinds of steps, or terms, for one. Unproven. */
 bool eps__expand(const struct eps__steps *steps, double eps, double known, double tolerance,
                  struct eps__expansion *expansion);
+
+/* Puts what the terms came to (ln, with their counts; NAN where a bound stands for one), their sum and its slope in the
+ * place of what their saddle points say. */
+void eps__expansion_learn(struct eps__expansion *expansion, const double *log_deltas, double log_delta, double slope);
+
+/* Takes over what was learned of terms with the same jumps, and of the slope. */
+void eps__expansion_remember(struct eps__expansion *expansion, const struct eps__expansion *before);
 
 /* About how much splitting cells of a spacing changes delta, relatively. */
 double eps__expansion_effect(const struct eps__steps *steps, const struct eps__expansion *expansion, double spacing);

@@ -11,6 +11,11 @@
 
 #include "lib/numerics/normal.h"
 
+/* An aim that missed ln delta by less loses some digits to what was left out and to the grid; the grid is made finer, the
+ * terms and their cut may stay. */
+#define LEARN_MISS 5.0
+#define SLOPE_STEP 0.02 /* of epsilon */
+
 bool eps__rare_jumps(const struct eps__composition *c, const struct eps__saddle *saddle)
 {
     double surplus = saddle->log_moment - saddle->tilt * saddle->eps - saddle->log_delta;
@@ -138,19 +143,15 @@ static void set_reach(struct eps__panel_slot *slot, const struct eps__expansion 
     }
 }
 
-/* One answer by an expansion; EPS_UNSUPPORTED if there is none that is light. */
-static enum eps_status try_expansion(struct eps__composition *c, struct eps__panel_slot *slot, double eps, double known,
-                                     struct eps__expansion *expansion)
+/* Composes by the expansion, as fine as it says, or coarser where that is too long: a wide bracket is better than none. */
+static enum eps_status answer_slot(struct eps__composition *c, struct eps__panel_slot *slot,
+                                   enum eps__estimate estimate, double eps, const struct eps__expansion *expansion,
+                                   double spacing)
 {
-    if (!eps__expand(&c->steps, eps, known, c->accuracy.tolerance, expansion) ||
-        expansion->surplus > 2 * EPS__HEAVY_SURPLUS || expansion->log_delta < EPS__LOG_DELTA_FLOOR)
-        return EPS_UNSUPPORTED;
-    slot->centre = eps;
+    *slot = (struct eps__panel_slot){.estimate = estimate, .centre = eps};
     set_reach(slot, expansion);
-    double spacing = eps__expansion_spacing(c, expansion, eps, slot->estimate);
     enum eps_status status = compose_expansion(c, slot, expansion, spacing);
     for (int i = 0; i < (c->bounded ? 1 : EPS__COARSER_MAX) && status == EPS_TOO_COSTLY; i++) {
-        /* a wide bracket is better than none */
         eps__slot_release(slot);
         status = compose_expansion(c, slot, expansion, spacing *= 4);
     }
@@ -158,35 +159,67 @@ static enum eps_status try_expansion(struct eps__composition *c, struct eps__pan
     return status;
 }
 
+/* One answer by an expansion; EPS_UNSUPPORTED if there is none that is light. before: one that missed, or NULL. */
+static enum eps_status try_expansion(struct eps__composition *c, struct eps__panel_slot *slot,
+                                     enum eps__estimate estimate, double eps, double known,
+                                     const struct eps__expansion *before, struct eps__expansion *expansion)
+{
+    if (!eps__expand(&c->steps, eps, known, c->accuracy.tolerance, expansion) ||
+        expansion->surplus > 2 * EPS__HEAVY_SURPLUS || expansion->log_delta < EPS__LOG_DELTA_FLOOR)
+        return EPS_UNSUPPORTED;
+    if (before)
+        eps__expansion_remember(expansion, before);
+    return answer_slot(c, slot, estimate, eps, expansion, eps__expansion_spacing(c, expansion, eps, estimate));
+}
+
+/* What the slot's terms came to, in the place of what their saddle points said. */
+static void learn(struct eps__expansion *expansion, const struct eps__panel_slot *slot, double eps)
+{
+    double log_deltas[EPS__TERMS_MAX];
+    for (size_t i = 0; i < expansion->terms_len; i++)
+        log_deltas[i] = slot->panels[i].len ? eps__panel_log_delta(&slot->panels[i], eps) + slot->log_counts[i] : NAN;
+    double log_delta = eps__slot_log_delta(slot, eps), apart = SLOPE_STEP * eps;
+    double slope = (log_delta - eps__slot_log_delta(slot, eps + apart)) / apart;
+    eps__expansion_learn(expansion, log_deltas, log_delta, fmax(slope, 0));
+}
+
 enum eps_status eps__answer_expanded(struct eps__composition *c, struct eps__panel_slot *slot,
                                      enum eps__estimate estimate, double eps, double *out)
 {
+    /* an upper bound known from before: where the saddle points mislead, it is the better aim */
     double known = fabs(c->seen_eps - eps) <= 1e-3 * eps ? fmax(c->seen_log_delta, EPS__LOG_DELTA_FLOOR) : NAN;
-    struct eps__expansion *expansion = malloc(sizeof *expansion);
+    struct eps__expansion *expansion = malloc(2 * sizeof *expansion), *next = expansion + 1;
     struct eps__panel_slot again = {0};
     if (!expansion)
         return EPS_NO_MEMORY;
     eps__slot_clear(slot);
-    slot->estimate = estimate;
-    enum eps_status status = try_expansion(c, slot, eps, known, expansion);
+    enum eps_status status = try_expansion(c, slot, estimate, eps, NAN, NULL, expansion);
     if (status != EPS_OK)
         goto out;
     *out = eps__slot_log_delta(slot, eps);
-    for (int i = 1; i < EPS__AIMS_MAX && estimate == EPS__UPPER && *out > EPS__LOG_DELTA_FLOOR; i++) {
-        if (fabs(*out - expansion->log_delta) < 1)
+    for (int i = 1; i<EPS__AIMS_MAX && * out> EPS__LOG_DELTA_FLOOR; i++) {
+        double miss = fabs(*out - expansion->log_delta), before = eps__expansion_spacing(c, expansion, eps, estimate);
+        if (miss < 1)
             break;
-        eps__slot_clear(&again);
-        again.estimate = estimate;
-        status = try_expansion(c, &again, eps, *out, expansion);
-        double better = status == EPS_OK ? eps__slot_log_delta(&again, eps) : INFINITY;
+        learn(expansion, slot, eps);
+        double spacing = eps__expansion_spacing(c, expansion, eps, estimate);
+        *next = *expansion;
+        if (miss < LEARN_MISS && spacing >= before) /* the same terms at the same cut, and the same grid */
+            break;
+        if (miss < LEARN_MISS)
+            status = answer_slot(c, &again, estimate, eps, next, spacing);
+        else if (estimate == EPS__UPPER || !isnan(known))
+            status = try_expansion(c, &again, estimate, eps, estimate == EPS__UPPER ? *out : known, expansion, next);
+        double other = status == EPS_OK && again.used ? eps__slot_log_delta(&again, eps) : NAN;
         if (status == EPS_UNSUPPORTED || status == EPS_TOO_COSTLY)
             status = EPS_OK;
-        if (status != EPS_OK || !(better < *out))
+        if (status != EPS_OK || !(estimate == EPS__UPPER ? other < *out : other > *out))
             break;
-        struct eps__panel_slot worse = *slot;
+        eps__slot_clear(slot);
         *slot = again;
-        again = worse;
-        *out = better;
+        again = (struct eps__panel_slot){0};
+        *expansion = *next;
+        *out = other;
     }
 out:
     if (status != EPS_OK)

@@ -104,15 +104,18 @@ enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__p
     return first;
 }
 
-/* The least tilt at which K(t) - t eps is as small as enough, to a millionth; the best one if none is. */
+/* The least tilt at which K(t) - t eps is as small as enough, to a thousandth; the best one if none is. By Jensen
+ * K(t) >= t mean, so no tilt under enough/(mean - eps) is; the best one may be twelve decades above it. */
 static double chernoff_tilt(const struct eps__steps *steps, double eps, double enough, struct eps__saddle *saddle)
 {
+    eps__scout_moments(steps, 0, EPS__TAIL_REACH, saddle);
+    double low = eps > saddle->mean ? enough / (saddle->mean - eps) : 0;
     eps__find_tilt(steps, eps, EPS__TAIL_REACH, saddle);
-    double low = 0, high = saddle->tilt;
+    double high = saddle->tilt;
     if (saddle->log_moment - high * eps > enough)
         return high;
-    for (int i = 0; i < 20; i++) {
-        double middle = 0.5 * (low + high);
+    for (low = fmin(low, high); high > low * 1.001;) {
+        double middle = sqrt(low * high);
         eps__scout_moments(steps, middle, EPS__TAIL_REACH, saddle);
         *(saddle->log_moment - middle * eps < enough ? &high : &low) = middle;
     }

@@ -18,7 +18,7 @@ static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
 #define LENGTH_MAX 0x1p24         /* of a transform */
 #define REFINED_LENGTH_MAX 0x1p22 /* of one that only narrows a bracket there is */
-#define BOUNDED_LENGTH_MAX 0x1p22 /* of one where delta is bounded well already, and cells of its steps */
+#define BOUNDED_LENGTH_MAX 0x1p21 /* of one where delta is bounded well already, and cells of its steps */
 
 static double on_scale(double value, double steps_per_octave)
 {

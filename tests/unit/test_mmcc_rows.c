@@ -353,6 +353,29 @@ static void squares_that_underflow_upwards_are_counted(void **state)
     eps_strategy_destroy(strategy);
 }
 
+/* One weight w with probability p, and a norm that is 0 but may be up to sqrt(tiny): nothing under w leaves less than p. With
+ * the norm taken as that, w - T is a few deviations, and nearly a half of what is above T seems to be under it (L2). */
+static void a_norm_from_above_leaves_less(void **state)
+{
+    (void)state;
+    const double p = 1e-3;
+    const struct eps__rows rows = {.tiny = 1e-4, .square_error = 1e-12};
+    double weight = 1;
+    const struct eps__weights weights = {&weight, NULL, 1, p};
+    for (double share = 0.501; share < 1; share += 0.1) {
+        struct eps__tail_query query = eps__tail_query(EPS_REMOVE, 1, log(share * p), false);
+        double tau = eps__rows_norm_upper(&rows, 0), log_eta = eps__rows_log_eta(&rows, &query, 0);
+        assert_true(eps__tail_convolved(&weights, tau, query.log_eta) < weight); /* else this shows nothing */
+        assert_true(eps__tail_convolved(&weights, tau, log_eta) >= weight);
+        assert_true(eps__tail_tilted(&weights, tau, log_eta, NULL) >= weight);
+    }
+    /* where it is known to e, no more than that is paid, and never more than a half */
+    struct eps__tail_query query = eps__tail_query(EPS_REMOVE, 1, log(p), false);
+    assert_true(eps__rows_log_eta(&rows, &query, 1e12) <= log(p) - 2e-12);
+    assert_true(eps__rows_log_eta(&rows, &query, 1e12) >= log(p) - 4e-12);
+    assert_true(eps__rows_log_eta(&rows, &query, 0) >= log(p / 2) - 1e-12);
+}
+
 /* Any matrix, any zeros (whole columns and the diagonal among them), any scale. */
 static void dense_rows_are_listed(void **state)
 {
@@ -424,6 +447,7 @@ int main(void)
         cmocka_unit_test(tiny_entries_are_not_zero),
         cmocka_unit_test(large_probabilities_leave_tails_at_0),
         cmocka_unit_test(squares_that_underflow_upwards_are_counted),
+        cmocka_unit_test(a_norm_from_above_leaves_less),
         cmocka_unit_test(dense_rows_are_listed),
         cmocka_unit_test(every_node_of_a_tree_is_counted_once),
     };
