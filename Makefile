@@ -113,8 +113,8 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs mutants lint format format-check asan \
-        tsan sanitized fuzz fuzzers fuzz-corpus install uninstall clean help programs
+.PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
+        format-check asan tsan sanitized fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -143,12 +143,14 @@ $(BIN)/libepsilon.so: $(call objects,$(LIB_C)) Makefile
 
 comma := ,
 
+# What the archive needs is named as we link it, with shared libraries: Debian's openblas.pc would ask a --static link for
+# Fortran's run-time library too, which only a static OpenBLAS needs.
 $(BIN)/epsilon.pc: lib/epsilon.h Makefile
 	@mkdir -p $(@D)
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: epsilon' 'Description: differential-privacy accounting for correlated noise and sampling' \
-	    'Version: $(VERSION)' 'Requires.private: $(PKG_LIB)' 'Libs: -L$${libdir} -lepsilon' \
-	    'Libs.private: -lm' 'Cflags: -I$${includedir}' > $@
+	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lm' \
+	    'Cflags: -I$${includedir}' > $@
 
 $(B)/embedded.c: server/embed.sh $(EMBED)
 	@mkdir -p $(@D)
@@ -263,6 +265,15 @@ soak-jobs:
 	@+$(SUB) $(PARALLEL) FLAVOUR=asan build/asan/tests/soak/test_jobs
 	@UBSAN_OPTIONS=print_stacktrace=1 JOBS=$(JOBS) $(PYTHON) tests/soak/soak_jobs.py build/asan/tests/soak/test_jobs
 
+# A refactoring alters no number: this build and that of an earlier commit answer 500 jobs with the same documents.
+BASE ?= HEAD~1
+corpus:
+	@+$(SUB) $(PARALLEL) all
+	@set -e; at=build/corpus/$$(git rev-parse --short $(BASE)); \
+	    [ -d $$at ] || { mkdir -p $$at; git archive $(BASE) | tar -x -C $$at; }; \
+	    env -u MAKEFLAGS -u MAKELEVEL $(MAKE) -s -C $$at -j$(JOBS) all; \
+	    JOBS=$(JOBS) $(PYTHON) tests/corpus/corpus.py $$at/build/epsilond $(BIN)/epsilond $(if $(WITHIN),--within $(WITHIN))
+
 # One-line mutations of soundness-critical lines, each of which some test must notice; SHARE=I/N takes a part of them,
 # MUTANTS those of these names.
 mutants:
@@ -349,6 +360,7 @@ help:
 	    'bench      dp_accounting and ours side by side, and requests per second' \
 	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \
 	    'soak       hostile clients, and a hundred thousand wild jobs under the sanitizers' \
+	    'corpus     the same 500 documents as the build of BASE (HEAD~1), after a refactoring' \
 	    'mutants    mutated lines that tests must notice (SHARE=0/1)' \
 	    'lint       clang with -Werror, clang-tidy' \
 	    'format     clang-format on every source (format-check only looks)' \

@@ -261,7 +261,7 @@ static double sigma_crossing(struct search *search, double x, double eps, double
 static enum eps_status solve_noise(struct search *search, struct eps__answer *answer, double eps)
 {
     const struct eps__accountant *accountant = search->accountant;
-    double tolerance = tolerance_of(search), inner = tolerance, slope;
+    double tolerance = tolerance_of(search), inner = tolerance, last = INFINITY, slope;
     search->misses = MISSES_MAX; /* another sigma is tried, not another epsilon */
     double least = fmax(accountant->least_sigma(search->setting), 1e-9);
     double x = approximate_crossing(search, eps, least, &slope);
@@ -275,10 +275,15 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
                               "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
         search->estimate = EPS__LOWER;
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
-        answer->value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF);
-        answer->lower = fmin(exp(low), answer->value);
+        /* every end is proven, and the best one counts */
+        double value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF), lower = fmin(exp(low), value);
+        answer->value = i ? fmin(answer->value, value) : value;
+        answer->lower = fmin(i ? fmax(answer->lower, lower) : lower, answer->value);
         if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
             break;
+        if (i > 0 && !(high - low < 0.7 * last)) /* a finer grid helps no more */
+            break;
+        last = high - low;
         inner = fmax(inner / fmin(fmax(4, pow((high - low) / tolerance, 2)), 64), 1e-9);
         x = high;
     }
