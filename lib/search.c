@@ -19,6 +19,7 @@ enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 }
 
 #define SIGMA_MAX 1e9
 #define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
+#define FINEST 1e-7        /* what is first tried: finer grids lose by rounding what they gain, mostly */
 
 struct search {
     const struct eps__setting *setting;
@@ -111,6 +112,14 @@ static bool keep_last(struct search *search, int refinements)
     return true;
 }
 
+/* Every end is proven, and a finer grid, where rounding is all that is left, may be worse: the best ones count. */
+static void keep_best(struct eps__answer *answer, int refinements, double value, double lower)
+{
+    answer->value = refinements ? fmin(answer->value, value) : value;
+    answer->lower = fmin(refinements ? fmax(answer->lower, lower) : lower, answer->value);
+    answer->bad_event_share = NAN;
+}
+
 static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
 {
     double tolerance = tolerance_of(search), low, high, last = INFINITY, start;
@@ -125,7 +134,7 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
             status = crossing(search, high, &low, &high);
         if (status != EPS_OK)
             return keep_last(search, i) ? EPS_OK : status;
-        *answer = (struct eps__answer){value, fmin(low, value), NAN};
+        keep_best(answer, i, value, fmin(low, value));
         double width = (answer->value - answer->lower) / fmax(answer->value, EPSILON_SCALE);
         if (width <= tolerance)
             break;
@@ -154,8 +163,8 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
             return EPS_OK;
         }
         double slack = 4 * EPS__UNIT_ROUNDOFF * (2 + fabs(upper)), width = -expm1(lower - upper);
-        answer->value = fmin(exp(upper) * (1 + slack), 1);
-        answer->lower = lower < log(EPS__DELTA_LEAST) ? 0 : exp(lower) * (1 - slack);
+        keep_best(answer, i, fmin(exp(upper) * (1 + slack), 1),
+                  lower < log(EPS__DELTA_LEAST) ? 0 : exp(lower) * (1 - slack));
         if (width <= tolerance || !refine(search, width / tolerance, &last))
             break;
     }
@@ -261,7 +270,7 @@ static double sigma_crossing(struct search *search, double x, double eps, double
 static enum eps_status solve_noise(struct search *search, struct eps__answer *answer, double eps)
 {
     const struct eps__accountant *accountant = search->accountant;
-    double tolerance = tolerance_of(search), inner = tolerance, last = INFINITY, slope;
+    double tolerance = tolerance_of(search), inner = fmax(tolerance, FINEST), last = INFINITY, slope;
     search->misses = MISSES_MAX; /* another sigma is tried, not another epsilon */
     double least = fmax(accountant->least_sigma(search->setting), 1e-9);
     double x = approximate_crossing(search, eps, least, &slope);
@@ -275,10 +284,8 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
                               "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
         search->estimate = EPS__LOWER;
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
-        /* every end is proven, and the best one counts */
-        double value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF), lower = fmin(exp(low), value);
-        answer->value = i ? fmin(answer->value, value) : value;
-        answer->lower = fmin(i ? fmax(answer->lower, lower) : lower, answer->value);
+        double value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        keep_best(answer, i, value, fmin(exp(low), value));
         if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
             break;
         if (i > 0 && !(high - low < 0.7 * last)) /* a finer grid helps no more */
@@ -317,7 +324,7 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
     if (unknown == EPS_SOLVE_NOISE_MULTIPLIER) {
         search.status = solve_noise(&search, answer, query->epsilon);
     } else {
-        struct eps__accuracy accuracy = {unknown, query->accountant.tolerance, search.log_delta};
+        struct eps__accuracy accuracy = {unknown, fmax(query->accountant.tolerance, FINEST), search.log_delta};
         search.status = accountant->open(setting, query->noise_multiplier, &accuracy, &search.profile, error);
         if (search.status == EPS_OK)
             search.status = unknown == EPS_SOLVE_DELTA ? solve_delta(&search, answer, query->epsilon)
