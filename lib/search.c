@@ -19,7 +19,7 @@ enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 }
 
 #define SIGMA_MAX 1e9
 #define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
-#define FINEST 1e-7        /* what is first tried: finer grids lose by rounding what they gain, mostly */
+#define FINEST 1e-8        /* what is first tried: finer grids lose by rounding what they gain, mostly */
 
 struct search {
     const struct eps__setting *setting;

@@ -274,6 +274,7 @@ static double best_exponent(const struct tilted *tilted, const struct tail *tail
         high = low + 3;
     double a = high - ratio * (high - low), b = low + ratio * (high - low);
     double at_a = chernoff_bound(tilted, tail, a), at_b = chernoff_bound(tilted, tail, b);
+    double best = at_a < at_b ? a : b, least = fmin(at_a, at_b);
     for (int i = 0; i < 4; i++) {
         if (at_a < at_b) {
             high = b;
@@ -288,8 +289,12 @@ static double best_exponent(const struct tilted *tilted, const struct tail *tail
             b = low + ratio * (high - low);
             at_b = chernoff_bound(tilted, tail, b);
         }
+        if (fmin(at_a, at_b) < least) {
+            least = fmin(at_a, at_b);
+            best = at_a < at_b ? a : b;
+        }
     }
-    return at_a < at_b ? a : b;
+    return best;
 }
 
 /* The least x (to a few per cent) beyond which a Chernoff bound leaves no more than the tail's mass. Any exponent is valid:
@@ -325,22 +330,31 @@ struct circle {
     double rounding;
 };
 
-/* Between *low and *high lies all of the sum but the plan's tail masses. Chernoff's exponents are sought on a sketch. */
-static enum eps_status find_window(const struct tilted *tilted, const struct eps__compose_plan *plan, double *low,
-                                   double *high)
+/* Between *low and *high lies all of the sum but the plan's tail masses; Chernoff's exponents are sought on a sketch. */
+static void find_edges(const struct tilted *tilted, const struct tilted *sketch, const struct eps__compose_plan *plan,
+                       double *low, double *high)
 {
     const struct tail above = {1, -log(plan->tail_mass), plan->tilt}, below = {-1, above.needed, plan->tilt};
     const struct tail infinite = {1, -plan->log_infinity, 0};
+    *high = chernoff_edge(tilted, sketch, &above);
+    *low = chernoff_edge(tilted, sketch, &below);
+    if (plan->log_infinity < 0)
+        *high = fmax(*high, chernoff_edge(tilted, sketch, &infinite));
+}
+
+/* The window, as narrow as the masses themselves tell where the sketch's would be too long. */
+static enum eps_status find_window(const struct tilted *tilted, const struct eps__compose_plan *plan, double *low,
+                                   double *high)
+{
     struct eps__sketch drawn;
     struct tilted sketch;
     enum eps_status status = eps__sketch_make(&drawn, tilted->powers, tilted->len);
     if (status != EPS_OK)
         return status;
     if (tilted_open(&sketch, drawn.powers, drawn.len, tilted->tilt)) {
-        *high = chernoff_edge(tilted, &sketch, &above);
-        *low = chernoff_edge(tilted, &sketch, &below);
-        if (plan->log_infinity < 0)
-            *high = fmax(*high, chernoff_edge(tilted, &sketch, &infinite));
+        find_edges(tilted, &sketch, plan, low, high);
+        if (!((*high - *low) / drawn.powers[0].pld->spacing + 3 < (double)plan->max_len))
+            find_edges(tilted, tilted, plan, low, high);
         tilted_close(&sketch);
     } else {
         status = EPS_NO_MEMORY;
