@@ -36,7 +36,8 @@ struct eps__profile_class {
     /* Unproven but quick: ln delta(eps), and the epsilon at which ln delta is as given. Starting points. */
     double (*approximate)(struct eps__profile *profile, enum eps_direction direction, double eps);
     double (*guess)(struct eps__profile *profile, enum eps_direction direction, double log_delta);
-    /* Makes the next answers' bracket narrower by about `factor` > 1; false if it cannot. */
+    /* Makes the next answers' bracket narrower by about `factor` >= 1; false if it cannot. 1: only forgets what was made for
+     * other epsilons, so that the next answer is aimed anew. */
     bool (*refine)(struct eps__profile *profile, enum eps_direction direction, double factor);
     /* The part of delta that is spent on bad events, once ln delta is known; NULL where none is. */
     double (*bad_event_share)(const struct eps__profile *profile, enum eps_direction direction, double log_delta);

@@ -391,6 +391,11 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     struct side *side = &m->sides[direction];
     if (side->finer * factor > 1e3 || !side->composed)
         return false;
+    if (factor == 1) { /* the rows and what they compose stay */
+        for (size_t i = 0; i < side->parts_len; i++)
+            eps__composition_refine(side->parts[i].composition, 1);
+        return true;
+    }
     side->finer *= factor;
     side->composed = false;
     eps__meter_expect(m->setting->meter, (double)side->parts_len * m->work.proven);

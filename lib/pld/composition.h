@@ -44,7 +44,7 @@ enum eps_status eps__composition_log_bound(const struct eps__composition *compos
 double eps__composition_approximate(const struct eps__composition *composition, double eps);
 double eps__composition_guess(const struct eps__composition *composition, double log_delta);
 
-/* Makes the next answers' bracket narrower by about `factor` > 1; false if it cannot. */
+/* Makes the next answers' bracket narrower by about `factor` >= 1 (1: only aims them anew); false if it cannot. */
 bool eps__composition_refine(struct eps__composition *composition, double factor);
 
 #endif

@@ -197,7 +197,7 @@ enum eps_status eps__answer_expanded(struct eps__composition *c, struct eps__pan
     if (status != EPS_OK)
         goto out;
     *out = eps__slot_log_delta(slot, eps);
-    for (int i = 1; i<EPS__AIMS_MAX && * out> EPS__LOG_DELTA_FLOOR; i++) {
+    for (int i = 1; EPS__LOG_DELTA_FLOOR < *out && i < EPS__AIMS_MAX; i++) {
         double miss = fabs(*out - expansion->log_delta), before = eps__expansion_spacing(c, expansion, eps, estimate);
         if (miss < 1)
             break;

@@ -114,7 +114,8 @@ static double chernoff_tilt(const struct eps__steps *steps, double eps, double e
     double high = saddle->tilt;
     if (saddle->log_moment - high * eps > enough)
         return high;
-    for (low = fmin(low, high); high > low * 1.001;) {
+    low = fmin(low, high);
+    for (int i = 0; i < 40 && high > low * 1.001; i++) { /* forty halve any ratio of doubles to that */
         double middle = sqrt(low * high);
         eps__scout_moments(steps, middle, EPS__TAIL_REACH, saddle);
         *(saddle->log_moment - middle * eps < enough ? &high : &low) = middle;
