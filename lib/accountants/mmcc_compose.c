@@ -64,11 +64,14 @@ static bool set_pair(struct eps__pair *pair, struct form *form, enum eps_directi
     pair->weight_error = form->error;
     if (direction == EPS_REMOVE && estimate == EPS__UPPER)
         pair->lost = form->lost;
-    if (direction == EPS_ADD && estimate == EPS__LOWER && own->len) /* smaller shifts are dominated */
+    if (direction == EPS_ADD && estimate == EPS__LOWER && own->len) { /* smaller shifts are dominated */
         own->weight[0] += form->lost;
+        own->missing = 0;
+    }
     if (!eps__mixture_alloc(other, 1))
         return false;
     other->weight[0] = 1;
+    other->whole = true;
     return true;
 }
 

@@ -199,6 +199,8 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
     }
     error->lost = side == EPS__OVER ? atoms.lost * (1 + 1e-9) : 0;
     made = made && to_mixture(mixture, &atoms, scale);
+    mixture->whole = made && atoms.passes == 0; /* (L2) */
+    mixture->missing = atoms.lost * (1 + 1e-9);
     free(atoms.items);
     free(atoms.spare);
     return made;

@@ -30,6 +30,7 @@ struct eps__atoms_error {
  * A mixture with at most max_len atoms, all of the law's where these are so few. But for the shifts' error, pointwise,
  *   OVER:  P <= (1 + weight) mixture + a measure of mass `lost`
  *   UNDER: P >= (1 - weight) mixture.
+ * Where no atoms were thinned the mixture is `whole`, a law but for what was trimmed (`missing`).
  * budget: what the weights' error may come to, roughly; it is more where max_len leaves no choice. log_floor: ln of the
  * mass that may be lost.
  * Returns false without memory; *mixture is the caller's to clear in every case.

@@ -230,13 +230,19 @@ static bool near(double a, double b, double relative)
 static void without_correlation_nothing_is_spent(void **state)
 {
     (void)state;
-    struct eps_job job = new_job(EPS_FAMILY_IDENTITY, 200, 0.02, 1);
-    struct answer mmcc = epsilon_at(job, 1e-6);
-    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-    struct answer pld = epsilon_at(job, 1e-6);
-    for (int d = 0; d < EPS_DIRECTIONS; d++) {
-        assert_true(mmcc.share[d] == 0);
-        assert_true(near(mmcc.of[d], pld.of[d], 1e-3));
+    const struct {
+        size_t n;
+        double p, sigma, delta;
+    } cases[] = {{200, 0.02, 1, 1e-6}, {1, 8.562e-9, 0.404, 2.783e-9}, {6, 1e-7, 0.4, 2e-7}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct eps_job job = new_job(EPS_FAMILY_IDENTITY, cases[c].n, cases[c].p, cases[c].sigma);
+        struct answer mmcc = epsilon_at(job, cases[c].delta);
+        job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+        struct answer pld = epsilon_at(job, cases[c].delta);
+        for (int d = 0; d < EPS_DIRECTIONS; d++) {
+            assert_true(mmcc.share[d] == 0);
+            assert_true(near(mmcc.of[d], pld.of[d], 2e-3));
+        }
     }
 }
 

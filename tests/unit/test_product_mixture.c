@@ -149,16 +149,46 @@ static void trimmed_mass_is_lost_mass(void **state)
         sum += mixture.weight[i];
     assert_true(error.lost > 0 && error.lost <= 1.1e-4);
     assert_true(near(sum + error.lost, 1, 1e-11));
+    assert_true(mixture.whole && near(sum + mixture.missing, 1, 1e-11));
     eps__mixture_clear(&mixture);
+}
+
+/* (L2): weights are a law's but for what was trimmed, or they do not say that they are. */
+static void a_law_is_told_from_a_thinned_list(void **state)
+{
+    (void)state;
+    uint64_t seed = 299792;
+    size_t laws = 0, thinned = 0;
+    for (int c = 0; c < CASES; c++) {
+        struct eps__factor factors[FACTORS];
+        size_t len = draw_factors(&seed, factors, draw_log(&seed, 0.1, 3));
+        double floor_mass = c % 3 ? 1e-60 : 1e-6;
+        for (enum eps__side side = EPS__OVER; side <= EPS__UNDER; side++) {
+            struct eps__mixture mixture;
+            struct eps__atoms_error error;
+            long double sum = 0;
+            assert_true(eps__product_atoms(&mixture, &error, factors, len, side, 1e-3, log(floor_mass), 60));
+            for (size_t i = 0; i < mixture.len; i++)
+                sum += mixture.weight[i];
+            if (mixture.whole) {
+                assert_true(mixture.missing <= 1.01 * floor_mass && fabsl(1 - sum - mixture.missing) < 1e-12L);
+                laws++;
+            } else {
+                assert_true((size_t)1 << len > 60);
+                thinned++;
+            }
+            eps__mixture_clear(&mixture);
+        }
+    }
+    assert_true(laws >= 10 && thinned >= 5);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(atoms_lie_on_their_side),
-        cmocka_unit_test(quadrature_is_as_good_as_it_says),
-        cmocka_unit_test(what_is_outside_is_bounded),
-        cmocka_unit_test(trimmed_mass_is_lost_mass),
+        cmocka_unit_test(atoms_lie_on_their_side),           cmocka_unit_test(quadrature_is_as_good_as_it_says),
+        cmocka_unit_test(what_is_outside_is_bounded),        cmocka_unit_test(trimmed_mass_is_lost_mass),
+        cmocka_unit_test(a_law_is_told_from_a_thinned_list),
     };
     return cmocka_run_group_tests_name("product_mixture", tests, NULL, NULL);
 }
