@@ -20,6 +20,7 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/sampling.h"
+#include "lib/sampling/truncation.h"
 
 #define SHIFT_MAX 200.0 /* a sigma under column norm / 200 is out of a PLD's reach */
 
@@ -288,6 +289,15 @@ static double step_count(const struct eps__setting *setting)
     return ceil((double)mechanism->n / (double)eps__sampling_groups(mechanism));
 }
 
+/* Is a full batch so unlikely that it leaves next to nothing to compose? */
+static bool hardly_ever_full(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    uint64_t sizes[2] = {0};
+    size_t len = eps__sampling_part_sizes(mechanism, sizes); /* the last is the larger one */
+    return eps__truncate(sizes[len - 1], setting->p, mechanism->sampling.max_batch_size).full.upper < 1e-20;
+}
+
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -300,7 +310,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double searches = setting->job->query.noise_multiplier > 0 ? 1 : 6, pairs = 1;
     /* Full batches are counted, some of them, with two pairs for each of their branches; both ends of replace_one move. */
     if (mechanism->sampling.truncation)
-        pairs = 12;
+        pairs = hardly_ever_full(setting) ? 2 : 12;
     else if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
         pairs = 2;
     /* As measured (tests/bench/bench_costs.c): cells are few where atoms are many; one step has a closed form. */
