@@ -19,7 +19,8 @@ enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 }
 
 #define SIGMA_MAX 1e9
 #define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
-#define FINEST 1e-8        /* what is first tried: finer grids lose by rounding what they gain, mostly */
+#define FINEST 1e-8        /* what a noise multiplier is first sought by */
+#define COARSE 1e-7        /* finer grids may lose by rounding what they gain */
 
 struct search {
     const struct eps__setting *setting;
@@ -103,21 +104,20 @@ static bool refine(struct search *search, double excess_width, double *last)
     return search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(excess_width), 16));
 }
 
-/* A refinement that does not fit the limits leaves the answer there was: its bracket holds, if a wide one. */
-static bool keep_last(struct search *search, int refinements)
+/* Every end is proven, and a finer grid, where rounding is all that is left, may be worse: the best ones count. */
+static void keep_best(struct eps__answer *answer, double value, double lower)
 {
-    if (search->status != EPS_TOO_COSTLY || refinements == 0)
-        return false;
-    search->status = EPS_OK;
-    return true;
+    answer->value = fmin(answer->value, value);
+    answer->lower = fmin(fmax(answer->lower, lower), answer->value);
 }
 
-/* Every end is proven, and a finer grid, where rounding is all that is left, may be worse: the best ones count. */
-static void keep_best(struct eps__answer *answer, int refinements, double value, double lower)
+/* How wide the bracket is, as the tolerance counts. */
+static double width_of(const struct eps__answer *answer, enum eps_unknown unknown)
 {
-    answer->value = refinements ? fmin(answer->value, value) : value;
-    answer->lower = fmin(refinements ? fmax(answer->lower, lower) : lower, answer->value);
-    answer->bad_event_share = NAN;
+    double scale = unknown == EPS_SOLVE_EPSILON ? fmax(answer->value, EPSILON_SCALE) : answer->value;
+    if (unknown == EPS_SOLVE_DELTA && answer->value <= EPS__DELTA_LEAST)
+        return 0;
+    return (answer->value - answer->lower) / scale;
 }
 
 static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
@@ -133,9 +133,9 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
         if (status == EPS_OK)
             status = crossing(search, high, &low, &high);
         if (status != EPS_OK)
-            return keep_last(search, i) ? EPS_OK : status;
-        keep_best(answer, i, value, fmin(low, value));
-        double width = (answer->value - answer->lower) / fmax(answer->value, EPSILON_SCALE);
+            return status;
+        keep_best(answer, value, low);
+        double width = width_of(answer, EPS_SOLVE_EPSILON);
         if (width <= tolerance)
             break;
         /* what was asked far from where it was aimed is asked again from where it led, before anything is made finer */
@@ -155,20 +155,63 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
         search->estimate = EPS__UPPER;
         double upper = log_delta_at(search, eps);
         search->estimate = EPS__LOWER;
-        double lower = log_delta_at(search, eps);
+        double lower = log_delta_at(search, eps), slack = 4 * EPS__UNIT_ROUNDOFF * (2 + fabs(upper));
         if (search->status != EPS_OK)
-            return keep_last(search, i) ? EPS_OK : search->status;
+            return search->status;
         if (upper <= log(EPS__DELTA_LEAST)) {
             *answer = (struct eps__answer){EPS__DELTA_LEAST, 0, NAN};
             return EPS_OK;
         }
-        double slack = 4 * EPS__UNIT_ROUNDOFF * (2 + fabs(upper)), width = -expm1(lower - upper);
-        keep_best(answer, i, fmin(exp(upper) * (1 + slack), 1),
+        keep_best(answer, fmin(exp(upper) * (1 + slack), 1),
                   lower < log(EPS__DELTA_LEAST) ? 0 : exp(lower) * (1 - slack));
+        double width = width_of(answer, EPS_SOLVE_DELTA);
         if (width <= tolerance || !refine(search, width / tolerance, &last))
             break;
     }
     return EPS_OK;
+}
+
+static void forget_profile(struct search *search)
+{
+    if (search->profile)
+        search->profile->class->destroy(search->profile);
+    search->profile = NULL;
+}
+
+/* The part of delta that bad events take, as the profile that answered has it. */
+static double bad_event_share(const struct search *search, double log_delta)
+{
+    double (*share)(const struct eps__profile *, enum eps_direction, double) =
+        search->profile ? search->profile->class->bad_event_share : NULL;
+    return share ? share(search->profile, search->direction, log_delta) : NAN;
+}
+
+/*
+ * epsilon or delta, on a grid that is as fine as the tolerance. Where that misses it, or does not fit the limits, one ten
+ * times as coarse may say more: then the best of both counts, and no tolerance is answered wider than a coarser one.
+ */
+static enum eps_status solve_given_noise(struct search *search, struct eps__answer *answer, enum eps_unknown unknown)
+{
+    const struct eps_query *query = &search->setting->job->query;
+    for (double tolerance = tolerance_of(search);; tolerance *= 10) {
+        struct eps__accuracy accuracy = {unknown, tolerance, search->log_delta};
+        double before = answer->value;
+        search->misses = 0;
+        forget_profile(search);
+        search->status = search->accountant->open(search->setting, query->noise_multiplier, &accuracy, &search->profile,
+                                                  search->error);
+        if (search->status == EPS_OK)
+            search->status = unknown == EPS_SOLVE_DELTA ? solve_delta(search, answer, query->epsilon)
+                                                        : solve_epsilon(search, answer);
+        if (answer->value < before)
+            answer->bad_event_share =
+                bad_event_share(search, unknown == EPS_SOLVE_DELTA ? log(answer->value) : search->log_delta);
+        bool met = search->status == EPS_OK && width_of(answer, unknown) <= tolerance_of(search);
+        if (met || (search->status != EPS_OK && search->status != EPS_TOO_COSTLY) || !(tolerance < 0.5 * COARSE))
+            break;
+    }
+    /* What does not fit the limits leaves the answer there was: its bracket holds, if a wide one. */
+    return search->status == EPS_TOO_COSTLY && isfinite(answer->value) ? EPS_OK : search->status;
 }
 
 /* ------------------------------------------------------------ the noise multiplier */
@@ -176,9 +219,7 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
 static enum eps_status open_at(struct search *search, double sigma, double tolerance)
 {
     const struct eps__accuracy accuracy = {EPS_SOLVE_NOISE_MULTIPLIER, tolerance, search->log_delta};
-    if (search->profile)
-        search->profile->class->destroy(search->profile);
-    search->profile = NULL;
+    forget_profile(search);
     return search->accountant->open(search->setting, sigma, &accuracy, &search->profile, search->error);
 }
 
@@ -285,7 +326,7 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
         search->estimate = EPS__LOWER;
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
         double value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF);
-        keep_best(answer, i, value, fmin(exp(low), value));
+        keep_best(answer, value, exp(low));
         if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
             break;
         if (i > 0 && !(high - low < 0.7 * last)) /* a finer grid helps no more */
@@ -321,21 +362,15 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
     search.log_delta = unknown == EPS_SOLVE_DELTA ? NAN : log(query->delta);
     if (without_noise(&search, query, answer))
         return EPS_OK;
+    *answer = (struct eps__answer){INFINITY, 0, NAN};
     if (unknown == EPS_SOLVE_NOISE_MULTIPLIER) {
         search.status = solve_noise(&search, answer, query->epsilon);
-    } else {
-        struct eps__accuracy accuracy = {unknown, fmax(query->accountant.tolerance, FINEST), search.log_delta};
-        search.status = accountant->open(setting, query->noise_multiplier, &accuracy, &search.profile, error);
         if (search.status == EPS_OK)
-            search.status = unknown == EPS_SOLVE_DELTA ? solve_delta(&search, answer, query->epsilon)
-                                                       : solve_epsilon(&search, answer);
+            answer->bad_event_share = bad_event_share(&search, search.log_delta);
+    } else {
+        search.status = solve_given_noise(&search, answer, unknown);
     }
-    answer->bad_event_share = NAN;
-    if (search.status == EPS_OK && search.profile && search.profile->class->bad_event_share)
-        answer->bad_event_share = search.profile->class->bad_event_share(
-            search.profile, direction, unknown == EPS_SOLVE_DELTA ? log(answer->value) : search.log_delta);
-    if (search.profile)
-        search.profile->class->destroy(search.profile);
+    forget_profile(&search);
     if (search.status != EPS_OK && error && error->status != search.status) {
         static const char *const messages[EPS_STATUS_COUNT] = {
             [EPS_NO_MEMORY] = "out of memory; raise accountant.tolerance",

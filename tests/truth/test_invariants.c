@@ -120,8 +120,45 @@ static void answers_agree_among_themselves(void **unused)
     assert_true(answered > count / 2);
 }
 
+/* Whoever asks for more digits gets no fewer: where a fine grid loses by its rounding, a coarser one answers. The first job
+ * was cut short at 5.9e-9 when it was asked for 1e-9; the others were wider at 1e-9 than at 1e-8. */
+static void finer_tolerances_are_no_wider(void **unused)
+{
+    (void)unused;
+    const struct {
+        size_t n;
+        double p, sigma, delta, finest;
+    } cases[] = {{50, 0.1, 2, 1e-6, 1e-9},
+                 {10, 0.022284559164429868, 1.1884202188402677, 1.5788664619974072e-6, 4e-9},
+                 {1000, 0.01, 1, 1e-6, 7e-9}};
+    size_t count = getenv("REPRODUCE") ? sizeof cases / sizeof *cases : 1;
+    for (size_t c = 0; c < count; c++) {
+        struct eps_job job;
+        double last = INFINITY;
+        eps_job_init(&job);
+        job.mechanism.n = cases[c].n;
+        job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+        job.mechanism.sampling.p = cases[c].p;
+        job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+        eps_job_defaults(&job);
+        patience_begin("case", c, HANG_SECONDS);
+        for (double tolerance = 1e-7; tolerance > 0.9e-9; tolerance /= 10) {
+            job.query.accountant.tolerance = tolerance;
+            struct bracket found = solve(job, NAN, cases[c].delta, cases[c].sigma);
+            double width = 1 - found.lower / found.upper;
+            expect(found.answered && width <= last, c, "a finer tolerance is wider", &job);
+            last = width;
+        }
+        expect(last <= cases[c].finest, c, "the finest is too wide", &job);
+    }
+    patience_end();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_agree_among_themselves)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_agree_among_themselves),
+        cmocka_unit_test(finer_tolerances_are_no_wider),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
