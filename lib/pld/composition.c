@@ -143,19 +143,54 @@ static bool large_losses_are_rare(const struct eps__composition *c, double eps)
     return eps__rare_jumps(c, &saddle) || (c->steps.total > 1 && saddle.mean + sqrt(saddle.variance) < eps);
 }
 
-/* Bounds from the largest loss, where they serve; else 0 and -INFINITY. */
+/* Is nothing to be had from panels that these bounds on ln delta do not say? */
+static bool close_enough(const struct eps__composition *c, double upper, double lower)
+{
+    return upper - lower <= LARGEST_SHARE * c->accuracy.tolerance / c->finer || upper < EPS__LOG_DELTA_FLOOR;
+}
+
+static void narrow(double *upper, double *lower, double other_upper, double other_lower)
+{
+    *upper = fmin(*upper, other_upper);
+    *lower = fmax(*lower, other_lower);
+}
+
+/* In-out: narrower bounds, from the largest loss where that serves. */
 static enum eps_status bound_by_largest(struct eps__composition *c, double eps, double *upper, double *lower)
 {
-    *upper = 0;
-    *lower = -INFINITY;
+    double own_upper = 0, own_lower = -INFINITY;
     if (!(eps > 0) || !eps__largest_serves(&c->steps))
         return EPS_OK;
     enum eps_status status = c->largest ? EPS_OK : eps__largest_create(&c->largest, c->context, &c->steps);
     if (status == EPS_OK)
-        status = eps__largest_log_delta(c->largest, EPS__UPPER, eps, upper);
+        status = eps__largest_log_delta(c->largest, EPS__UPPER, eps, &own_upper);
     if (status == EPS_OK)
-        status = eps__largest_log_delta(c->largest, EPS__LOWER, eps, lower);
+        status = eps__largest_log_delta(c->largest, EPS__LOWER, eps, &own_lower);
+    if (status == EPS_OK)
+        narrow(upper, lower, own_upper, own_lower);
     return status;
+}
+
+/* In-out: narrower bounds, by settled losses. Where they are close, or a refinement will make them so, they are *done, and
+ * kept for other epsilons. */
+static enum eps_status bound_by_settled(struct eps__composition *c, double eps, double *upper, double *lower,
+                                        bool *done)
+{
+    struct eps__panel_slot *slots[2];
+    double own[2] = {0, -INFINITY}, log_delta = eps__jump_log_delta(&c->steps, eps);
+    enum eps_status status = EPS_OK;
+    for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++) {
+        slots[estimate] = &c->slots[c->next_slot++ % EPS__PANELS_MAX];
+        status = eps__answer_settled(c, slots[estimate], (enum eps__estimate)estimate, eps, log_delta);
+        if (status == EPS_OK)
+            own[estimate] = eps__slot_log_delta(slots[estimate], eps);
+    }
+    *done = status == EPS_OK && (close_enough(c, own[0], own[1]) || (own[0] - own[1] < M_LN2 && eps__settles_finer(c)));
+    for (int estimate = 0; estimate < 2 && status == EPS_OK && !*done; estimate++)
+        eps__slot_clear(slots[estimate]);
+    if (status == EPS_OK)
+        narrow(upper, lower, own[0], own[1]);
+    return status == EPS_TOO_COSTLY ? EPS_OK : status;
 }
 
 enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps__estimate estimate, double eps,
@@ -181,13 +216,15 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
         return EPS_OK;
     }
     double upper = 0, lower = -INFINITY;
-    bool rare = large_losses_are_rare(c, eps);
+    bool rare = large_losses_are_rare(c, eps), done = false;
     bool alone = rare && eps > 0 && eps__one_loss_decides(&c->steps, eps, LARGEST_SHARE * c->accuracy.tolerance);
     enum eps_status status = alone ? bound_by_largest(c, eps, &upper, &lower) : EPS_OK;
+    if (status == EPS_OK && !close_enough(c, upper, lower) && eps__settles(&c->steps))
+        status = bound_by_settled(c, eps, &upper, &lower, &done);
     if (status != EPS_OK)
         return status;
     double *bound = estimate == EPS__UPPER ? &upper : &lower;
-    if (upper - lower <= LARGEST_SHARE * c->accuracy.tolerance / c->finer || upper < EPS__LOG_DELTA_FLOOR) {
+    if (done || close_enough(c, upper, lower)) {
         *out = *bound;
         return EPS_OK;
     }

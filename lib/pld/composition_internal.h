@@ -19,7 +19,8 @@ struct eps__panel_slot {
     double *bound_tilts, *bound_moments; /* where a panel is empty: e^(moment - tilt eps) takes its place */
     size_t panels_len;
     double remainder;
-    struct eps__pld pld; /* the one step there is */
+    double settled_gain, settled_some; /* and gain - (e^eps - 1) some, of losses that are not composed */
+    struct eps__pld pld;               /* the one step there is */
     enum eps__estimate estimate;
     double centre, below, above; /* answers centre - below <= eps <= centre + above */
     bool used, single;
@@ -96,5 +97,15 @@ bool eps__rare_jumps(const struct eps__composition *c, const struct eps__saddle 
  * while that is the better one: all are bounds. */
 enum eps_status eps__answer_expanded(struct eps__composition *c, struct eps__panel_slot *slot,
                                      enum eps__estimate estimate, double eps, double *out);
+
+/* ---- settled.c ---- */
+
+/* Are no losses far under 0, all together, so that a large one settles the matter? */
+bool eps__settles(const struct eps__steps *steps);
+/* Would a refinement make its grid finer? */
+bool eps__settles_finer(const struct eps__composition *c);
+/* Composes what does not, around eps >= 0, into a slot; log_delta: about ln delta(eps). */
+enum eps_status eps__answer_settled(const struct eps__composition *c, struct eps__panel_slot *slot,
+                                    enum eps__estimate estimate, double eps, double log_delta);
 
 #endif

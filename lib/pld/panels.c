@@ -232,7 +232,7 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
     double sum = 0, sign = slot->estimate == EPS__UPPER ? 1 : -1;
     if (slot->single)
         return eps__pld_log_delta(&slot->pld, eps);
-    if (slot->panels_len == 1)
+    if (slot->panels_len == 1 && !(slot->settled_gain > 0))
         return eps__panel_log_delta(slot->panels, eps);
     for (size_t i = 0; i < slot->panels_len; i++) {
         double log_term = slot->panels[i].len ? eps__panel_log_delta(&slot->panels[i], eps) + slot->log_counts[i]
@@ -242,5 +242,6 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
         sum += exp(log_term) * (1 + sign * 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_term) + fabs(slot->log_counts[i])));
     }
     sum += slot->remainder;
+    sum += fmax(slot->settled_gain - expm1(eps) * slot->settled_some * (1 - sign * 8 * EPS__UNIT_ROUNDOFF), 0);
     return sum > 0 ? fmin(log(sum) + sign * 8 * EPS__UNIT_ROUNDOFF, 0) : -INFINITY;
 }

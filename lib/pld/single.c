@@ -193,6 +193,19 @@ static double branch_delta(const struct eps__pair *pair, enum eps__estimate esti
     return fmin(fmax(ball.value + ball.error + between, 0) + pair->lost + DBL_MIN, 1);
 }
 
+double eps__single_beyond(const struct eps__pair *pair, double eps)
+{
+    return find_crossing(pair, eps).high;
+}
+
+double eps__single_excess(const struct eps__pair *pair, enum eps__estimate estimate, double eps, double at,
+                          double *error)
+{
+    struct ball ball = advantage(pair, estimate, eps, at);
+    *error = ball.error;
+    return ball.value;
+}
+
 double eps__single_log_delta(const struct eps__branch *branches, size_t len, enum eps__estimate estimate, double eps)
 {
     double total = 0;
