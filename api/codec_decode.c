@@ -316,14 +316,13 @@ static void check_steps(struct api_decoder *decoder)
                        "sampling.dataset_size, and n is ceil(epochs dataset_size/batch_size)");
 }
 
-/* A warm start that was asked for is refused where the library would take the cold one by itself. */
+/* A warm start that was asked for is refused where the defaults took the cold one. */
 static void check_warm_start(struct api_decoder *decoder)
 {
     const struct eps_sampling *sampling = &decoder->job->job.mechanism.sampling;
     const json_t *json = json_object_get(decoder->root, "sampling");
 
-    if (sampling->scheme == EPS_SCHEME_B_MIN_SEP && sampling->examples_per_user > 1 &&
-        json_is_true(json_object_get(json, "warm_start")))
+    if (!sampling->warm_start && json_is_true(json_object_get(json, "warm_start")))
         api_errors_add(decoder->errors, "/sampling/warm_start",
                        "must be false with examples_per_user over 1: only the cold start is analysed");
 }
@@ -347,9 +346,9 @@ struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, si
     }
     read_object(&decoder, "", json, &api__job_object, &job->job);
     if (json_is_object(json)) {
+        eps_job_defaults(&job->job);
         check_warm_start(&decoder);
         decoder.read_errors = errors->len;
-        eps_job_defaults(&job->job);
         eps_job_check(&job->job, decoder.max_n, report_rule, &decoder);
     }
     if (errors->len == before && !errors->out_of_memory)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/scheme.h"
 #include "lib/strategy/strategy.h"
 
 void eps_job_init(struct eps_job *job)
@@ -29,8 +29,7 @@ void eps_job_init(struct eps_job *job)
 
     job->mechanism.epochs = NAN;
     job->mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1.0, .momentum = NAN};
-    job->mechanism.sampling =
-        (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = NAN, .warm_start = true, .examples_per_user = 1};
+    job->mechanism.sampling = eps__sampling_default();
     job->mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
 
     job->query = (struct eps_query){.epsilon = NAN, .delta = NAN, .noise_multiplier = NAN};
@@ -85,53 +84,18 @@ static size_t strategy_bands(const struct eps_matrix *matrix, size_t block)
     }
 }
 
-static void default_participation(struct eps_mechanism *mechanism, size_t block)
-{
-    struct eps_sampling *sampling = &mechanism->sampling;
-    const struct eps_matrix *matrix = &mechanism->matrix;
-
-    if (sampling->scheme == EPS_SCHEME_NONE) {
-        struct eps__turns turns;
-        bool derived = eps__sampling_turns(&turns, mechanism);
-        if (sampling->epochs == 0)
-            sampling->epochs = derived ? turns.times : 1;
-        if (sampling->separation == 0)
-            sampling->separation = derived ? turns.apart : mechanism->n / sampling->epochs;
-    } else if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON && sampling->groups == 0) {
-        size_t bands = strategy_bands(matrix, block);
-        sampling->groups = bands < mechanism->n ? bands : 0;
-    } else if (sampling->scheme == EPS_SCHEME_B_MIN_SEP) {
-        if (sampling->separation == 0) {
-            size_t bands = strategy_bands(matrix, block);
-            sampling->separation = bands < mechanism->n ? bands : 0;
-        }
-        if (sampling->examples_per_user > 1)
-            sampling->warm_start = false; /* multi-attribution is analysed from a cold start only */
-    }
-}
-
 /* The participation an optimised family is optimised for: the job's, where one block sees all of it. */
 static void default_target(struct eps_mechanism *mechanism, size_t block)
 {
     struct eps_matrix *matrix = &mechanism->matrix;
-    const struct eps_sampling *sampling = &mechanism->sampling;
-    size_t epochs = 1, separation = 0;
+    struct eps__participation aim = {.epochs = 1};
 
-    if (matrix->stamps == 1) {
-        size_t bins = eps__sampling_bins(mechanism);
-        if (sampling->scheme == EPS_SCHEME_NONE)
-            epochs = sampling->epochs;
-        else if (bins > 0)
-            epochs = mechanism->n / bins;
-        if (sampling->scheme == EPS_SCHEME_NONE || sampling->scheme == EPS_SCHEME_B_MIN_SEP)
-            separation = sampling->separation;
-        else
-            separation = bins;
-    }
+    if (matrix->stamps == 1)
+        aim = eps__sampling_target(mechanism);
     if (matrix->epochs == 0)
-        matrix->epochs = epochs;
+        matrix->epochs = aim.epochs;
     if (matrix->separation == 0)
-        matrix->separation = separation > 0 || matrix->epochs == 0 ? separation : block / matrix->epochs;
+        matrix->separation = aim.separation > 0 || matrix->epochs == 0 ? aim.separation : block / matrix->epochs;
 }
 
 void eps_job_defaults(struct eps_job *job)
@@ -150,7 +114,9 @@ void eps_job_defaults(struct eps_job *job)
         else if (matrix->family == EPS_FAMILY_FOURIER)
             matrix->decoder = EPS_DECODER_OPTIMAL;
     }
-    default_participation(mechanism, block);
+    const struct eps__scheme *scheme = eps__scheme_of(mechanism);
+    if (scheme->defaults)
+        scheme->defaults(mechanism, strategy_bands(matrix, block));
     if (eps__strategy_is_optimised(matrix))
         default_target(mechanism, block);
 }

@@ -11,201 +11,49 @@
 #include "lib/job_check.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <string.h>
 
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/scheme.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
 #define MAX_SEED ((int64_t)1 << 53)
 
-void eps__check_fail(struct eps__check *check, const char *pointer, const char *format, ...)
-{
-    char message[320];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    check->violations++;
-    if (check->report)
-        check->report(check->user, pointer, message);
-}
-
 /* ---------------------------------------------------------------- the sampling */
 
-/* Scheme none with batch_size and dataset_size: the participation is what follows from them, and nothing else. */
-static void check_turns(struct eps__check *check, const struct eps_sampling *sampling)
-{
-    struct eps__turns turns;
-
-    if (sampling->batch_size == 0 && sampling->dataset_size == 0)
-        return;
-    if (sampling->batch_size == 0 || sampling->dataset_size == 0) {
-        eps__check_fail(check, sampling->batch_size ? "/sampling/dataset_size" : "/sampling/batch_size",
-                        "is required with sampling.%s: epochs and separation follow from the two",
-                        sampling->batch_size ? "batch_size" : "dataset_size");
-        return;
-    }
-    if (sampling->batch_size > sampling->dataset_size) {
-        eps__check_fail(check, "/sampling/batch_size", "must be at most dataset_size, %llu",
-                        (unsigned long long)sampling->dataset_size);
-        return;
-    }
-    if (check->n == 0 || !eps__sampling_turns(&turns, &check->job->mechanism))
-        return;
-    if (sampling->epochs != turns.times)
-        eps__check_fail(
-            check, "/sampling/epochs",
-            "must be %zu, which is n batch_size/dataset_size rounded up: leave it out, or leave out the sizes",
-            turns.times);
-    if (sampling->separation != turns.apart)
-        eps__check_fail(
-            check, "/sampling/separation",
-            "must be %zu, which is dataset_size/batch_size rounded down: leave it out, or leave out the sizes",
-            turns.apart);
-    if (!turns.even && turns.times > 1 && sampling->schema == EPS_SCHEMA_FIXED_ORDER)
-        eps__check_fail(
-            check, "/sampling/schema",
-            "must be min_separation: dataset_size is no multiple of batch_size, and participations are %zu or "
-            "%zu steps apart",
-            turns.apart, turns.apart + 1);
-}
-
-static void check_participation(struct eps__check *check, const struct eps_sampling *sampling)
-{
-    size_t k = sampling->epochs, b = sampling->separation, n = check->n;
-
-    if (eps_schema_name(sampling->schema) == NULL)
-        eps__check_fail(check, "/sampling/schema", "must be fixed_order or min_separation");
-    check_turns(check, sampling);
-    if (n == 0)
-        return;
-    if (k == 0 || k > n)
-        eps__check_fail(check, "/sampling/epochs", "must lie in [1, %zu]: an example takes part at most once a step",
-                        n);
-    else if (b == 0)
-        eps__check_fail(check, "/sampling/separation", "must be an integer of at least 1");
-    else if (k > 1 && b > (n - 1) / (k - 1))
-        eps__check_fail(check, "/sampling/separation",
-                        "%zu epochs do not fit: (epochs-1) * separation + 1 <= n = %zu allows at "
-                        "most %zu",
-                        k, n, (n - 1) / (k - 1));
-}
-
-/* batch_size and dataset_size, where p (or bins) is derived from them. True if both are there and sensible. */
-static bool check_sizes(struct eps__check *check, const struct eps_sampling *sampling, const char *instead, bool given)
-{
-    char pointer[32];
-
-    snprintf(pointer, sizeof pointer, "/sampling/%s", instead);
-    if (sampling->batch_size == 0) {
-        if (!given)
-            eps__check_fail(check, pointer, "is required, or batch_size with dataset_size, from which it is derived");
-        return false;
-    }
-    if (given) {
-        eps__check_fail(check, pointer, "give %s, or batch_size with dataset_size, not both", instead);
-        return false;
-    }
-    if (sampling->dataset_size == 0) {
-        eps__check_fail(check, "/sampling/dataset_size", "is required with batch_size: %s is derived from the two",
-                        instead);
-        return false;
-    }
-    if (sampling->batch_size > sampling->dataset_size) {
-        eps__check_fail(check, "/sampling/batch_size", "must be at most dataset_size, %llu",
-                        (unsigned long long)sampling->dataset_size);
-        return false;
-    }
-    return true;
-}
-
-static void check_probability(struct eps__check *check, const struct eps_sampling *sampling)
-{
-    bool given = !isnan(sampling->p);
-    unsigned long long most = 0;
-
-    if (given && !(sampling->p > 0.0 && sampling->p <= 1.0))
-        eps__check_fail(check, "/sampling/p", "must lie in (0, 1]");
-    if (!check_sizes(check, sampling, "p", given))
-        return;
-    /* p <= 1 exactly where the batch fits into dataset/groups, or dataset/separation: integers, no rounding */
-    if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON && sampling->groups > 0) {
-        most = sampling->dataset_size / sampling->groups;
-        if (sampling->batch_size > most)
-            eps__check_fail(check, "/sampling/batch_size",
-                            "makes p = groups * batch_size/dataset_size = %.6g, over 1: at most "
-                            "%llu with %zu groups",
-                            eps__sampling_probability(&check->job->mechanism), most, sampling->groups);
-    } else if (sampling->scheme == EPS_SCHEME_B_MIN_SEP && sampling->separation > 0) {
-        most = sampling->dataset_size / sampling->separation;
-        if (sampling->batch_size > most)
-            eps__check_fail(check, "/sampling/batch_size",
-                            "cannot be reached: with p0 = batch_size/dataset_size, p = p0/(1 - p0 "
-                            "(separation-1)) leaves (0, 1]; at most %llu with separation %zu",
-                            most, sampling->separation);
-    }
-}
-
-static void check_bins(struct eps__check *check, const struct eps_sampling *sampling)
-{
-    size_t n = check->n, bins = eps__sampling_bins(&check->job->mechanism);
-    bool derived = check_sizes(check, sampling, "bins", sampling->bins > 0);
-
-    if (n == 0 || bins == 0 || n % bins == 0)
-        return;
-    size_t below = n / bins * bins, above = below + bins;
-    size_t nearest = below == 0 || (above - n < n - below && above <= check->max_n) ? above : below;
-    eps__check_fail(check, derived ? "/sampling/batch_size" : "/sampling/bins",
-                    "%s %zu bins, which do not divide n = %zu; the nearest n that works is %zu",
-                    derived ? "gives" : "asks for", bins, n, nearest);
-}
-
-static void check_groups(struct eps__check *check, const struct eps_sampling *sampling)
-{
-    if (sampling->groups == 0)
-        eps__check_fail(check, "/sampling/groups", "is required: the matrix has no bandwidth under n to take it from");
-    else if (sampling->dataset_size > 0 && sampling->groups > sampling->dataset_size)
-        eps__check_fail(check, "/sampling/groups", "must be at most dataset_size, %llu",
-                        (unsigned long long)sampling->dataset_size);
-}
-
-/* What may be added to some schemes, and which two of them may be added together: those for which a dominating pair is
- * derived (sampling/LEMMAS.md, L4). Every other pair is refused, because what serves one would ignore the other. */
-enum addition { TRUNCATION, EXAMPLES_PER_USER, LAST_ITERATE, ADDITIONS };
-
+/* The additions, and which two of them may be given together: those for which a dominating pair is derived
+ * (sampling/LEMMAS.md, L4). Every other pair is refused, because what serves one would ignore the other. */
 static const struct {
     const char *pointer, *name;
-    uint32_t schemes; /* bits (1u << enum eps_scheme) */
-    const char *schemes_text;
-    uint32_t with; /* bits (1u << enum addition) */
-} additions[ADDITIONS] = {
-    [TRUNCATION] = {"/sampling/truncation", "truncation",
-                    1u << EPS_SCHEME_POISSON | 1u << EPS_SCHEME_CYCLIC_POISSON | 1u << EPS_SCHEME_B_MIN_SEP,
-                    "poisson, cyclic_poisson and b_min_sep", 0},
-    [EXAMPLES_PER_USER] = {"/sampling/examples_per_user", "examples_per_user",
-                           1u << EPS_SCHEME_POISSON | 1u << EPS_SCHEME_B_MIN_SEP, "poisson and b_min_sep",
-                           1u << LAST_ITERATE},
-    [LAST_ITERATE] = {"/sampling/last_iterate", "last_iterate", 1u << EPS_SCHEME_POISSON, "poisson",
-                      1u << EXAMPLES_PER_USER},
+    uint32_t with; /* bits (1u << enum eps__addition) */
+} additions[EPS__ADDITIONS] = {
+    [EPS__TRUNCATION] = {"/sampling/truncation", "truncation", 0},
+    [EPS__EXAMPLES_PER_USER] = {"/sampling/examples_per_user", "examples_per_user", 1u << EPS__LAST_ITERATE},
+    [EPS__LAST_ITERATE] = {"/sampling/last_iterate", "last_iterate", 1u << EPS__EXAMPLES_PER_USER},
 };
 
-static void check_combinations(struct eps__check *check, const struct eps_sampling *sampling)
+static void refuse_addition(struct eps__check *check, enum eps__addition addition)
 {
-    bool given[ADDITIONS] = {[TRUNCATION] = sampling->truncation,
-                             [EXAMPLES_PER_USER] = sampling->examples_per_user > 1,
-                             [LAST_ITERATE] = sampling->last_iterate};
+    char names[120];
+    eps__scheme_names(names, sizeof names, eps__scheme_takes, (int)addition);
+    eps__check_fail(check, additions[addition].pointer, "goes with the scheme%s %s only", strchr(names, ' ') ? "s" : "",
+                    names);
+}
 
-    for (enum addition a = 0; a < ADDITIONS; a++) {
-        if (!given[a] || additions[a].schemes >> sampling->scheme & 1)
+static void check_combinations(struct eps__check *check, const struct eps__scheme *scheme,
+                               const struct eps_sampling *sampling)
+{
+    bool given[EPS__ADDITIONS] = {[EPS__TRUNCATION] = sampling->truncation,
+                                  [EPS__EXAMPLES_PER_USER] = sampling->examples_per_user > 1,
+                                  [EPS__LAST_ITERATE] = sampling->last_iterate};
+
+    for (enum eps__addition a = 0; a < EPS__ADDITIONS; a++) {
+        if (!given[a] || eps__scheme_takes(scheme, (int)a))
             continue;
-        eps__check_fail(check, additions[a].pointer, "goes with the scheme%s %s only", a == LAST_ITERATE ? "" : "s",
-                        additions[a].schemes_text);
+        refuse_addition(check, a);
         given[a] = false;
     }
-    for (enum addition a = 0; a < ADDITIONS; a++)
-        for (enum addition b = a + 1; b < ADDITIONS; b++)
+    for (enum eps__addition a = 0; a < EPS__ADDITIONS; a++)
+        for (enum eps__addition b = a + 1; b < EPS__ADDITIONS; b++)
             if (given[a] && given[b] && !(additions[a].with >> b & 1))
                 eps__check_fail(
                     check, additions[a].pointer,
@@ -217,11 +65,12 @@ static void check_combinations(struct eps__check *check, const struct eps_sampli
 /* Counts of a Binomial law must be exact doubles. */
 #define TRIALS_MAX 0x1p52
 
-static void check_additions(struct eps__check *check, const struct eps_sampling *sampling)
+static void check_additions(struct eps__check *check, const struct eps__scheme *scheme,
+                            const struct eps_sampling *sampling)
 {
-    check_combinations(check, sampling);
+    check_combinations(check, scheme, sampling);
     if (sampling->truncation) {
-        if (sampling->dataset_size == 0 && additions[TRUNCATION].schemes >> sampling->scheme & 1)
+        if (sampling->dataset_size == 0 && eps__scheme_takes(scheme, EPS__TRUNCATION))
             eps__check_fail(check, "/sampling/dataset_size", "is required with truncation: the bound depends on it");
         if (sampling->max_batch_size == 0)
             eps__check_fail(check, "/sampling/truncation/max_batch_size", "must be an integer of at least 1");
@@ -230,10 +79,6 @@ static void check_additions(struct eps__check *check, const struct eps_sampling 
         eps__check_fail(check, "/sampling/examples_per_user", "must be an integer of at least 1");
     else if ((double)sampling->examples_per_user * fmax((double)check->n, 1) > TRIALS_MAX)
         eps__check_fail(check, "/sampling/examples_per_user", "times n must be at most 2^52");
-    else if (sampling->examples_per_user > 1 && sampling->scheme == EPS_SCHEME_B_MIN_SEP && sampling->warm_start)
-        eps__check_fail(check, "/sampling/warm_start",
-                        "must be false with examples_per_user over 1: only the cold start is "
-                        "analysed");
     if (sampling->last_iterate && check->job->mechanism.matrix.family != EPS_FAMILY_IDENTITY)
         eps__check_fail(check, "/sampling/last_iterate", "goes with matrix.family identity only");
 }
@@ -241,33 +86,14 @@ static void check_additions(struct eps__check *check, const struct eps_sampling 
 static void check_sampling(struct eps__check *check)
 {
     const struct eps_sampling *sampling = &check->job->mechanism.sampling;
+    const struct eps__scheme *scheme = eps__scheme_find(sampling->scheme);
 
-    switch (sampling->scheme) {
-    case EPS_SCHEME_NONE:
-        check_participation(check, sampling);
-        break;
-    case EPS_SCHEME_POISSON:
-        check_probability(check, sampling);
-        break;
-    case EPS_SCHEME_CYCLIC_POISSON:
-        check_groups(check, sampling);
-        check_probability(check, sampling);
-        break;
-    case EPS_SCHEME_BALLS_IN_BINS:
-        check_bins(check, sampling);
-        break;
-    case EPS_SCHEME_B_MIN_SEP:
-        if (sampling->separation == 0)
-            eps__check_fail(check, "/sampling/separation",
-                            "is required: the matrix has no bandwidth under n to take it from");
-        check_probability(check, sampling);
-        break;
-    case EPS_SCHEME_COUNT:
-    default:
+    if (!scheme) {
         eps__check_fail(check, "/sampling/scheme", "is no scheme");
         return;
     }
-    check_additions(check, sampling);
+    scheme->check(check, sampling);
+    check_additions(check, scheme, sampling);
 }
 
 /* ---------------------------------------------------------------- the query */

@@ -1,26 +1,12 @@
 /*
- * The checks of a job, shared by their two files. Internal to lib/.
+ * The checks of a job that have files of their own. Internal to lib/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef EPS_JOB_CHECK_H
 #define EPS_JOB_CHECK_H
 
-#include "lib/epsilon.h"
-
-/* One run of eps_job_check(): what is checked, and where violations go. */
-struct eps__check {
-    const struct eps_job *job;
-    size_t n;     /* 0 where the job's is wrong */
-    size_t block; /* steps of one stamp; 0 where n or stamps is wrong */
-    size_t max_n;
-    eps_report_fn *report;
-    void *user;
-    size_t violations;
-};
-
-void eps__check_fail(struct eps__check *check, const char *pointer, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#include "lib/check.h"
 
 /* The members under /matrix; sets check->block, which everything about rows is measured in. */
 void eps__check_matrix(struct eps__check *check);

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/job_check.h"
+#include "lib/sampling/sampling.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -197,7 +198,7 @@ static void check_family(struct eps__check *check, const struct eps_matrix *matr
     case EPS_FAMILY_FOURIER:
         if (matrix->decoder != EPS_DECODER_OPTIMAL && matrix->decoder != EPS_DECODER_STANDARD)
             eps__check_fail(check, "/matrix/decoder", "must be optimal or standard");
-        if (check->job->mechanism.sampling.scheme != EPS_SCHEME_NONE)
+        if (eps__sampling_random(&check->job->mechanism))
             eps__check_fail(check, "/matrix/family", "fourier goes with sampling.scheme none only");
         break;
     case EPS_FAMILY_STORED:
@@ -226,8 +227,7 @@ void eps__check_matrix(struct eps__check *check)
         check_family(check, matrix);
     if (eps_normalization_name(matrix->normalization) == NULL)
         eps__check_fail(check, "/matrix/normalization", "must be max_column, none or sensitivity");
-    else if (matrix->normalization == EPS_NORMALIZATION_SENSITIVITY &&
-             check->job->mechanism.sampling.scheme != EPS_SCHEME_NONE)
+    else if (matrix->normalization == EPS_NORMALIZATION_SENSITIVITY && eps__sampling_random(&check->job->mechanism))
         eps__check_fail(check, "/matrix/normalization",
                         "sensitivity goes with sampling.scheme none only: amplified analyses need "
                         "max_column or none");

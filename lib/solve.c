@@ -12,7 +12,7 @@
 
 #include "lib/accountants/registry.h"
 #include "lib/curve.h"
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/scheme.h"
 #include "lib/search.h"
 
 /* ------------------------------------------------------------ cost */
@@ -198,115 +198,68 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
 
 /* ------------------------------------------------------------ sentences */
 
-static bool add_sentence(char ***list, size_t *len, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static bool add_sentence(char ***list, size_t *len, const char *format, ...)
-{
-    char text[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    char **grown = realloc(*list, (*len + 1) * sizeof *grown);
-    if (!grown)
-        return false;
-    *list = grown;
-    grown[*len] = strdup(text);
-    return grown[*len] && ++*len;
-}
-
 static bool add_assumptions(struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    char ***list = &result->assumptions;
-    size_t *len = &result->assumptions_len;
-    bool made = add_sentence(list, len,
-                             "each contribution is clipped to norm 1, and the noise is an exact Gaussian "
-                             "whose seed the adversary does not know");
-    if (sampling->scheme == EPS_SCHEME_NONE) {
-        bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
-        made = made && add_sentence(list, len, "each example takes part at most %zu time%s, %s %zu steps apart",
-                                    sampling->epochs, sampling->epochs == 1 ? "" : "s", fixed ? "exactly" : "at least",
-                                    sampling->separation);
-        return made && add_sentence(list, len, "the strategy is public");
-    }
-    if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON && sampling->truncation)
-        /* How full a batch is depends on the size of its group (sampling/LEMMAS.md, L5). */
-        made = made && add_sentence(list, len,
-                                    "the data set is split, independently of the examples' values, into %zu groups of "
-                                    "%llu%s examples, and each example is drawn independently with probability p each "
-                                    "time that its group has its turn; p and the strategy are public",
-                                    sampling->groups, (unsigned long long)(sampling->dataset_size / sampling->groups),
-                                    sampling->dataset_size % sampling->groups ? " or one more" : "");
-    else if (sampling->scheme == EPS_SCHEME_CYCLIC_POISSON)
-        made = made && add_sentence(list, len,
-                                    "each example is put into one of %zu groups independently of its value and of all "
-                                    "others, and is drawn independently with probability p each time that its group "
-                                    "has its turn; p and the strategy are public",
-                                    sampling->groups);
-    else
-        made = made && add_sentence(list, len,
-                                    "each example is drawn independently of all others, at each step with "
-                                    "probability p; p and the strategy are public");
+    struct eps__sentences list = {&result->assumptions, &result->assumptions_len, false};
+    eps__sentence(&list, "each contribution is clipped to norm 1, and the noise is an exact Gaussian whose seed the "
+                         "adversary does not know");
+    eps__scheme_of(mechanism)->assume(&list, sampling);
+    if (!eps__sampling_random(mechanism))
+        return !list.failed;
     if (sampling->truncation)
-        made = made &&
-               add_sentence(list, len,
-                            "of a batch over %llu examples a uniformly random subset of that size is taken; "
-                            "the size of the data set, %llu, is public",
-                            (unsigned long long)sampling->max_batch_size, (unsigned long long)sampling->dataset_size);
+        eps__sentence(&list,
+                      "of a batch over %llu examples a uniformly random subset of that size is taken; the size of the "
+                      "data set, %llu, is public",
+                      (unsigned long long)sampling->max_batch_size, (unsigned long long)sampling->dataset_size);
     if (sampling->examples_per_user > 1)
-        made = made && add_sentence(list, len, "a user holds at most %zu examples, drawn independently of each other",
-                                    sampling->examples_per_user);
+        eps__sentence(&list, "a user holds at most %zu examples, drawn independently of each other",
+                      sampling->examples_per_user);
     if (sampling->last_iterate)
-        made = made && add_sentence(list, len, "the losses are linear and only the last iterate is released");
+        eps__sentence(&list, "the losses are linear and only the last iterate is released");
     if (mechanism->matrix.family != EPS_FAMILY_IDENTITY && eps__strategy_nonnegative(setting->strategy))
-        made = made && add_sentence(list, len, "all entries of the strategy are >= 0");
+        eps__sentence(&list, "all entries of the strategy are >= 0");
     if (result->directions[EPS_REMOVE].accountant == EPS_ACCOUNTANT_MMCC ||
         result->directions[EPS_ADD].accountant == EPS_ACCOUNTANT_MMCC)
-        made = made &&
-               add_sentence(list, len, "%s",
-                            result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                             : "the inputs do not depend on what was released before");
-    return made;
+        eps__sentence(&list, "%s",
+                      result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
+                                       : "the inputs do not depend on what was released before");
+    return !list.failed;
 }
 
 /* A candidate that failed beside one that did not. */
 static bool add_failures(struct eps_result *result, const struct tasks *tasks)
 {
-    bool made = true;
-    for (size_t i = 0; i < tasks->len && made; i++)
+    struct eps__sentences list = {&result->hints, &result->hints_len, false};
+    for (size_t i = 0; i < tasks->len; i++)
         if (tasks->items[i].status != EPS_OK)
-            made = add_sentence(&result->hints, &result->hints_len, "%s gave no answer for %s: %s",
-                                eps_accountant_name(tasks->items[i].accountant->name),
-                                eps_direction_name(tasks->items[i].direction), tasks->items[i].error.message);
-    return made;
+            eps__sentence(&list, "%s gave no answer for %s: %s", eps_accountant_name(tasks->items[i].accountant->name),
+                          eps_direction_name(tasks->items[i].direction), tasks->items[i].error.message);
+    return !list.failed;
 }
 
 /* What would have served, and how much more it would need. */
-static bool add_dropped(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup)
+static void add_dropped(struct eps__sentences *list, const struct eps__setting *setting, const struct lineup *lineup)
 {
-    bool made = true;
-    for (size_t i = 0; i < lineup->dropped_len && made; i++) {
+    for (size_t i = 0; i < lineup->dropped_len; i++) {
         const struct too_costly *dropped = &lineup->dropped[i];
-        made = add_sentence(
-            &result->hints, &result->hints_len,
-            "%s was not tried: it would take about %.2g operations and %.2g bytes, the limits are %.2g and "
-            "%.2g; raise them, lower n, or raise accountant.tolerance",
-            eps_accountant_name(dropped->name), dropped->operations, dropped->bytes, setting->context->max_operations,
-            setting->context->max_bytes);
+        eps__sentence(list,
+                      "%s was not tried: it would take about %.2g operations and %.2g bytes, the limits are %.2g and "
+                      "%.2g; raise them, lower n, or raise accountant.tolerance",
+                      eps_accountant_name(dropped->name), dropped->operations, dropped->bytes,
+                      setting->context->max_operations, setting->context->max_bytes);
     }
-    return made;
 }
 
-static bool add_strategy_hints(struct eps_result *result, const struct eps__setting *setting)
+static void add_strategy_hints(struct eps__sentences *list, const struct eps_result *result,
+                               const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool made = true, defined = isfinite(result->error_mean_squared);
+    bool defined = isfinite(result->error_mean_squared);
     char text[256];
-    for (size_t i = 0; made && eps__strategy_hint(text, sizeof text, setting->strategy, mechanism, defined, i); i++)
-        made = add_sentence(&result->hints, &result->hints_len, "%s", text);
-    return made;
+    for (size_t i = 0; eps__strategy_hint(text, sizeof text, setting->strategy, mechanism, defined, i); i++)
+        eps__sentence(list, "%s", text);
 }
 
 /* Where the answer is what sampling gives with any noise, or none (sampling/LEMMAS.md, L3). */
@@ -328,39 +281,33 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
 static bool add_hints(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool made = add_strategy_hints(result, setting) && add_dropped(result, setting, lineup);
-    bool amplified = lineup->dropped_len > 0;
+    struct eps__sentences list = {&result->hints, &result->hints_len, false};
+    bool amplified = lineup->dropped_len > 0, random = eps__sampling_random(mechanism),
+         curve = result->solved_for == EPS_SOLVE_CURVE;
+    add_strategy_hints(&list, result, setting);
+    add_dropped(&list, setting, lineup);
     for (size_t i = 0; i < lineup->len; i++)
         amplified |= lineup->items[i]->name != EPS_ACCOUNTANT_GAUSSIAN;
-    if (mechanism->sampling.scheme == EPS_SCHEME_NONE && result->sensitivity != 1 && result->sensitivity > 0 &&
-        result->solved_for != EPS_SOLVE_CURVE)
-        made = made && add_sentence(&result->hints, &result->hints_len,
-                                    "noise_multiplier / sensitivity = %.6g, the figure that papers print",
-                                    result->noise_multiplier / result->sensitivity);
-    if (mechanism->sampling.scheme != EPS_SCHEME_NONE && result->solved_for != EPS_SOLVE_CURVE &&
-        decided_by_sampling(result, setting))
-        made = made &&
-               add_sentence(&result->hints, &result->hints_len,
-                            "this answer needs no noise: it follows from the probability %.6g that an example ever "
-                            "makes a difference",
-                            -expm1(eps__sampling_log_never(mechanism).upper));
-    else if (mechanism->sampling.scheme != EPS_SCHEME_NONE && setting->p < 1 && !amplified &&
-             setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
-        made =
-            made && add_sentence(&result->hints, &result->hints_len,
-                                 "this is the bound without amplification by sampling: no accountant of this version "
-                                 "amplifies this strategy under this scheme");
-    if (result->solved_for != EPS_SOLVE_CURVE && result->bracket_upper > 0) {
+    if (!random && result->sensitivity != 1 && result->sensitivity > 0 && !curve)
+        eps__sentence(&list, "noise_multiplier / sensitivity = %.6g, the figure that papers print",
+                      result->noise_multiplier / result->sensitivity);
+    if (random && !curve && decided_by_sampling(result, setting))
+        eps__sentence(&list,
+                      "this answer needs no noise: it follows from the probability %.6g that an example ever makes a "
+                      "difference",
+                      -expm1(eps__sampling_log_never(mechanism).upper));
+    else if (random && setting->p < 1 && !amplified && setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
+        eps__sentence(&list, "this is the bound without amplification by sampling: no accountant of this version "
+                             "amplifies this strategy under this scheme");
+    if (!curve && result->bracket_upper > 0) {
         double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
         double tolerance = setting->job->query.accountant.tolerance;
         bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
         bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
         if (width > tolerance && !absolute && !floor)
-            made = made &&
-                   add_sentence(&result->hints, &result->hints_len,
-                                "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width, tolerance);
+            eps__sentence(&list, "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width, tolerance);
     }
-    return made;
+    return !list.failed;
 }
 
 /* ------------------------------------------------------------ the result */
@@ -397,8 +344,8 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     result->adjacency = mechanism->adjacency;
     /* Without amplification any C is equivalent to a lower-triangular one: the noise is rotation invariant. */
     result->adaptive =
-        mechanism->sampling.scheme == EPS_SCHEME_NONE || (eps__strategy_lower_triangular(setting->strategy) &&
-                                                          eps__strategy_decoder(setting->strategy) != EPS_DECODER_FULL);
+        !eps__sampling_random(mechanism) || (eps__strategy_lower_triangular(setting->strategy) &&
+                                             eps__strategy_decoder(setting->strategy) != EPS_DECODER_FULL);
     result->p = setting->p;
     result->bins = eps__sampling_bins(mechanism);
     result->expected_batch_size = eps__sampling_expected_batch(mechanism);
@@ -419,7 +366,7 @@ static double strategy_share(const struct eps_mechanism *mechanism)
 {
     if (!eps__strategy_is_optimised(&mechanism->matrix))
         return 0;
-    return mechanism->sampling.scheme == EPS_SCHEME_NONE ? 0.95 : 0.06;
+    return eps__sampling_random(mechanism) ? 0.06 : 0.95;
 }
 
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,

@@ -12,6 +12,7 @@
 
 #include "lib/accountants/accountant.h"
 #include "lib/error.h"
+#include "lib/sampling/sampling.h"
 #include "lib/numerics/normal.h"
 
 struct gaussian_profile {
@@ -75,7 +76,7 @@ static bool exact(const struct eps__setting *setting)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
     return setting->sensitivity_known &&
-           (sampling->scheme == EPS_SCHEME_NONE || (setting->p >= 1 && !sampling->truncation));
+           (!eps__sampling_random(&setting->job->mechanism) || (setting->p >= 1 && !sampling->truncation));
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)

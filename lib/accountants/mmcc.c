@@ -23,7 +23,7 @@
 #include "lib/accountants/mmcc_compose.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/scheme.h"
 
 enum { SEARCHES = 7 };
 
@@ -436,8 +436,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (sampling->scheme != EPS_SCHEME_POISSON && sampling->scheme != EPS_SCHEME_CYCLIC_POISSON)
-        return eps__decline(error, "/sampling/scheme", "mmcc serves the schemes poisson and cyclic_poisson");
+    if (!eps__sampling_coins(mechanism))
+        return eps__scheme_decline(error, "mmcc", eps__scheme_coins);
     if (sampling->truncation)
         return eps__decline(error, "/sampling/truncation",
                             "mmcc does not serve truncated batches; leave truncation out");

@@ -19,7 +19,7 @@
 #include "lib/accountants/pld_pairs.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/scheme.h"
 #include "lib/sampling/truncation.h"
 
 #define SHIFT_MAX 200.0 /* a sigma under column norm / 200 is out of a PLD's reach */
@@ -260,13 +260,13 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (sampling->scheme == EPS_SCHEME_NONE)
+    if (!eps__sampling_random(mechanism))
         return true;
-    if (sampling->scheme == EPS_SCHEME_POISSON)
+    if (!eps__sampling_coins(mechanism))
+        return eps__scheme_decline(error, "pld", eps__scheme_coins_or_none);
+    if (!eps__sampling_turns(mechanism))
         return eps__strategy_is_diagonal(setting->strategy) ||
                eps__decline(error, "/matrix", "pld under poisson needs a strategy with one band, such as identity");
-    if (sampling->scheme != EPS_SCHEME_CYCLIC_POISSON)
-        return eps__decline(error, "/sampling/scheme", "pld serves the schemes none, poisson and cyclic_poisson");
     if (eps_strategy_bands(setting->strategy) > sampling->groups)
         return eps__decline(error, "/sampling/groups",
                             "pld under cyclic_poisson needs at least as many groups as the strategy has bands");
@@ -284,7 +284,7 @@ static bool exact(const struct eps__setting *setting)
 static double step_count(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    if (mechanism->sampling.scheme == EPS_SCHEME_NONE || mechanism->sampling.last_iterate)
+    if (!eps__sampling_random(mechanism) || mechanism->sampling.last_iterate)
         return 1;
     return ceil((double)mechanism->n / (double)eps__sampling_groups(mechanism));
 }
@@ -324,7 +324,7 @@ static double least_sigma(const struct eps__setting *setting)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
     double norm = 0, most = (double)eps__largest_amplitude(mechanism), mean = most * setting->p;
-    if (sampling->scheme == EPS_SCHEME_NONE)
+    if (!eps__sampling_random(mechanism))
         return setting->sensitivity.value / SHIFT_MAX;
     norm = eps__strategy_largest_norm(setting->strategy);
     if (sampling->last_iterate)
@@ -340,7 +340,7 @@ static enum eps_status compose_part(struct eps__coins *coins, const struct eps__
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
     const struct eps_strategy *strategy = setting->strategy;
     double slack = 4 * EPS__UNIT_ROUNDOFF, lower = setting->sensitivity.lower, upper = setting->sensitivity.value;
-    if (sampling->scheme != EPS_SCHEME_NONE && !sampling->last_iterate)
+    if (eps__sampling_random(&setting->job->mechanism) && !sampling->last_iterate)
         return add_part(coins, setting, pairs, direction, sigma, part);
     if (sampling->last_iterate) {
         double root = sqrt((double)setting->job->mechanism.n);
@@ -385,7 +385,7 @@ static enum eps_status compose_all(struct pld_profile *pld, const struct eps__se
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     struct opening opening = {.setting = setting, .accuracy = accuracy, .sigma = sigma};
     opening.tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
-    opening.p = mechanism->sampling.scheme == EPS_SCHEME_NONE ? 1 : setting->p;
+    opening.p = !eps__sampling_random(mechanism) ? 1 : setting->p;
     opening.log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
     uint64_t sizes[2] = {0};
     bool truncated = mechanism->sampling.truncation; /* only then does the size matter */

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "lib/sampling/sampling.h"
 #include "lib/sampling/truncation.h"
 
 /* ------------------------------------------------------------ mixtures */
@@ -112,7 +113,7 @@ enum eps_status eps__step_pairs_add(struct eps__coins *coins, const struct eps__
 uint64_t eps__largest_amplitude(const struct eps_mechanism *mechanism)
 {
     uint64_t steps = mechanism->sampling.last_iterate ? mechanism->n : 1;
-    if (mechanism->sampling.scheme == EPS_SCHEME_NONE)
+    if (!eps__sampling_random(mechanism))
         return 1;
     return steps * mechanism->sampling.examples_per_user;
 }
@@ -179,7 +180,7 @@ enum eps_status eps__step_pairs_make(struct eps__step_pairs *pairs, const struct
     if (mechanism->sampling.truncation)
         return truncated_pairs(pairs, mechanism, p, dataset, variant, log_floor);
     /* Without sampling the sensitivity already holds the adjacency: one Gaussian against N(0, 1). */
-    bool replace = mechanism->sampling.scheme != EPS_SCHEME_NONE && mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE;
+    bool replace = eps__sampling_random(mechanism) && mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE;
     const struct eps__alternative plain = {.weight = {1, 1}, .with = 1, .without = replace ? 1 : 0};
     pairs->often.probability = (struct eps__interval){1, 1};
     return add_alternative(&pairs->often, &plain, eps__largest_amplitude(mechanism), p, p, log_floor);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/scheme.h"
 
 const struct eps__accountant *const eps__accountants[] = {&eps__accountant_pld, &eps__accountant_mmcc,
                                                           &eps__accountant_gaussian, NULL};
@@ -26,7 +26,8 @@ bool eps_serves_accountant(enum eps_accountant accountant)
 
 bool eps_serves_scheme(enum eps_scheme scheme)
 {
-    return scheme == EPS_SCHEME_NONE || scheme == EPS_SCHEME_POISSON || scheme == EPS_SCHEME_CYCLIC_POISSON;
+    const struct eps__scheme *row = eps__scheme_find(scheme);
+    return row && row->served;
 }
 
 struct first_violation {
@@ -43,6 +44,14 @@ static void keep_first(void *user, const char *pointer, const char *message)
     eps__error(first->error, EPS_INVALID, pointer, "%s", message);
 }
 
+static enum eps_status refuse_scheme(struct eps_error *error, enum eps_scheme scheme)
+{
+    char names[120];
+    eps__scheme_names(names, sizeof names, eps__scheme_served, 0);
+    return eps__error(error, EPS_UNSUPPORTED, "/sampling/scheme",
+                      "the scheme %s is not served in this version, which serves %s", eps_scheme_name(scheme), names);
+}
+
 /* probe: where an optimiser would have to run, the setting stays without a strategy. */
 static enum eps_status open_setting(struct eps__setting *setting, struct eps_error *error,
                                     const struct eps_context *context, const struct eps_job *job, bool probe)
@@ -53,9 +62,7 @@ static enum eps_status open_setting(struct eps__setting *setting, struct eps_err
     if (eps_job_check(job, 0, keep_first, &first) > 0)
         return EPS_INVALID;
     if (!eps_serves_scheme(sampling->scheme))
-        return eps__error(error, EPS_UNSUPPORTED, "/sampling/scheme",
-                          "the scheme %s is not served in this version, which serves none, poisson and cyclic_poisson",
-                          eps_scheme_name(sampling->scheme));
+        return refuse_scheme(error, sampling->scheme);
     if (!eps_serves_accountant(job->query.accountant.method))
         return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
                           "the accountant %s is not served in this version, which serves auto, gaussian, pld and mmcc",

@@ -62,15 +62,10 @@ static double log_rest_down(double x)
     return isinf(value) ? value : value - 8 * U * (1 + fabs(value));
 }
 
-static bool sampled(const struct eps_mechanism *mechanism)
-{
-    return mechanism->sampling.scheme == EPS_SCHEME_POISSON || mechanism->sampling.scheme == EPS_SCHEME_CYCLIC_POISSON;
-}
-
 struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
                                              double eps)
 {
-    if (!sampled(mechanism))
+    if (!eps__sampling_coins(mechanism))
         return (struct eps__interval){0, 0};
     struct eps__interval never = eps__sampling_log_never(mechanism);
     if (direction == EPS_ADD && absent_is_noise(mechanism)) {
@@ -85,7 +80,7 @@ double eps__sampling_epsilon(const struct eps_mechanism *mechanism, enum eps_dir
 {
     if (eps__sampling_log_delta(mechanism, direction, 0).upper <= log_delta)
         return 0;
-    if (!sampled(mechanism) || direction != EPS_ADD || !absent_is_noise(mechanism))
+    if (!eps__sampling_coins(mechanism) || direction != EPS_ADD || !absent_is_noise(mechanism))
         return INFINITY;
     /* 1 - e^{eps + never} <= delta */
     double never = eps__sampling_log_never(mechanism).lower, rest = log1p(-exp(log_delta));

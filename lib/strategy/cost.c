@@ -119,7 +119,7 @@ static void add_fixed_order(const struct shape *c, double k, double b, double st
 static void add_sensitivity(const struct shape *c, const struct eps_mechanism *mechanism, double *operations,
                             double *bytes)
 {
-    struct eps__participation p = eps__participation_of(mechanism);
+    struct eps__participation p = eps__sampling_worst(mechanism);
     double k = (double)p.epochs, b = (double)p.separation;
     double starts = (double)eps__participation_starts(&p, mechanism->n);
     if (p.epochs == 1 || c->bands <= b) {

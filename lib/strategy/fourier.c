@@ -45,7 +45,7 @@ enum eps_status eps__build_fourier(const struct eps_context *context, struct eps
 {
     (void)context;
     size_t m = s->block;
-    if (mechanism->sampling.scheme != EPS_SCHEME_NONE)
+    if (eps__sampling_random(mechanism))
         return eps__error(error, EPS_INVALID, "/matrix/family",
                           "fourier goes with sampling.scheme none only: it has negative entries and is not causal");
     s->entries = malloc(2 * m * sizeof *s->entries);

@@ -15,6 +15,7 @@
 #include "lib/error.h"
 #include "lib/numerics/hash.h"
 #include "lib/numerics/sum.h"
+#include "lib/sampling/sampling.h"
 #include "lib/strategy/record.h"
 #include "lib/strategy/strategy.h"
 
@@ -28,13 +29,6 @@ struct eps__workload {
     double *coefficients; /* not recursive: coefficients_len of them, owned */
     size_t coefficients_len;
     size_t n;
-};
-
-/* (k,b)-participation: at most `epochs` steps, exactly (fixed) or at least `separation` apart. */
-struct eps__participation {
-    size_t epochs; /* no more than fit into n steps */
-    size_t separation;
-    bool fixed;
 };
 
 /* Everything but `row` .. `fixed_order` concerns the decoder B = A C^+ and the noise C^+ (n x the rows of C). */
@@ -283,9 +277,6 @@ void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
 
 /* Longest pattern whose Gram matrix is formed. */
 enum { EPS__GRAM_STEPS_MAX = 4096 };
-
-/* The participation of a scheme: that of `none`, or the worst pattern of a sampled one. */
-struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism);
 
 /* What the optimisers of banded Toeplitz matrices and of banded inverses are told of the sampling, beside the job's
  * matrix.epochs and separation; both false for a single epoch, where they hardly matter and jobs of every scheme share

@@ -44,10 +44,10 @@ enum eps_status eps__strategy_normalise(const struct eps_context *context, struc
     case EPS_NORMALIZATION_NONE:
         return EPS_OK;
     case EPS_NORMALIZATION_SENSITIVITY:
-        if (mechanism->sampling.scheme != EPS_SCHEME_NONE)
+        if (eps__sampling_random(mechanism))
             return eps__error(error, EPS_INVALID, "/matrix/normalization",
                               "sensitivity is only for sampling.scheme none; use max_column");
-        participation = eps__participation_of(mechanism);
+        participation = eps__sampling_worst(mechanism);
         status = eps__participation_square(context, &square, error, s, &participation);
         return status ? status : divide_by(s, error, eps__sqrt_up(square.value.upper));
     case EPS_NORMALIZATION_MAX_COLUMN:

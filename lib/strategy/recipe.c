@@ -97,10 +97,7 @@ bool eps__recipe_read(struct eps__recipe *out, struct eps__record *from)
     eps__record_get_doubles(from, &out->arrays[3], &scale_len);
     read_workload(out, from);
     bool separated = eps__record_get_u64(from) != 0;
-    if (separated)
-        out->mechanism.sampling.schema = EPS_SCHEMA_MIN_SEPARATION;
-    if (eps__record_get_u64(from))
-        out->mechanism.sampling.scheme = separated ? EPS_SCHEME_B_MIN_SEP : EPS_SCHEME_BALLS_IN_BINS;
+    out->mechanism.sampling = eps__sampling_like(eps__record_get_u64(from) != 0, !separated);
     matrix->coefficients = out->arrays[0];
     matrix->rows = out->arrays[1];
     matrix->decay = out->arrays[2];

@@ -16,39 +16,6 @@
 
 #include "lib/strategy/internal.h"
 
-struct eps__participation eps__participation_of(const struct eps_mechanism *mechanism)
-{
-    const struct eps_sampling *sampling = &mechanism->sampling;
-    size_t n = mechanism->n;
-    struct eps__participation p = {.epochs = n, .separation = 1, .fixed = true};
-    switch (sampling->scheme) {
-    case EPS_SCHEME_NONE:
-        p.epochs = sampling->epochs ? sampling->epochs : 1;
-        p.separation = sampling->separation ? sampling->separation : n / p.epochs;
-        p.fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
-        break;
-    case EPS_SCHEME_CYCLIC_POISSON:
-        p.separation = sampling->groups;
-        break;
-    case EPS_SCHEME_BALLS_IN_BINS:
-        p.separation = sampling->bins;
-        break;
-    case EPS_SCHEME_B_MIN_SEP:
-        p.separation = sampling->separation;
-        p.fixed = false;
-        break;
-    case EPS_SCHEME_POISSON:
-    case EPS_SCHEME_COUNT:
-        break;
-    }
-    if (!p.separation)
-        p.separation = 1;
-    size_t fit = (n - 1) / p.separation + 1;
-    if (p.epochs > fit)
-        p.epochs = fit;
-    return p;
-}
-
 struct eps__target eps__target_of(const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
@@ -56,8 +23,8 @@ struct eps__target eps__target_of(const struct eps_mechanism *mechanism)
         matrix->family == EPS_FAMILY_BANDED_INVERSE || (matrix->family == EPS_FAMILY_BANDED && matrix->toeplitz);
     if (!told || matrix->epochs <= 1)
         return (struct eps__target){false, false};
-    return (struct eps__target){.separated = !eps__participation_of(mechanism).fixed,
-                                .sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE};
+    return (struct eps__target){.separated = !eps__sampling_worst(mechanism).fixed,
+                                .sampled = eps__sampling_random(mechanism)};
 }
 
 size_t eps__participation_starts(const struct eps__participation *p, size_t n)
@@ -212,7 +179,7 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
     double factor = mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE ? 2 : 1;
-    if (sampling->scheme != EPS_SCHEME_NONE) {
+    if (eps__sampling_random(mechanism)) {
         if (!strategy->nonnegative)
             return eps__error(error, EPS_UNSUPPORTED, "/matrix",
                               "C has a negative entry: its worst pattern under sampling is bounded only where "
@@ -224,7 +191,7 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
         if (sampling->truncation && mechanism->adjacency == EPS_ADJACENCY_ADD_REMOVE)
             factor = 2;
     }
-    struct eps__participation participation = eps__participation_of(mechanism);
+    struct eps__participation participation = eps__sampling_worst(mechanism);
     struct eps__square square = {0};
     enum eps_status status = eps__participation_square(context, &square, error, strategy, &participation);
     if (status)

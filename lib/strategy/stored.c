@@ -121,7 +121,7 @@ static enum eps_status check_fits(const struct note *note, struct eps_error *err
     if (steps != mechanism->n / stamps)
         return eps__error(error, EPS_INVALID, "/n", "must be %zu: the stored factorisation has %zu steps%s",
                           steps * stamps, steps, stamps > 1 ? ", times matrix.stamps" : "");
-    if (note->recipe.mechanism.matrix.family == EPS_FAMILY_FOURIER && mechanism->sampling.scheme != EPS_SCHEME_NONE)
+    if (note->recipe.mechanism.matrix.family == EPS_FAMILY_FOURIER && eps__sampling_random(mechanism))
         return eps__error(error, EPS_INVALID, "/matrix/id",
                           "is a factorisation of family fourier, which goes with sampling.scheme none only");
     return EPS_OK;

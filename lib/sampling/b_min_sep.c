@@ -1,0 +1,87 @@
+/*
+ * b-min-sep sampling: an example that waits is drawn with probability p, and one that was drawn sits out the next
+ * separation - 1 steps.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+
+#include "lib/sampling/scheme.h"
+
+static void defaults(struct eps_mechanism *mechanism, size_t bands)
+{
+    struct eps_sampling *sampling = &mechanism->sampling;
+    if (sampling->separation == 0)
+        sampling->separation = bands < mechanism->n ? bands : 0;
+    if (sampling->examples_per_user > 1)
+        sampling->warm_start = false; /* multi-attribution is analysed from a cold start only */
+}
+
+/* p0/(1 - p0 (separation - 1)), p0 = batch/dataset, with the dataset multiplied through: exact up to one rounding of each
+ * term. */
+static double probability(const struct eps_sampling *sampling)
+{
+    double batch = (double)sampling->batch_size, dataset = (double)sampling->dataset_size;
+    double waiting = sampling->separation > 0 ? batch * (double)(sampling->separation - 1) : NAN;
+    return waiting < dataset ? batch / (dataset - waiting) : NAN;
+}
+
+static void check(struct eps__check *check, const struct eps_sampling *sampling)
+{
+    if (sampling->separation == 0)
+        eps__check_fail(check, "/sampling/separation",
+                        "is required: the matrix has no bandwidth under n to take it from");
+    if (sampling->examples_per_user > 1 && sampling->warm_start)
+        eps__check_fail(check, "/sampling/warm_start",
+                        "must be false with examples_per_user over 1: only the cold start is analysed");
+    if (!eps__check_probability(check, sampling) || sampling->separation == 0)
+        return;
+    /* p <= 1 exactly where the batch fits into dataset/separation: integers, no rounding */
+    unsigned long long most = sampling->dataset_size / sampling->separation;
+    if (sampling->batch_size > most)
+        eps__check_fail(check, "/sampling/batch_size",
+                        "cannot be reached: with p0 = batch_size/dataset_size, p = p0/(1 - p0 (separation-1)) leaves "
+                        "(0, 1]; at most %llu with separation %zu",
+                        most, sampling->separation);
+}
+
+/* In the steady state. */
+static double batch(const struct eps_sampling *sampling, double p)
+{
+    double dataset = (double)sampling->dataset_size;
+    return sampling->separation > 0 ? dataset * p / (1.0 + p * (double)(sampling->separation - 1)) : NAN;
+}
+
+static struct eps__participation worst(const struct eps_mechanism *mechanism)
+{
+    return (struct eps__participation){.epochs = mechanism->n, .separation = mechanism->sampling.separation};
+}
+
+static struct eps__participation target(const struct eps_mechanism *mechanism)
+{
+    return (struct eps__participation){.epochs = 1, .separation = mechanism->sampling.separation};
+}
+
+static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
+{
+    eps__sentence(
+        list,
+        "each example is drawn independently of all others with probability p at each step, but not in the %zu "
+        "steps after one in which it was; %s; p and the strategy are public",
+        sampling->separation ? sampling->separation - 1 : 0,
+        sampling->warm_start ? "its first step is one of a process that has run for long"
+                             : "at the first step every example may be drawn");
+}
+
+const struct eps__scheme eps__scheme_b_min_sep = {
+    .name = EPS_SCHEME_B_MIN_SEP,
+    .random = true,
+    .additions = 1u << EPS__TRUNCATION | 1u << EPS__EXAMPLES_PER_USER,
+    .defaults = defaults,
+    .check = check,
+    .probability = probability,
+    .batch = batch,
+    .worst = worst,
+    .target = target,
+    .assume = assume,
+};

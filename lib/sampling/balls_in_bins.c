@@ -1,0 +1,57 @@
+/*
+ * Balls in bins: every example is in one batch of an epoch, drawn uniformly, and in the same one in every epoch.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/sampling/scheme.h"
+
+static size_t bins(const struct eps_sampling *sampling)
+{
+    if (sampling->bins > 0)
+        return sampling->bins;
+    return sampling->batch_size > 0 ? (size_t)(sampling->dataset_size / sampling->batch_size) : 0;
+}
+
+static void check(struct eps__check *check, const struct eps_sampling *sampling)
+{
+    size_t n = check->n, len = bins(sampling);
+    bool derived = eps__check_sizes(check, sampling, "bins", sampling->bins > 0);
+
+    if (n == 0 || len == 0 || n % len == 0)
+        return;
+    size_t below = n / len * len, above = below + len;
+    size_t nearest = below == 0 || (above - n < n - below && above <= check->max_n) ? above : below;
+    eps__check_fail(check, derived ? "/sampling/batch_size" : "/sampling/bins",
+                    "%s %zu bins, which do not divide n = %zu; the nearest n that works is %zu",
+                    derived ? "gives" : "asks for", len, n, nearest);
+}
+
+static struct eps__participation worst(const struct eps_mechanism *mechanism)
+{
+    return (struct eps__participation){.epochs = mechanism->n, .separation = bins(&mechanism->sampling), .fixed = true};
+}
+
+static struct eps__participation target(const struct eps_mechanism *mechanism)
+{
+    size_t len = bins(&mechanism->sampling);
+    return (struct eps__participation){.epochs = len > 0 ? mechanism->n / len : 1, .separation = len};
+}
+
+static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
+{
+    eps__sentence(
+        list,
+        "each example is in one of the %zu batches of an epoch, drawn uniformly and independently of all others, "
+        "and in the same one in every epoch; the strategy is public",
+        bins(sampling));
+}
+
+const struct eps__scheme eps__scheme_balls_in_bins = {
+    .name = EPS_SCHEME_BALLS_IN_BINS,
+    .random = true,
+    .check = check,
+    .bins = bins,
+    .worst = worst,
+    .target = target,
+    .assume = assume,
+};

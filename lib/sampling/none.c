@@ -1,0 +1,138 @@
+/*
+ * No sampling: (k,b)-participation, given or by batches of a fixed size that go round.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/sampling/scheme.h"
+
+__extension__ typedef unsigned __int128 wide;
+
+/*
+ * Batches of batch_size are filled with the examples in a fixed order that begins anew where it ends. Then an example takes
+ * part at most ceil(n batch/dataset) times in n steps, and its participations are floor(dataset/batch) steps apart or one
+ * more; (times - 1) apart + 1 <= n.
+ */
+struct turns {
+    size_t times, apart;
+    bool even; /* apart is exact */
+};
+
+/* False where the sizes are missing or wrong. */
+static bool find_turns(struct turns *turns, const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *s = &mechanism->sampling;
+
+    if (s->batch_size == 0 || s->batch_size > s->dataset_size || mechanism->n == 0)
+        return false;
+    /* Example j fills places j, j + dataset, ... of n batch places: the first one has most. Its (times-1)-th is before the
+     * end: (times-1) dataset < n batch, so (times-1) floor(dataset/batch) < n. */
+    wide places = (wide)mechanism->n * s->batch_size;
+    turns->times = (size_t)((places + s->dataset_size - 1) / s->dataset_size);
+    turns->apart = (size_t)(s->dataset_size / s->batch_size);
+    turns->even = s->dataset_size % s->batch_size == 0;
+    return true;
+}
+
+static void defaults(struct eps_mechanism *mechanism, size_t bands)
+{
+    (void)bands;
+    struct eps_sampling *sampling = &mechanism->sampling;
+    struct turns turns;
+    bool derived = find_turns(&turns, mechanism);
+    if (sampling->epochs == 0)
+        sampling->epochs = derived ? turns.times : 1;
+    if (sampling->separation == 0)
+        sampling->separation = derived ? turns.apart : mechanism->n / sampling->epochs;
+}
+
+/* With batch_size and dataset_size the participation is what follows from them, and nothing else. */
+static void check_turns(struct eps__check *check, const struct eps_sampling *sampling)
+{
+    struct turns turns;
+
+    if (sampling->batch_size == 0 && sampling->dataset_size == 0)
+        return;
+    if (sampling->batch_size == 0 || sampling->dataset_size == 0) {
+        eps__check_fail(check, sampling->batch_size ? "/sampling/dataset_size" : "/sampling/batch_size",
+                        "is required with sampling.%s: epochs and separation follow from the two",
+                        sampling->batch_size ? "batch_size" : "dataset_size");
+        return;
+    }
+    if (sampling->batch_size > sampling->dataset_size) {
+        eps__check_fail(check, "/sampling/batch_size", "must be at most dataset_size, %llu",
+                        (unsigned long long)sampling->dataset_size);
+        return;
+    }
+    if (check->n == 0 || !find_turns(&turns, &check->job->mechanism))
+        return;
+    if (sampling->epochs != turns.times)
+        eps__check_fail(
+            check, "/sampling/epochs",
+            "must be %zu, which is n batch_size/dataset_size rounded up: leave it out, or leave out the sizes",
+            turns.times);
+    if (sampling->separation != turns.apart)
+        eps__check_fail(
+            check, "/sampling/separation",
+            "must be %zu, which is dataset_size/batch_size rounded down: leave it out, or leave out the sizes",
+            turns.apart);
+    if (!turns.even && turns.times > 1 && sampling->schema == EPS_SCHEMA_FIXED_ORDER)
+        eps__check_fail(
+            check, "/sampling/schema",
+            "must be min_separation: dataset_size is no multiple of batch_size, and participations are %zu or "
+            "%zu steps apart",
+            turns.apart, turns.apart + 1);
+}
+
+static void check(struct eps__check *check, const struct eps_sampling *sampling)
+{
+    size_t k = sampling->epochs, b = sampling->separation, n = check->n;
+
+    if (eps_schema_name(sampling->schema) == NULL)
+        eps__check_fail(check, "/sampling/schema", "must be fixed_order or min_separation");
+    check_turns(check, sampling);
+    if (n == 0)
+        return;
+    if (k == 0 || k > n)
+        eps__check_fail(check, "/sampling/epochs", "must lie in [1, %zu]: an example takes part at most once a step",
+                        n);
+    else if (b == 0)
+        eps__check_fail(check, "/sampling/separation", "must be an integer of at least 1");
+    else if (k > 1 && b > (n - 1) / (k - 1))
+        eps__check_fail(check, "/sampling/separation",
+                        "%zu epochs do not fit: (epochs-1) * separation + 1 <= n = %zu allows at "
+                        "most %zu",
+                        k, n, (n - 1) / (k - 1));
+}
+
+static struct eps__participation worst(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    struct eps__participation p = {.epochs = sampling->epochs ? sampling->epochs : 1,
+                                   .fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER};
+    p.separation = sampling->separation ? sampling->separation : mechanism->n / p.epochs;
+    return p;
+}
+
+static struct eps__participation target(const struct eps_mechanism *mechanism)
+{
+    return (struct eps__participation){.epochs = mechanism->sampling.epochs,
+                                       .separation = mechanism->sampling.separation};
+}
+
+static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
+{
+    bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
+    eps__sentence(list, "each example takes part at most %zu time%s, %s %zu steps apart", sampling->epochs,
+                  sampling->epochs == 1 ? "" : "s", fixed ? "exactly" : "at least", sampling->separation);
+    eps__sentence(list, "the strategy is public");
+}
+
+const struct eps__scheme eps__scheme_none = {
+    .name = EPS_SCHEME_NONE,
+    .served = true,
+    .defaults = defaults,
+    .check = check,
+    .worst = worst,
+    .target = target,
+    .assume = assume,
+};

@@ -1,0 +1,46 @@
+/*
+ * Poisson sampling: at each step every example is drawn by a coin of its own.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/sampling/scheme.h"
+
+static void check(struct eps__check *check, const struct eps_sampling *sampling)
+{
+    eps__check_probability(check, sampling);
+}
+
+static double probability(const struct eps_sampling *sampling)
+{
+    return (double)sampling->batch_size / (double)sampling->dataset_size;
+}
+
+static double batch(const struct eps_sampling *sampling, double p)
+{
+    return p * (double)sampling->dataset_size;
+}
+
+static struct eps__participation worst(const struct eps_mechanism *mechanism)
+{
+    return (struct eps__participation){.epochs = mechanism->n, .separation = 1, .fixed = true};
+}
+
+static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
+{
+    (void)sampling;
+    eps__sentence(list, "each example is drawn independently of all others, at each step with probability p; p and the "
+                        "strategy are public");
+}
+
+const struct eps__scheme eps__scheme_poisson = {
+    .name = EPS_SCHEME_POISSON,
+    .served = true,
+    .random = true,
+    .coins = true,
+    .additions = 1u << EPS__TRUNCATION | 1u << EPS__EXAMPLES_PER_USER | 1u << EPS__LAST_ITERATE,
+    .check = check,
+    .probability = probability,
+    .batch = batch,
+    .worst = worst,
+    .assume = assume,
+};

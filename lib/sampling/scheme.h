@@ -1,0 +1,76 @@
+/*
+ * What a sampling scheme is to the rest of the library: one file that fills in this contract, and one row of schemes.c.
+ * Nothing else asks for a scheme by name; sampling.h asks the row that a mechanism has.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_SAMPLING_SCHEME_H
+#define EPS_SAMPLING_SCHEME_H
+
+#include "lib/check.h"
+#include "lib/sampling/sampling.h"
+#include "lib/sentences.h"
+
+/* What may be added to some schemes. */
+enum eps__addition { EPS__TRUNCATION, EPS__EXAMPLES_PER_USER, EPS__LAST_ITERATE, EPS__ADDITIONS };
+
+/* A function that is NULL says what its comment says of it. All see a job with its defaults, but for `defaults` and `check`. */
+struct eps__scheme {
+    enum eps_scheme name;
+    bool served;        /* by an accountant of this version */
+    bool random;        /* an example's participation is drawn, and so can amplify */
+    bool coins;         /* it takes part in each of its group's rounds with probability p, by a coin of its own */
+    unsigned additions; /* bits 1u << enum eps__addition: those for which something is derived */
+    /* The members of `sampling` that follow from others. bands: the strategy's bandwidth, 0 where it is not known. */
+    void (*defaults)(struct eps_mechanism *mechanism, size_t bands);
+    /* The rules of the scheme's own members. */
+    void (*check)(struct eps__check *check, const struct eps_sampling *sampling);
+    /* p for a batch_size of a dataset_size, both at least 1: NAN where there is none, and what exceeds 1 is refused by
+     * `check`. NULL: the scheme has no p. */
+    double (*probability)(const struct eps_sampling *sampling);
+    /* The expected size of a batch for p, with a dataset_size. NULL: it is not known. */
+    double (*batch)(const struct eps_sampling *sampling, double p);
+    /* The groups that take turns, the parts of a data set. NULL: 1. */
+    size_t (*groups)(const struct eps_sampling *sampling);
+    /* The batches of one epoch, of which an example is in one. NULL: 0. */
+    size_t (*bins)(const struct eps_sampling *sampling);
+    /* The largest set of steps in which an example may take part; a separation of 0 counts as 1, and epochs beyond what
+     * fits into n as those that fit. */
+    struct eps__participation (*worst)(const struct eps_mechanism *mechanism);
+    /* The participation that an optimised family aims at unless told otherwise; a separation of 0: to be chosen. NULL: one
+     * epoch. */
+    struct eps__participation (*target)(const struct eps_mechanism *mechanism);
+    /* How examples take part, in words. */
+    void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);
+};
+
+extern const struct eps__scheme eps__scheme_none, eps__scheme_poisson, eps__scheme_cyclic_poisson,
+    eps__scheme_balls_in_bins, eps__scheme_b_min_sep;
+
+/* NULL where the name is none. */
+const struct eps__scheme *eps__scheme_find(enum eps_scheme name);
+/* The mechanism's own; a row that knows nothing where its name is none. */
+const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism);
+
+/* "a, b and c": the schemes whose row passes, for messages. */
+void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user);
+
+/* The predicates: does the row serve, take an addition, have coins; or coins or nothing random at all? */
+bool eps__scheme_served(const struct eps__scheme *scheme, int unused);
+bool eps__scheme_takes(const struct eps__scheme *scheme, int addition);
+bool eps__scheme_coins(const struct eps__scheme *scheme, int unused);
+bool eps__scheme_coins_or_none(const struct eps__scheme *scheme, int unused);
+
+/* "WHO serves the schemes a and b", in the place of eps__decline(). Always false. */
+bool eps__scheme_decline(struct eps_error *error, const char *who,
+                         bool (*passes)(const struct eps__scheme *scheme, int user));
+
+/* ---- shared by several schemes (sizes.c) ---- */
+
+/* batch_size and dataset_size, from which `instead` (p, bins) is derived unless it is given. True if both are there and
+ * sensible. */
+bool eps__check_sizes(struct eps__check *check, const struct eps_sampling *sampling, const char *instead, bool given);
+/* The same for p, and its range. */
+bool eps__check_probability(struct eps__check *check, const struct eps_sampling *sampling);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * The table of the schemes, and what is asked of a mechanism's own.
+ *
+ * A practitioner knows the batch and the passes over the data; the analysis needs p, the number of bins or of turns, and
+ * the number of steps. The rounding is part of the contract: bins are dataset/batch rounded down, p is the nearest double
+ * to the exact quotient.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "lib/error.h"
+#include "lib/sampling/scheme.h"
+
+#define STEPS_MAX 0x1p53L
+
+static const struct eps__scheme *const table[] = {
+    &eps__scheme_none,          &eps__scheme_poisson,   &eps__scheme_cyclic_poisson,
+    &eps__scheme_balls_in_bins, &eps__scheme_b_min_sep,
+};
+
+enum { SCHEMES = sizeof table / sizeof *table };
+
+_Static_assert((int)SCHEMES == (int)EPS_SCHEME_COUNT, "each scheme has one row");
+
+const struct eps__scheme *eps__scheme_find(enum eps_scheme name)
+{
+    for (size_t i = 0; i < SCHEMES; i++)
+        if (table[i]->name == name)
+            return table[i];
+    return NULL;
+}
+
+const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism)
+{
+    static const struct eps__scheme unknown = {.name = EPS_SCHEME_COUNT};
+    const struct eps__scheme *scheme = eps__scheme_find(mechanism->sampling.scheme);
+    return scheme ? scheme : &unknown;
+}
+
+void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user)
+{
+    size_t left = 0, len = 0;
+    for (size_t i = 0; i < SCHEMES; i++)
+        left += passes(table[i], user);
+    text[0] = '\0';
+    for (size_t i = 0; i < SCHEMES; i++) {
+        if (!passes(table[i], user) || len >= size)
+            continue;
+        left--;
+        len += (size_t)snprintf(text + len, size - len, "%s%s", eps_scheme_name(table[i]->name),
+                                left > 1 ? ", "
+                                : left   ? " and "
+                                         : "");
+    }
+}
+
+bool eps__scheme_served(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->served;
+}
+
+bool eps__scheme_takes(const struct eps__scheme *scheme, int addition)
+{
+    return scheme->additions >> addition & 1;
+}
+
+bool eps__scheme_coins(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->coins;
+}
+
+bool eps__scheme_coins_or_none(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->coins || !scheme->random;
+}
+
+bool eps__scheme_decline(struct eps_error *error, const char *who,
+                         bool (*passes)(const struct eps__scheme *scheme, int user))
+{
+    char names[120], message[200];
+    eps__scheme_names(names, sizeof names, passes, 0);
+    snprintf(message, sizeof message, "%s serves the schemes %s", who, names);
+    return eps__decline(error, "/sampling/scheme", message);
+}
+
+static bool has_sizes(const struct eps_sampling *sampling)
+{
+    return sampling->batch_size > 0 && sampling->dataset_size > 0;
+}
+
+double eps__sampling_probability(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *s = &mechanism->sampling;
+    const struct eps__scheme *scheme = eps__scheme_of(mechanism);
+
+    if (!scheme->probability)
+        return NAN;
+    if (!isnan(s->p))
+        return s->p;
+    return has_sizes(s) ? scheme->probability(s) : NAN;
+}
+
+size_t eps__sampling_bins(const struct eps_mechanism *mechanism)
+{
+    const struct eps__scheme *scheme = eps__scheme_of(mechanism);
+    return scheme->bins ? scheme->bins(&mechanism->sampling) : 0;
+}
+
+size_t eps__sampling_steps(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *s = &mechanism->sampling;
+
+    if (!has_sizes(s) || s->batch_size > s->dataset_size || !(mechanism->epochs > 0))
+        return 0;
+    long double exact = (long double)mechanism->epochs * (long double)s->dataset_size / (long double)s->batch_size;
+    if (!(exact < STEPS_MAX))
+        return (size_t)STEPS_MAX;
+    /* The double nearest to a decimal is off by half a unit: 2^-53. */
+    long double nearest = roundl(exact);
+    size_t steps = (size_t)fmaxl(fabsl(exact - nearest) <= exact * 0x1p-52L ? nearest : ceill(exact), 1);
+    size_t bins = eps__sampling_bins(mechanism);
+    return bins > 0 && steps % bins ? steps + (bins - steps % bins) : steps;
+}
+
+double eps__sampling_expected_batch(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *s = &mechanism->sampling;
+    const struct eps__scheme *scheme = eps__scheme_of(mechanism);
+    size_t bins = eps__sampling_bins(mechanism);
+    double p = eps__sampling_probability(mechanism);
+
+    if (s->dataset_size == 0)
+        return NAN;
+    if (scheme->bins)
+        return bins > 0 ? (double)s->dataset_size / (double)bins : NAN;
+    if (scheme->probability && isnan(p))
+        return NAN;
+    if (s->batch_size > 0)
+        return (double)s->batch_size;
+    return scheme->batch ? scheme->batch(s, p) : NAN;
+}
+
+bool eps__sampling_turns(const struct eps_mechanism *mechanism)
+{
+    return eps__scheme_of(mechanism)->groups;
+}
+
+size_t eps__sampling_groups(const struct eps_mechanism *mechanism)
+{
+    const struct eps__scheme *scheme = eps__scheme_of(mechanism);
+    return scheme->groups ? scheme->groups(&mechanism->sampling) : 1;
+}
+
+size_t eps__sampling_part_sizes(const struct eps_mechanism *mechanism, uint64_t sizes[2])
+{
+    uint64_t groups = eps__sampling_groups(mechanism), dataset = mechanism->sampling.dataset_size;
+    sizes[0] = dataset / groups;
+    sizes[1] = sizes[0] + 1;
+    return dataset % groups ? 2 : 1;
+}
+
+struct eps_sampling eps__sampling_default(void)
+{
+    return (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = NAN, .warm_start = true, .examples_per_user = 1};
+}
+
+struct eps_sampling eps__sampling_like(bool random, bool fixed)
+{
+    struct eps_mechanism mechanism = {.n = 1, .sampling = eps__sampling_default()};
+    mechanism.sampling.schema = fixed ? EPS_SCHEMA_FIXED_ORDER : EPS_SCHEMA_MIN_SEPARATION;
+    for (size_t i = 0; i < SCHEMES; i++) {
+        mechanism.sampling.scheme = table[i]->name;
+        if (table[i]->random == random && table[i]->worst(&mechanism).fixed == fixed)
+            break;
+    }
+    return mechanism.sampling;
+}
+
+bool eps__sampling_random(const struct eps_mechanism *mechanism)
+{
+    return eps__scheme_of(mechanism)->random;
+}
+
+bool eps__sampling_coins(const struct eps_mechanism *mechanism)
+{
+    return eps__scheme_of(mechanism)->coins;
+}
+
+struct eps__participation eps__sampling_worst(const struct eps_mechanism *mechanism)
+{
+    struct eps__participation p = eps__scheme_of(mechanism)->worst(mechanism);
+    if (!p.separation)
+        p.separation = 1;
+    size_t fit = (mechanism->n - 1) / p.separation + 1;
+    if (p.epochs > fit)
+        p.epochs = fit;
+    return p;
+}
+
+struct eps__participation eps__sampling_target(const struct eps_mechanism *mechanism)
+{
+    const struct eps__scheme *scheme = eps__scheme_of(mechanism);
+    return scheme->target ? scheme->target(mechanism) : (struct eps__participation){.epochs = 1};
+}

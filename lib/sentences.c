@@ -1,0 +1,29 @@
+/*
+ * Growing a list of sentences.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/sentences.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void eps__sentence(struct eps__sentences *list, const char *format, ...)
+{
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    char **grown = list->failed ? NULL : realloc(*list->items, (*list->len + 1) * sizeof *grown);
+    if (grown)
+        *list->items = grown;
+    if (grown)
+        grown[*list->len] = strdup(text);
+    if (grown && grown[*list->len])
+        ++*list->len;
+    else
+        list->failed = true;
+}

@@ -1,0 +1,20 @@
+/*
+ * Lists of sentences for people: hints and assumptions of a result.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_SENTENCES_H
+#define EPS_SENTENCES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct eps__sentences {
+    char ***items; /* malloc'ed, like each of them: the list's owner frees */
+    size_t *len;
+    bool failed; /* memory ran out: what was added since is missing */
+};
+
+void eps__sentence(struct eps__sentences *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
