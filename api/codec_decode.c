@@ -83,8 +83,8 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
         api__read_label(decoder, path, json);
         break;
     }
-    if (field->given_offset != API_NOWHERE)
-        *(bool *)api__at(base, field->given_offset) = true;
+    if (field->given)
+        *(uint32_t *)api__at(base, field->given_offset) |= field->given;
 }
 
 /* A member's pointer: path/key with ~ and / escaped, cut where a client's key is too long to repeat. */

@@ -35,7 +35,7 @@ _Static_assert(sizeof(enum eps_family) == sizeof(unsigned), "enums are read and 
 
 #define BIT(value) (1u << (value))
 #define PLACE(type, member) .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
-#define COMMON(key, masks) .name = (key), .variants = (masks), .given_offset = API_NOWHERE
+#define COMMON(key, masks) .name = (key), .variants = (masks)
 
 #define REAL(type, key, member, masks)                            \
     {                                                             \
@@ -201,7 +201,7 @@ static const struct api_object workload_object = {FIELDS(workload_fields), .has_
 #define SHARED (METHOD(AUTO) | METHOD(MMCC) | METHOD(CONDITIONAL_COMPOSITION))
 #define RENYI (METHOD(AUTO) | METHOD(RENYI))
 #define SAMPLED (METHOD(AUTO) | METHOD(MONTE_CARLO))
-#define GIVEN(member) .given_offset = offsetof(struct eps_tuning, member)
+#define GIVEN(member) .given_offset = offsetof(struct eps_tuning, given), .given = BIT(EPS_TUNING_##member)
 
 static const struct api_field tuning_fields[] = {
     NEEDED_NAME(eps_tuning, "method", method, accountant_at, BIT(EPS_ACCOUNTANT_COUNT) - 1),
@@ -209,12 +209,12 @@ static const struct api_field tuning_fields[] = {
      .kind = API_REAL,
      .variants = ~METHOD(MONTE_CARLO),
      PLACE(eps_tuning, tolerance),
-     GIVEN(tolerance_given)},
+     GIVEN(TOLERANCE)},
     {.name = "bad_event_share",
      .kind = API_SHARE,
      .variants = SHARED,
      PLACE(eps_tuning, bad_event_share),
-     GIVEN(bad_event_share_given)},
+     GIVEN(BAD_EVENT_SHARE)},
     {COMMON("max_order", RENYI), .kind = API_INTEGER, PLACE(eps_tuning, max_order), .least = 2, .most = 1000000},
     COUNT(eps_tuning, "bandwidth", bandwidth, RENYI),
     COUNT(eps_tuning, "samples", samples, SAMPLED),
@@ -224,12 +224,12 @@ static const struct api_field tuning_fields[] = {
      .kind = API_REAL,
      .variants = SAMPLED,
      PLACE(eps_tuning, threshold_share),
-     GIVEN(threshold_share_given)},
+     GIVEN(THRESHOLD_SHARE)},
     {.name = "estimator",
      .kind = API_NAME,
      .variants = SAMPLED,
      PLACE(eps_tuning, estimator),
-     GIVEN(estimator_given),
+     GIVEN(ESTIMATOR),
      .name_at = estimator_at,
      .allowed = BIT(EPS_ESTIMATOR_COUNT) - 1},
     REAL(eps_tuning, "max_seconds", max_seconds, SAMPLED),

@@ -26,7 +26,6 @@ enum api_kind {
 };
 
 #define API_ALL UINT32_MAX
-#define API_NOWHERE SIZE_MAX
 #define API_MAX_EXACT ((int64_t)1 << 53) /* every integer up to here is a double */
 
 struct api_object;
@@ -40,7 +39,8 @@ struct api_field {
     size_t offset;     /* within the object's struct */
     size_t size;
     size_t len_offset;   /* API_NUMBERS, API_ROWS */
-    size_t given_offset; /* of the bool that notes that the client wrote it; API_NOWHERE: none */
+    size_t given_offset; /* of the mask that notes that the client wrote it */
+    uint32_t given;      /* its bit there; 0: not noted */
     int64_t least;
     int64_t most; /* 0: the service's limit of n */
     int64_t absent;

@@ -220,6 +220,20 @@ struct eps_sampling {
     bool last_iterate;        /* poisson with identity: only the last iterate is released */
 };
 
+/* The tuning that not every accountant takes: one that was given to another is refused. */
+enum eps_tuning_member {
+    EPS_TUNING_TOLERANCE,
+    EPS_TUNING_BAD_EVENT_SHARE,
+    EPS_TUNING_MAX_ORDER,
+    EPS_TUNING_BANDWIDTH,
+    EPS_TUNING_SAMPLES,
+    EPS_TUNING_SEED,
+    EPS_TUNING_THRESHOLD_SHARE,
+    EPS_TUNING_ESTIMATOR,
+    EPS_TUNING_MAX_SECONDS,
+    EPS_TUNING_MEMBERS
+};
+
 /* Which accountant, and its tuning. A field that was not given is NAN, 0 or -1, as said. */
 struct eps_tuning {
     enum eps_accountant method;   /* default auto */
@@ -232,10 +246,7 @@ struct eps_tuning {
     double threshold_share;       /* monte_carlo: delta'/delta in (0, 1), default 1/2 */
     enum eps_estimator estimator; /* monte_carlo */
     double max_seconds;           /* monte_carlo: NAN: none */
-    bool tolerance_given;         /* true where the client wrote the member: decides what is refused */
-    bool bad_event_share_given;
-    bool threshold_share_given;
-    bool estimator_given;
+    uint32_t given;               /* bits 1u << enum eps_tuning_member: what was written, be it the default */
 };
 
 struct eps_mechanism {

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/accountants/accountant.h"
 #include "lib/sampling/scheme.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
@@ -125,51 +126,61 @@ static void check_query(struct eps__check *check)
     }
 }
 
-static void check_tuning_taken(struct eps__check *check, const struct eps_tuning *tuning)
+/* What was given: by its bit, or by a value that is not the default. */
+static uint32_t tuning_given(const struct eps_tuning *tuning)
 {
-    enum eps_accountant method = tuning->method;
-    const char *name = eps_accountant_name(method);
-    bool automatic = method == EPS_ACCOUNTANT_AUTO;
-    bool sampled = automatic || method == EPS_ACCOUNTANT_MONTE_CARLO;
-    bool renyi = automatic || method == EPS_ACCOUNTANT_RENYI;
-    bool shared = automatic || method == EPS_ACCOUNTANT_MMCC || method == EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION;
-    const struct {
-        const char *pointer;
-        bool given;
-        bool taken;
-    } rules[] = {
-        {"/accountant/tolerance", tuning->tolerance_given, method != EPS_ACCOUNTANT_MONTE_CARLO},
-        {"/accountant/bad_event_share", tuning->bad_event_share_given || !isnan(tuning->bad_event_share), shared},
-        {"/accountant/max_order", tuning->max_order != 0, renyi},
-        {"/accountant/bandwidth", tuning->bandwidth != 0, renyi},
-        {"/accountant/samples", tuning->samples != 0, sampled},
-        {"/accountant/seed", tuning->seed != -1, sampled},
-        {"/accountant/threshold_share", tuning->threshold_share_given, sampled},
-        {"/accountant/estimator", tuning->estimator_given, sampled},
-        {"/accountant/max_seconds", !isnan(tuning->max_seconds), sampled},
+    const bool differs[EPS_TUNING_MEMBERS] = {[EPS_TUNING_BAD_EVENT_SHARE] = !isnan(tuning->bad_event_share),
+                                              [EPS_TUNING_MAX_ORDER] = tuning->max_order != 0,
+                                              [EPS_TUNING_BANDWIDTH] = tuning->bandwidth != 0,
+                                              [EPS_TUNING_SAMPLES] = tuning->samples != 0,
+                                              [EPS_TUNING_SEED] = tuning->seed != -1,
+                                              [EPS_TUNING_MAX_SECONDS] = !isnan(tuning->max_seconds)};
+    uint32_t given = tuning->given;
+    for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
+        given |= (uint32_t)differs[i] << i;
+    return given;
+}
+
+static void check_tuning_taken(struct eps__check *check, const struct eps_tuning *tuning,
+                               const struct eps__accountant *accountant)
+{
+    static const char *const pointers[EPS_TUNING_MEMBERS] = {
+        [EPS_TUNING_TOLERANCE] = "/accountant/tolerance",
+        [EPS_TUNING_BAD_EVENT_SHARE] = "/accountant/bad_event_share",
+        [EPS_TUNING_MAX_ORDER] = "/accountant/max_order",
+        [EPS_TUNING_BANDWIDTH] = "/accountant/bandwidth",
+        [EPS_TUNING_SAMPLES] = "/accountant/samples",
+        [EPS_TUNING_SEED] = "/accountant/seed",
+        [EPS_TUNING_THRESHOLD_SHARE] = "/accountant/threshold_share",
+        [EPS_TUNING_ESTIMATOR] = "/accountant/estimator",
+        [EPS_TUNING_MAX_SECONDS] = "/accountant/max_seconds",
     };
 
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (rules[i].given && !rules[i].taken)
-            eps__check_fail(check, rules[i].pointer,
-                            "is no tuning of %s: leave it out, or ask for auto, which takes all", name);
-    }
+    for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
+        if ((tuning_given(tuning) & ~accountant->tuning) >> i & 1)
+            eps__check_fail(check, pointers[i], "is no tuning of %s: leave it out, or ask for auto, which takes all",
+                            eps_accountant_name(accountant->name));
+}
+
+static void refuse_curve(struct eps__check *check, enum eps_accountant name)
+{
+    char names[120];
+    eps__accountant_names_curves(names, sizeof names);
+    eps__check_fail(check, "/accountant/method", "%s returns no curve: %s do", eps_accountant_name(name), names);
 }
 
 static void check_tuning(struct eps__check *check)
 {
     const struct eps_tuning *tuning = &check->job->query.accountant;
-    enum eps_accountant method = tuning->method;
+    const struct eps__accountant *accountant = eps__accountant_find(tuning->method);
 
-    if (eps_accountant_name(method) == NULL) {
+    if (!accountant) {
         eps__check_fail(check, "/accountant/method", "is no accountant");
         return;
     }
-    check_tuning_taken(check, tuning);
-    if (check->job->query.curve && method != EPS_ACCOUNTANT_AUTO && method != EPS_ACCOUNTANT_GAUSSIAN &&
-        method != EPS_ACCOUNTANT_PLD && method != EPS_ACCOUNTANT_RENYI)
-        eps__check_fail(check, "/accountant/method", "%s returns no curve: gaussian, pld, renyi and auto do",
-                        eps_accountant_name(method));
+    check_tuning_taken(check, tuning, accountant);
+    if (check->job->query.curve && !accountant->curves)
+        refuse_curve(check, accountant->name);
     if (!(tuning->tolerance >= 1e-9 && tuning->tolerance <= 0.1))
         eps__check_fail(check, "/accountant/tolerance", "must lie in [1e-9, 0.1]");
     if (!isnan(tuning->bad_event_share) && !(tuning->bad_event_share > 0.0 && tuning->bad_event_share < 1.0))

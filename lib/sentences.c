@@ -1,5 +1,5 @@
 /*
- * Growing a list of sentences.
+ * Growing a list of sentences, and lists within one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,4 +26,15 @@ void eps__sentence(struct eps__sentences *list, const char *format, ...)
         ++*list->len;
     else
         list->failed = true;
+}
+
+void eps__list(char *text, size_t size, const char *const *names, size_t len)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < len && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", names[i],
+                                 i + 2 < len    ? ", "
+                                 : i + 2 == len ? " and "
+                                                : "");
 }

@@ -17,4 +17,7 @@ struct eps__sentences {
 
 void eps__sentence(struct eps__sentences *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* "a, b and c", cut where it does not fit. */
+void eps__list(char *text, size_t size, const char *const *names, size_t len);
+
 #endif

@@ -220,11 +220,12 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
         eps__sentence(&list, "the losses are linear and only the last iterate is released");
     if (mechanism->matrix.family != EPS_FAMILY_IDENTITY && eps__strategy_nonnegative(setting->strategy))
         eps__sentence(&list, "all entries of the strategy are >= 0");
-    if (result->directions[EPS_REMOVE].accountant == EPS_ACCOUNTANT_MMCC ||
-        result->directions[EPS_ADD].accountant == EPS_ACCOUNTANT_MMCC)
-        eps__sentence(&list, "%s",
-                      result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                       : "the inputs do not depend on what was released before");
+    for (int d = 0; d < EPS_DIRECTIONS; d++) {
+        enum eps_accountant name = result->directions[d].accountant;
+        const struct eps__accountant *accountant = eps__accountant_find(name);
+        if (accountant->assume && (d == 0 || name != result->directions[0].accountant))
+            accountant->assume(&list, result);
+    }
     return !list.failed;
 }
 
@@ -287,7 +288,7 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     add_strategy_hints(&list, result, setting);
     add_dropped(&list, setting, lineup);
     for (size_t i = 0; i < lineup->len; i++)
-        amplified |= lineup->items[i]->name != EPS_ACCOUNTANT_GAUSSIAN;
+        amplified |= lineup->items[i]->amplifies;
     if (!random && result->sensitivity != 1 && result->sensitivity > 0 && !curve)
         eps__sentence(&list, "noise_multiplier / sensitivity = %.6g, the figure that papers print",
                       result->noise_multiplier / result->sensitivity);

@@ -109,4 +109,12 @@ static double least_sigma(const struct eps__setting *setting)
 }
 
 const struct eps__accountant eps__accountant_gaussian = {
-    EPS_ACCOUNTANT_GAUSSIAN, serves, exact, cost, open_profile, least_sigma};
+    .name = EPS_ACCOUNTANT_GAUSSIAN,
+    .tuning = 1u << EPS_TUNING_TOLERANCE,
+    .curves = true,
+    .serves = serves,
+    .exact = exact,
+    .cost = cost,
+    .open = open_profile,
+    .least_sigma = least_sigma,
+};

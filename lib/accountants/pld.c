@@ -427,4 +427,14 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-const struct eps__accountant eps__accountant_pld = {EPS_ACCOUNTANT_PLD, serves, exact, cost, open_profile, least_sigma};
+const struct eps__accountant eps__accountant_pld = {
+    .name = EPS_ACCOUNTANT_PLD,
+    .tuning = 1u << EPS_TUNING_TOLERANCE,
+    .curves = true,
+    .amplifies = true,
+    .serves = serves,
+    .exact = exact,
+    .cost = cost,
+    .open = open_profile,
+    .least_sigma = least_sigma,
+};

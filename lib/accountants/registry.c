@@ -14,14 +14,55 @@
 const struct eps__accountant *const eps__accountants[] = {&eps__accountant_pld, &eps__accountant_mmcc,
                                                           &eps__accountant_gaussian, NULL};
 
-bool eps_serves_accountant(enum eps_accountant accountant)
+#define TUNING(member) (1u << EPS_TUNING_##member)
+
+/* `auto`, which takes all, and what has no accountant yet but a name that jobs may use. */
+static const struct eps__accountant names_alone[] = {
+    {.name = EPS_ACCOUNTANT_AUTO, .tuning = UINT32_MAX, .curves = true},
+    {.name = EPS_ACCOUNTANT_RENYI, .tuning = TUNING(TOLERANCE) | TUNING(MAX_ORDER) | TUNING(BANDWIDTH), .curves = true},
+    {.name = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION, .tuning = TUNING(TOLERANCE) | TUNING(BAD_EVENT_SHARE)},
+    {.name = EPS_ACCOUNTANT_MONTE_CARLO,
+     .tuning = TUNING(SAMPLES) | TUNING(SEED) | TUNING(THRESHOLD_SHARE) | TUNING(ESTIMATOR) | TUNING(MAX_SECONDS)},
+};
+
+const struct eps__accountant *eps__accountant_find(enum eps_accountant name)
 {
-    if (accountant == EPS_ACCOUNTANT_AUTO)
-        return true;
     for (size_t i = 0; eps__accountants[i]; i++)
-        if (eps__accountants[i]->name == accountant)
-            return true;
-    return false;
+        if (eps__accountants[i]->name == name)
+            return eps__accountants[i];
+    for (size_t i = 0; i < sizeof names_alone / sizeof *names_alone; i++)
+        if (names_alone[i].name == name)
+            return &names_alone[i];
+    return NULL;
+}
+
+bool eps_serves_accountant(enum eps_accountant name)
+{
+    const struct eps__accountant *accountant = eps__accountant_find(name);
+    return accountant && (accountant->open || name == EPS_ACCOUNTANT_AUTO);
+}
+
+/* The names, by number from `first` on and around, that are served or have curves. */
+static void list_names(char *text, size_t size, int first, bool curves)
+{
+    const char *names[EPS_ACCOUNTANT_COUNT];
+    size_t names_len = 0;
+    for (int i = 0; i < EPS_ACCOUNTANT_COUNT; i++) {
+        enum eps_accountant name = (enum eps_accountant)((first + i) % EPS_ACCOUNTANT_COUNT);
+        if (curves ? eps__accountant_find(name)->curves : eps_serves_accountant(name))
+            names[names_len++] = eps_accountant_name(name);
+    }
+    eps__list(text, size, names, names_len);
+}
+
+void eps__accountant_names_served(char *text, size_t size)
+{
+    list_names(text, size, EPS_ACCOUNTANT_AUTO, false);
+}
+
+void eps__accountant_names_curves(char *text, size_t size)
+{
+    list_names(text, size, EPS_ACCOUNTANT_AUTO + 1, true);
 }
 
 bool eps_serves_scheme(enum eps_scheme scheme)
@@ -52,6 +93,15 @@ static enum eps_status refuse_scheme(struct eps_error *error, enum eps_scheme sc
                       "the scheme %s is not served in this version, which serves %s", eps_scheme_name(scheme), names);
 }
 
+static enum eps_status refuse_accountant(struct eps_error *error, enum eps_accountant name)
+{
+    char names[120];
+    eps__accountant_names_served(names, sizeof names);
+    return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
+                      "the accountant %s is not served in this version, which serves %s", eps_accountant_name(name),
+                      names);
+}
+
 /* probe: where an optimiser would have to run, the setting stays without a strategy. */
 static enum eps_status open_setting(struct eps__setting *setting, struct eps_error *error,
                                     const struct eps_context *context, const struct eps_job *job, bool probe)
@@ -64,9 +114,7 @@ static enum eps_status open_setting(struct eps__setting *setting, struct eps_err
     if (!eps_serves_scheme(sampling->scheme))
         return refuse_scheme(error, sampling->scheme);
     if (!eps_serves_accountant(job->query.accountant.method))
-        return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
-                          "the accountant %s is not served in this version, which serves auto, gaussian, pld and mmcc",
-                          eps_accountant_name(job->query.accountant.method));
+        return refuse_accountant(error, job->query.accountant.method);
     struct eps_strategy *strategy;
     enum eps_status status = probe ? eps__strategy_probe(context, &strategy, error, &job->mechanism)
                                    : eps_strategy_create(context, &strategy, error, &job->mechanism);

@@ -41,19 +41,12 @@ const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism)
 
 void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user)
 {
-    size_t left = 0, len = 0;
+    const char *names[SCHEMES];
+    size_t len = 0;
     for (size_t i = 0; i < SCHEMES; i++)
-        left += passes(table[i], user);
-    text[0] = '\0';
-    for (size_t i = 0; i < SCHEMES; i++) {
-        if (!passes(table[i], user) || len >= size)
-            continue;
-        left--;
-        len += (size_t)snprintf(text + len, size - len, "%s%s", eps_scheme_name(table[i]->name),
-                                left > 1 ? ", "
-                                : left   ? " and "
-                                         : "");
-    }
+        if (passes(table[i], user))
+            names[len++] = eps_scheme_name(table[i]->name);
+    eps__list(text, size, names, len);
 }
 
 bool eps__scheme_served(const struct eps__scheme *scheme, int unused)

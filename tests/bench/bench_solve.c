@@ -79,7 +79,6 @@ int main(int argc, char **argv)
     const long repeat = (long)number(argv[6]);
 
     double seconds = NAN, epsilon = NAN, lower = NAN;
-    job.query.accountant.tolerance_given = true;
     for (double tolerance = 1e-3; tolerance >= 1e-9; tolerance /= 2) {
         job.query.accountant.tolerance = tolerance;
         seconds = time_solve(&job, 1, &epsilon, &lower);

@@ -476,14 +476,12 @@ static void tuning_goes_with_the_methods_that_know_it(void **state)
     struct eps_tuning *tuning = &job.query.accountant;
 
     (void)state;
-    tuning->tolerance_given = true;
+    tuning->given = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_THRESHOLD_SHARE | 1u << EPS_TUNING_ESTIMATOR;
     tuning->bad_event_share = 0.5;
     tuning->max_order = 8;
     tuning->bandwidth = 2;
     tuning->samples = 1000;
     tuning->seed = 0;
-    tuning->threshold_share_given = true;
-    tuning->estimator_given = true;
     tuning->max_seconds = 1.0;
     assert_refused(&job, ""); /* auto takes all */
     tuning->method = EPS_ACCOUNTANT_RENYI;
