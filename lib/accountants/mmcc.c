@@ -3,10 +3,7 @@
  *
  * Row by row, given the rows before, an example's participations are bounded by independent ones with larger
  * probabilities, unless a bad event happens; the rows then compose like dominating pairs, and delta(eps) is at most
- * delta_1, the bad events', plus delta_2(eps), the composition's. Any delta_1 gives a valid bound. Unless a share of
- * delta is asked for, it is chosen by quick unproven compositions, between one ten-thousandth and nine tenths of delta:
- * small probabilities of bad events cost little, because the odds grow with the square root of their logarithm; one
- * half is what remains when nothing is clearly better.
+ * delta_1, the bad events' (bad_events.h), plus delta_2(eps), the composition's.
  *
  * The two directions have their own bad events: add is measured without the example, so nothing but noise is in the
  * tail bounds, and its probabilities are smaller.
@@ -20,17 +17,13 @@
 #include <stdlib.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/accountants/bad_events.h"
 #include "lib/accountants/mmcc_compose.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/scheme.h"
 
-enum { SEARCHES = 7 };
-
-#define LOG_SHARE_LEAST (-9.2)  /* 1e-4 */
-#define LOG_SHARE_MOST (-0.105) /* 0.9 */
 #define LOG_DELTA_LEAST (-690.0)
-#define LOG_HALF (-M_LN2)
 #define ERROR_SHARE 0.05   /* of the tolerance, for the mixtures' errors */
 #define OUTSIDE_SHARE 1e-4 /* of the tolerance times delta, for what is left out */
 #define REACH 200.0        /* a sigma under column norm / 200 is out of a PLD's reach */
@@ -46,10 +39,8 @@ struct side {
     struct part *parts;
     size_t parts_len;
     bool chosen, composed, rough; /* rough: the compositions there are prove nothing */
-    double log_delta1;            /* -INFINITY where nothing is spent */
-    double log_delta;             /* about ln delta at the epsilon of interest */
-    double eps;                   /* about the epsilon of interest */
-    double finer;                 /* refinement so far */
+    struct eps__bad_events spent;
+    double finer; /* refinement so far */
 };
 
 /* Estimated operations of one part of the data set. */
@@ -134,8 +125,8 @@ static enum eps_status compose_part(const struct mmcc_profile *m, const struct s
     double log_eta = -1;
     double pairs = uncertain_pairs(part->rows);
     if (pairs > 0) {
-        log_eta = side->log_delta1 - log(pairs);
-        log_eta -= 4 * EPS__UNIT_ROUNDOFF * (fabs(log_eta) + fabs(side->log_delta1));
+        log_eta = side->spent.log_delta1 - log(pairs);
+        log_eta -= 4 * EPS__UNIT_ROUNDOFF * (fabs(log_eta) + fabs(side->spent.log_delta1));
     }
     struct eps__tail_query query = eps__tail_query(side->direction, m->sigma, log_eta, !plan->proven);
     eps__composition_destroy(part->composition);
@@ -160,11 +151,11 @@ static enum eps_status compose(const struct mmcc_profile *m, struct side *side, 
                                   .operations = m->work.proven};
     double tolerance = m->accuracy.tolerance;
     /* An epsilon moves ln delta by about its own logarithm's slope; both unknowns allow at least this. */
-    double scale = fmax(side->eps, 1e-6);
+    double scale = fmax(side->spent.eps, 1e-6);
     if (m->accuracy.unknown == EPS_SOLVE_DELTA || m->accuracy.unknown == EPS_SOLVE_CURVE)
-        scale = fmin(1, scale / fmax(-side->log_delta, 1));
+        scale = fmin(1, scale / fmax(-side->spent.log_delta, 1));
     plan.error = ERROR_SHARE * tolerance * scale / (side->finer * side->finer);
-    plan.log_outside = fmax(side->log_delta, LOG_DELTA_LEAST) + log(OUTSIDE_SHARE * tolerance) - log(side->finer);
+    plan.log_outside = fmax(side->spent.log_delta, LOG_DELTA_LEAST) + log(OUTSIDE_SHARE * tolerance) - log(side->finer);
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < side->parts_len && status == EPS_OK; i++) {
         status = compose_part(m, side, &side->parts[i], &plan);
@@ -174,12 +165,6 @@ static enum eps_status compose(const struct mmcc_profile *m, struct side *side, 
     side->composed = status == EPS_OK;
     side->rough = !proven;
     return status;
-}
-
-static double log_add(double a, double b)
-{
-    double most = fmax(a, b), least = fmin(a, b);
-    return isinf(most) ? most : most + log1p(exp(least - most));
 }
 
 /* Quick answers of the compositions there are: ln delta_2(eps), and the epsilon at which ln delta_2 is as given. */
@@ -205,93 +190,25 @@ static double quick_epsilon(const struct side *side, double log_delta2)
 
 /* ------------------------------------------------------------ the choice of delta_1 */
 
-/* What a delta_1 leads to, the smaller the better: about epsilon, where delta is known; else about ln delta. */
-static enum eps_status trial(const struct mmcc_profile *m, struct side *side, double log_delta, double eps,
-                             double log_delta1, double *value)
+struct asked {
+    const struct mmcc_profile *m;
+    struct side *side;
+};
+
+static enum eps_status ask_compose(void *user)
 {
-    side->log_delta1 = log_delta1;
-    enum eps_status status = compose(m, side, false);
-    if (status != EPS_OK)
-        return status;
-    if (isnan(log_delta))
-        *value = log_add(log_delta1, quick_log_delta2(side, eps));
-    else
-        *value = quick_epsilon(side, log_delta + log1p(-exp(log_delta1 - log_delta)));
-    return EPS_OK;
+    const struct asked *asked = user;
+    return compose(asked->m, asked->side, false);
 }
 
-/* The best ln delta_1 in [low, high], from `at` on: downhill by steps that shrink. */
-static enum eps_status descend(const struct mmcc_profile *m, struct side *side, double log_delta, double eps, double at,
-                               double low, double high, double *best, double *best_value)
+static double ask_log_delta2(void *user, double eps)
 {
-    double step = 1.4;
-    enum eps_status status = trial(m, side, log_delta, eps, at, best_value);
-    *best = at;
-    for (int i = 0; i < SEARCHES && status == EPS_OK && step > 0.3; i++) {
-        bool better = false;
-        for (int way = -1; way <= 1 && !better && status == EPS_OK; way += 2) {
-            double value, tried = fmin(fmax(*best + way * step, low), high);
-            if (tried == *best)
-                continue;
-            status = trial(m, side, log_delta, eps, tried, &value);
-            if (status == EPS_OK && value < *best_value) {
-                *best = tried;
-                *best_value = value;
-                better = true;
-            }
-        }
-        if (!better)
-            step *= 0.5;
-    }
-    return status;
+    return quick_log_delta2(((const struct asked *)user)->side, eps);
 }
 
-/* delta is known: a share of it. */
-static enum eps_status choose_of_delta(const struct mmcc_profile *m, struct side *side, double log_delta)
+static double ask_epsilon(void *user, double log_delta2)
 {
-    double half = INFINITY, best = log_delta + LOG_HALF, best_value = INFINITY,
-           share = m->setting->job->query.accountant.bad_event_share;
-    side->log_delta = log_delta;
-    if (!isnan(share)) {
-        side->log_delta1 = log_delta + log(share);
-        return trial(m, side, log_delta, NAN, side->log_delta1, &side->eps);
-    }
-    enum eps_status status = descend(m, side, log_delta, NAN, log_delta - 2, log_delta + LOG_SHARE_LEAST,
-                                     log_delta + LOG_SHARE_MOST, &best, &best_value);
-    if (status == EPS_OK)
-        status = trial(m, side, log_delta, NAN, log_delta + LOG_HALF, &half);
-    /* The quick answers are not that good. */
-    bool better = best_value < half - 2 * m->accuracy.tolerance * fmax(half, 1e-6);
-    side->log_delta1 = better ? best : log_delta + LOG_HALF;
-    side->eps = better ? best_value : half;
-    return status;
-}
-
-/* delta is asked: its sum with the composition's at this epsilon is to be small, or it is to have its share. */
-static enum eps_status choose_at_epsilon(const struct mmcc_profile *m, struct side *side, double eps)
-{
-    double share = m->setting->job->query.accountant.bad_event_share, odds = isnan(share) ? 0.2 : share / (1 - share);
-    double at = -14, value = 0, best;
-    enum eps_status status = EPS_OK;
-    side->eps = eps;
-    side->log_delta = -14;
-    /* delta_2 falls slowly as delta_1 rises: repeating finds where they are in proportion. */
-    for (int i = 0; i < 6 && status == EPS_OK; i++) {
-        status = trial(m, side, NAN, eps, at, &value);
-        if (status != EPS_OK)
-            return status;
-        double next = fmin(fmax(quick_log_delta2(side, eps) + log(odds), LOG_DELTA_LEAST), -1e-3);
-        bool close = fabs(next - at) < (isnan(share) ? 0.5 : 1e-3);
-        at = next;
-        if (close)
-            break;
-    }
-    best = at;
-    if (isnan(share))
-        status = descend(m, side, NAN, eps, at, LOG_DELTA_LEAST, -1e-3, &best, &value);
-    side->log_delta1 = best;
-    side->log_delta = fmin(value, 0);
-    return status;
+    return quick_epsilon(((const struct asked *)user)->side, log_delta2);
 }
 
 /* Chooses delta_1; nothing is proven yet. */
@@ -305,19 +222,22 @@ static enum eps_status choose(struct mmcc_profile *m, struct side *side, struct 
     if (isnan(log_delta) && m->accuracy.unknown == EPS_SOLVE_CURVE && !isnan(query->delta))
         log_delta = log(query->delta);
     if (status == EPS_OK && most_pairs(side) == 0) {
-        side->log_delta1 = -INFINITY;
-        side->log_delta = isnan(log_delta) ? -14 : log_delta;
-        side->eps = eps;
+        side->spent.log_delta1 = -INFINITY;
+        side->spent.log_delta = isnan(log_delta) ? -14 : log_delta;
+        side->spent.eps = eps;
         status = compose(m, side, false);
         if (status == EPS_OK && isnan(log_delta))
-            side->log_delta = quick_log_delta2(side, eps);
+            side->spent.log_delta = quick_log_delta2(side, eps);
         else if (status == EPS_OK)
-            side->eps = quick_epsilon(side, log_delta);
+            side->spent.eps = quick_epsilon(side, log_delta);
     } else if (status == EPS_OK) {
-        status = isnan(log_delta) ? choose_at_epsilon(m, side, eps) : choose_of_delta(m, side, log_delta);
+        struct asked asked = {m, side};
+        const struct eps__bad_events_ask ask = {&asked, ask_compose, ask_log_delta2, ask_epsilon};
+        status = eps__bad_events_choose(&side->spent, &ask, query->accountant.bad_event_share, log_delta, eps,
+                                        m->accuracy.tolerance);
     }
     if (status == EPS_OK && m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER)
-        side->eps = eps;
+        side->spent.eps = eps;
     side->chosen = status == EPS_OK;
     return status;
 }
@@ -334,14 +254,15 @@ static enum eps_status part_log_delta(const struct side *side, struct part *part
         status = eps__composition_log_delta(part->composition, estimate, eps, &log_delta2);
     if (status != EPS_OK)
         return status;
-    double delta1 = uncertain_pairs(part->rows) > 0 ? side->log_delta1 : -INFINITY, rounding = 8 * EPS__UNIT_ROUNDOFF;
+    double delta1 = uncertain_pairs(part->rows) > 0 ? side->spent.log_delta1 : -INFINITY,
+           rounding = 8 * EPS__UNIT_ROUNDOFF;
     if (estimate == EPS__UPPER) {
-        double sum = log_add(log_add(log_delta2, log(outside)), delta1);
+        double sum = eps__log_add(eps__log_add(log_delta2, log(outside)), delta1);
         *out = fmin(sum + rounding * (1 + fabs(isinf(sum) ? 0 : sum)), 0);
         return EPS_OK;
     }
     double kept = log_delta2 + (outside > 0 ? log1p(-fmin(outside * exp(-log_delta2), 1)) : 0);
-    double sum = log_add(isnan(kept) ? -INFINITY : kept, delta1);
+    double sum = eps__log_add(isnan(kept) ? -INFINITY : kept, delta1);
     *out = isinf(sum) ? sum : sum - rounding * (1 + fabs(sum));
     return EPS_OK;
 }
@@ -369,7 +290,7 @@ static double approximate(struct eps__profile *profile, enum eps_direction direc
     struct side *side = &m->sides[direction];
     if (choose(m, side, NULL) != EPS_OK || (!side->composed && compose(m, side, false) != EPS_OK))
         return NAN;
-    return fmin(log_add(side->log_delta1, quick_log_delta2(side, eps)), 0);
+    return fmin(eps__log_add(side->spent.log_delta1, quick_log_delta2(side, eps)), 0);
 }
 
 static double guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted)
@@ -379,9 +300,9 @@ static double guess(struct eps__profile *profile, enum eps_direction direction, 
     if (choose(m, side, NULL) != EPS_OK || (!side->composed && compose(m, side, false) != EPS_OK))
         return 0;
     /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
-    double left = log_delta_wanted > side->log_delta1
-                      ? log_delta_wanted + log1p(-exp(side->log_delta1 - log_delta_wanted))
-                      : side->log_delta1 + log(0.01);
+    double left = log_delta_wanted > side->spent.log_delta1
+                      ? log_delta_wanted + log1p(-exp(side->spent.log_delta1 - log_delta_wanted))
+                      : side->spent.log_delta1 + log(0.01);
     return quick_epsilon(side, left);
 }
 
@@ -404,7 +325,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
 
 static double bad_event_share(const struct eps__profile *profile, enum eps_direction direction, double log_delta_at)
 {
-    return exp(((const struct mmcc_profile *)profile)->sides[direction].log_delta1 - log_delta_at);
+    return exp(((const struct mmcc_profile *)profile)->sides[direction].spent.log_delta1 - log_delta_at);
 }
 
 static void destroy(struct eps__profile *profile)
@@ -546,7 +467,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     double norm = eps__strategy_largest_norm(setting->strategy);
     m->norm_square = norm * norm;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-        m->sides[direction] = (struct side){.direction = direction, .finer = 1, .log_delta1 = -INFINITY};
+        m->sides[direction] = (struct side){.direction = direction, .finer = 1, .spent.log_delta1 = -INFINITY};
     *profile = &m->base;
     return EPS_OK;
 }
