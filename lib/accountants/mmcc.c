@@ -82,13 +82,11 @@ static enum eps_status make_rows(struct eps__rows **rows, const struct eps__sett
 
 static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, struct eps_error *error)
 {
+    const struct eps_mechanism *mechanism = &m->setting->job->mechanism;
     struct eps__blocks blocks = eps__strategy_blocks(m->setting->strategy);
-    size_t groups = eps__sampling_groups(&m->setting->job->mechanism),
-           len = toeplitz_parts(&blocks, groups) ? 1 : groups;
+    size_t len = toeplitz_parts(&blocks, eps__sampling_groups(mechanism)) ? 1 : eps__sampling_parts(mechanism);
     if (side->parts)
         return EPS_OK;
-    if (len > m->setting->job->mechanism.n)
-        len = m->setting->job->mechanism.n;
     side->parts = calloc(len, sizeof *side->parts);
     if (!side->parts)
         return EPS_NO_MEMORY;

@@ -97,7 +97,7 @@ static bool find_parts(struct parts *parts, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t groups = eps__sampling_groups(mechanism), n = mechanism->n;
-    size_t candidates = eps_strategy_is_toeplitz(setting->strategy) ? 1 : groups < n ? groups : n;
+    size_t candidates = eps_strategy_is_toeplitz(setting->strategy) ? 1 : eps__sampling_parts(mechanism);
     parts->items = calloc(candidates, sizeof *parts->items);
     if (!parts->items)
         return false;

@@ -55,6 +55,9 @@ size_t eps__sampling_steps(const struct eps_mechanism *mechanism);
 bool eps__sampling_turns(const struct eps_mechanism *mechanism);
 size_t eps__sampling_groups(const struct eps_mechanism *mechanism);
 
+/* The parts of the data set that have their turn within n steps: delta is the largest of theirs. */
+size_t eps__sampling_parts(const struct eps_mechanism *mechanism);
+
 /*
  * ln of the probability that the example (or none of its user's) never makes a difference to any batch, in the part of the
  * data set that has the most rounds: between bounds, -INFINITY included. Of a truncated batch it makes one where it is in

@@ -149,6 +149,12 @@ size_t eps__sampling_groups(const struct eps_mechanism *mechanism)
     return scheme->groups ? scheme->groups(&mechanism->sampling) : 1;
 }
 
+size_t eps__sampling_parts(const struct eps_mechanism *mechanism)
+{
+    size_t groups = eps__sampling_groups(mechanism);
+    return groups < mechanism->n ? groups : mechanism->n;
+}
+
 size_t eps__sampling_part_sizes(const struct eps_mechanism *mechanism, uint64_t sizes[2])
 {
     uint64_t groups = eps__sampling_groups(mechanism), dataset = mechanism->sampling.dataset_size;
