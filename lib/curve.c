@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/error.h"
 enum { POINTS = 201 };
 
 #define END_DELTA 1e-15

@@ -6,7 +6,7 @@
 #ifndef EPS_CURVE_H
 #define EPS_CURVE_H
 
-#include "lib/accountants/registry.h"
+#include "lib/setting.h"
 
 /* Fills in result->curve, directions' and the result's accountant, at result->noise_multiplier, each delta to the
  * tolerance. complete: no accountant that serves was left out, so that the least lower end is below the truth. */

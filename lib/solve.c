@@ -5,15 +5,15 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/registry.h"
 #include "lib/curve.h"
+#include "lib/error.h"
 #include "lib/sampling/scheme.h"
 #include "lib/search.h"
+#include "lib/setting.h"
 
 /* ------------------------------------------------------------ cost */
 

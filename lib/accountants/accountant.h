@@ -89,4 +89,11 @@ const struct eps__accountant *eps__accountant_find(enum eps_accountant name);
 void eps__accountant_names_served(char *text, size_t size);
 void eps__accountant_names_curves(char *text, size_t size);
 
+enum { EPS__ACCOUNTANTS_MAX = EPS_ACCOUNTANT_COUNT };
+
+/* The accountants to run, at most EPS__ACCOUNTANTS_MAX: the one asked for, or all that serve. 0: the error says why
+ * none does (EPS_UNSUPPORTED). */
+size_t eps__setting_accountants(const struct eps__setting *setting, const struct eps__accountant **serving,
+                                struct eps_error *error);
+
 #endif

@@ -1,15 +1,10 @@
 /*
- * The table of accountants, and what it takes to ask one: a job made ready.
+ * The table of accountants, and which of them serve a job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/accountants/registry.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "lib/sampling/scheme.h"
+#include "lib/accountants/accountant.h"
+#include "lib/error.h"
 
 const struct eps__accountant *const eps__accountants[] = {&eps__accountant_pld, &eps__accountant_mmcc,
                                                           &eps__accountant_gaussian, NULL};
@@ -63,90 +58,6 @@ void eps__accountant_names_served(char *text, size_t size)
 void eps__accountant_names_curves(char *text, size_t size)
 {
     list_names(text, size, EPS_ACCOUNTANT_AUTO + 1, true);
-}
-
-bool eps_serves_scheme(enum eps_scheme scheme)
-{
-    const struct eps__scheme *row = eps__scheme_find(scheme);
-    return row && row->served;
-}
-
-struct first_violation {
-    struct eps_error *error;
-    bool seen;
-};
-
-static void keep_first(void *user, const char *pointer, const char *message)
-{
-    struct first_violation *first = user;
-    if (first->seen)
-        return;
-    first->seen = true;
-    eps__error(first->error, EPS_INVALID, pointer, "%s", message);
-}
-
-static enum eps_status refuse_scheme(struct eps_error *error, enum eps_scheme scheme)
-{
-    char names[120];
-    eps__scheme_names(names, sizeof names, eps__scheme_served, 0);
-    return eps__error(error, EPS_UNSUPPORTED, "/sampling/scheme",
-                      "the scheme %s is not served in this version, which serves %s", eps_scheme_name(scheme), names);
-}
-
-static enum eps_status refuse_accountant(struct eps_error *error, enum eps_accountant name)
-{
-    char names[120];
-    eps__accountant_names_served(names, sizeof names);
-    return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
-                      "the accountant %s is not served in this version, which serves %s", eps_accountant_name(name),
-                      names);
-}
-
-/* probe: where an optimiser would have to run, the setting stays without a strategy. */
-static enum eps_status open_setting(struct eps__setting *setting, struct eps_error *error,
-                                    const struct eps_context *context, const struct eps_job *job, bool probe)
-{
-    const struct eps_sampling *sampling = &job->mechanism.sampling;
-    struct first_violation first = {error, false};
-    *setting = (struct eps__setting){.context = context, .job = job};
-    if (eps_job_check(job, 0, keep_first, &first) > 0)
-        return EPS_INVALID;
-    if (!eps_serves_scheme(sampling->scheme))
-        return refuse_scheme(error, sampling->scheme);
-    if (!eps_serves_accountant(job->query.accountant.method))
-        return refuse_accountant(error, job->query.accountant.method);
-    struct eps_strategy *strategy;
-    enum eps_status status = probe ? eps__strategy_probe(context, &strategy, error, &job->mechanism)
-                                   : eps_strategy_create(context, &strategy, error, &job->mechanism);
-    if (status != EPS_OK || !strategy)
-        return status;
-    setting->strategy = strategy;
-    setting->p = eps__sampling_probability(&job->mechanism);
-    status = eps__strategy_sensitivity(context, &setting->sensitivity, error, strategy, &job->mechanism);
-    setting->sensitivity_known = status == EPS_OK;
-    if (status == EPS_UNSUPPORTED)
-        return EPS_OK; /* no bound without amplification: the Gaussian accountant will decline */
-    if (status != EPS_OK)
-        eps__setting_close(setting);
-    return status;
-}
-
-enum eps_status eps__setting_open(struct eps__setting *setting, struct eps_error *error,
-                                  const struct eps_context *context, const struct eps_job *job)
-{
-    return open_setting(setting, error, context, job, false);
-}
-
-enum eps_status eps__setting_probe(struct eps__setting *setting, struct eps_error *error,
-                                   const struct eps_context *context, const struct eps_job *job)
-{
-    return open_setting(setting, error, context, job, true);
-}
-
-void eps__setting_close(struct eps__setting *setting)
-{
-    eps_strategy_destroy((struct eps_strategy *)setting->strategy);
-    setting->strategy = NULL;
 }
 
 size_t eps__setting_accountants(const struct eps__setting *setting, const struct eps__accountant **serving,

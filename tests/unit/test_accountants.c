@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "lib/accountants/registry.h"
+#include "lib/setting.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 
