@@ -26,6 +26,7 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
+#include "server/routes/routes.h"
 #include "server/store/store.h"
 
 #define DRAIN_SECONDS 1.0 /* for replies under way */
@@ -148,7 +149,7 @@ static int serve(struct server *server, struct http *http, const char *url)
 int command_serve(int argc, char **argv)
 {
     struct config config;
-    struct server server = {.config = &config};
+    struct server server = {.config = &config, .routes = route_table};
     char message[512] = "out of memory or threads";
     char url[300];
 

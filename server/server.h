@@ -14,9 +14,11 @@ struct jobs;
 struct pool;
 struct waits;
 struct claims;
+struct route;
 
 struct server {
     const struct config *config;
+    const struct route *routes; /* the table; a row without a method ends it */
     struct store *store;
     struct pool *pool;     /* computes */
     struct pool *side;     /* two threads: questions about finished jobs, which do not wait for those that run */

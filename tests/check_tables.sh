@@ -17,10 +17,17 @@ only() {
     fi
 }
 
-echo "1..2"
+echo "1..3"
 # The header names them, names.c spells them, the codec says which members go with which.
 only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' 'lib/epsilon\.h|lib/names\.c|lib/sampling/[a-z_]*\.c|api/codec_fields\.c' \
     "schemes are named in their own files alone"
 # `auto` is no accountant but the choice among them.
 only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' 'lib/epsilon\.h|lib/names\.c|lib/accountants/[a-z_]*\.c|api/codec_fields\.c' \
     "accountants are named in their own files alone"
+# What sets the kinds of strategies apart is in their rows.
+number=$((number + 1))
+if grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy; then
+    echo "not ok $number - nothing in lib/strategy asks which kind it has"
+else
+    echo "ok $number - nothing in lib/strategy asks which kind it has"
+fi

@@ -275,6 +275,9 @@ static enum eps_status banded_noise_row(const struct eps_strategy *s, double *ou
 
 const struct eps__strategy_kind eps__strategy_banded = {
     .name = "banded",
+    .shape = EPS__SHAPE_OTHER,
+    .gram_entry = eps__banded_gram,
+    .min_separation = eps__row_bound,
     .row = banded_row,
     .band_row = banded_band_row,
     .divide = banded_divide,

@@ -198,6 +198,9 @@ static enum eps_status dense_noise_row(const struct eps_strategy *s, double *out
 
 const struct eps__strategy_kind eps__strategy_dense = {
     .name = "dense",
+    .shape = EPS__SHAPE_OTHER,
+    .inverse_is_matrix = true,
+    .min_separation = eps__row_bound,
     .row = dense_row,
     .band_row = dense_band_row,
     .divide = dense_divide,

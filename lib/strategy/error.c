@@ -242,10 +242,10 @@ static bool own_norms(double *out, const struct eps_strategy *s, const double *i
     size_t m = s->block;
     const struct eps__workload *w = &s->workload;
     bool ok = false, kept;
-    double sum = 0, *a = malloc(m * (s->kind == &eps__strategy_dense ? 2 * m : 1) * sizeof *a);
+    double sum = 0, *a = malloc(m * (s->kind->inverse_is_matrix ? 2 * m : 1) * sizeof *a);
     if (!a)
         return false;
-    if (s->kind != &eps__strategy_dense) {
+    if (!s->kind->inverse_is_matrix) {
         ok = eps__convolve_digits(a, m, w->coefficients, w->coefficients_len, inverse, m, &kept);
         for (size_t t = 0; ok && t < m; t++)
             out[t] = kept ? sum += a[t] * a[t] : NAN;
@@ -283,7 +283,7 @@ static enum eps_status past_norms(const struct eps_context *context, double *pas
     }
     double *window = y + m;
     eps__workload_coefficients(w, a, s->n);
-    bool toeplitz = s->kind != &eps__strategy_dense;
+    bool toeplitz = !s->kind->inverse_is_matrix;
     /* Windows that lie wholly beyond the last coefficient contribute nothing. */
     for (size_t d = toeplitz ? 0 : 1; d <= s->n - m; d++) {
         double sum = 0;
@@ -383,7 +383,7 @@ enum eps_status eps__strategy_error(const struct eps_context *context, const str
     (void)mechanism; /* the strategy keeps its workload */
     bool defined;
     size_t n = strategy->n;
-    if (strategy->kind == &eps__strategy_toeplitz && strategy->bands == 1 && strategy->entries[0] != 0 &&
+    if (strategy->kind->shape == EPS__SHAPE_TOEPLITZ && strategy->bands == 1 && strategy->entries[0] != 0 &&
         strategy->workload.recursive && !strategy->workload.cooldown) {
         diagonal_figures(strategy, mean, max, last);
         return eps__strategy_poll(context, NULL);

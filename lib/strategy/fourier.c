@@ -209,8 +209,43 @@ bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s)
     return ok;
 }
 
+/* The row bound (min_separation.c) where all rows of X are alike: one row that reaches the whole block to both sides
+ * is above them all. */
+static enum eps_status circulant_row_bound(const struct eps_context *context, struct eps__square *out,
+                                           struct eps_error *error, const struct eps_strategy *s,
+                                           const struct eps__participation *p)
+{
+    (void)context;
+    size_t m = s->block, width = 2 * m - 1, most = (m - 1) / p->separation + 1;
+    most = most < p->epochs ? most : p->epochs;
+    double lag_error, *lags = malloc(m * sizeof *lags), *row = malloc(width * sizeof *row);
+    double *best = malloc((width + 1) * sizeof *best);
+    uint32_t *taken = malloc((width + 1) * sizeof *taken);
+    bool ok = lags && row && best && taken && eps__fourier_lags(lags, &lag_error, s);
+    if (ok) {
+        for (size_t i = 0; i < width; i++) {
+            size_t apart = i < m ? m - 1 - i : i - (m - 1);
+            row[i] = apart >= p->separation ? fabs(lags[apart]) + lag_error : 0;
+        }
+        double others = eps__separated_bound(row, width, most - 1, p->separation, best, taken);
+        double slack = (double)most * lag_error / s->squares[0].lower + eps__separated_error(most);
+        out->value.upper = (double)p->epochs * (s->squares[0].upper + others) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        out->value.lower = out->value.upper * (1 - 4 * slack);
+        out->rule = "row_bound";
+        out->exact = false;
+    }
+    free(lags);
+    free(row);
+    free(best);
+    free(taken);
+    return ok ? EPS_OK : eps__strategy_no_memory(error);
+}
+
 const struct eps__strategy_kind eps__strategy_fourier = {
     .name = "fourier",
+    .shape = EPS__SHAPE_OTHER,
+    .first_is_worst = true,
+    .min_separation = circulant_row_bound,
     .row = fourier_row,
     .divide = fourier_divide,
     .measure = fourier_measure,

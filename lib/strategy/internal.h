@@ -31,9 +31,19 @@ struct eps__workload {
     size_t n;
 };
 
+/* A bound on the square of the sensitivity. */
+struct eps__square {
+    struct eps__interval value;
+    const char *rule;
+    bool exact;
+};
+
 /* Everything but `row` .. `fixed_order` concerns the decoder B = A C^+ and the noise C^+ (n x the rows of C). */
 struct eps__strategy_kind {
-    const char *name; /* goes into the content hash */
+    const char *name;       /* goes into the content hash */
+    enum eps__shape shape;  /* what others may know of its entries */
+    bool first_is_worst;    /* of one block's fixed patterns: the first one's Gram matrix bounds those of all */
+    bool inverse_is_matrix; /* `invert` gives block x block numbers; else the column of a Toeplitz matrix */
     /* Row `row` of a block: `block` numbers. */
     void (*row)(const struct eps_strategy *s, double *out, size_t row);
     /* The same from the diagonal leftwards: s->bands numbers, 0 before column 0. NULL: C is not square. Only for
@@ -50,6 +60,12 @@ struct eps__strategy_kind {
     /* The Gram matrix of columns first, first + step, ... of one block, into the count x count corner of out, whose
      * rows are ld apart. Each entry (i, j) is within gram_error ||c_i|| ||c_j||. */
     bool (*gram)(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count);
+    /* One entry of the same, between columns of one block, where a whole Gram matrix is not to be had; NULL: it is. */
+    double (*gram_entry)(const struct eps_strategy *s, size_t i, size_t j);
+    /* A bound for the schema min_separation, where columns that far apart share rows. */
+    enum eps_status (*min_separation)(const struct eps_context *context, struct eps__square *out,
+                                      struct eps_error *error, const struct eps_strategy *s,
+                                      const struct eps__participation *participation);
     /* The largest squared norm of the sum of the columns of one fixed_order pattern of the whole strategy, each
      * entry replaced by its absolute value. */
     enum eps_status (*fixed_order)(const struct eps_context *context, struct eps__interval *out,
@@ -289,13 +305,6 @@ struct eps__target eps__target_of(const struct eps_mechanism *mechanism);
 /* The number of starting points of fixed_order patterns. */
 size_t eps__participation_starts(const struct eps__participation *participation, size_t n);
 
-/* A bound on the square of the sensitivity. */
-struct eps__square {
-    struct eps__interval value;
-    const char *rule;
-    bool exact;
-};
-
 /* The square of the sensitivity under a participation, adjacency and amplitude apart. */
 enum eps_status eps__participation_square(const struct eps_context *context, struct eps__square *out,
                                           struct eps_error *error, const struct eps_strategy *s,
@@ -316,9 +325,17 @@ double eps__semidefinite_certify(const double *x, const double *d, size_t k, dou
 enum eps_status eps__min_separation_square(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
                                            const struct eps__participation *participation);
-/* A bound on the square for trees: at each level the steps crowd into as few nodes as they can. */
-struct eps__interval eps__tree_min_separation(const struct eps_strategy *s,
-                                              const struct eps__participation *participation);
+/* An upper bound on the largest sum of at most k of x[0..n-1] >= 0 at least b apart, tight but for rounding.
+ * best and taken: scratch of n + 1. */
+double eps__separated_bound(const double *x, size_t n, size_t k, size_t b, double *best, uint32_t *taken);
+/* What eps__separated_bound() may be off by, relative, for sums of up to `terms` numbers. */
+double eps__separated_error(size_t terms);
+/* Bounds for it, as operations of kinds: by each column's own row of the Gram matrix; and Toeplitz, by a majorant whose worst
+ * pattern is known. */
+enum eps_status eps__row_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
+                               const struct eps_strategy *s, const struct eps__participation *participation);
+enum eps_status eps__majorant_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
+                                    const struct eps_strategy *s, const struct eps__participation *participation);
 
 /* out[u] = sum of |c[u - i b]| over 0 <= i < k, for u < n, with c zero from len on. Each has a relative error of at
  * most 4 units of rounding. False without memory. */

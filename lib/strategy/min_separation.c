@@ -56,8 +56,8 @@ out:
     return status;
 }
 
-/* What separated_bound() may be off by, relative, for sums of up to `terms` numbers. */
-static double separated_error(size_t terms)
+/* What eps__separated_bound() may be off by, relative, for sums of up to `terms` numbers. */
+double eps__separated_error(size_t terms)
 {
     return (4 * (double)terms + 16) * EPS__UNIT_ROUNDOFF;
 }
@@ -81,7 +81,7 @@ static double priced_sum(const double *x, size_t n, size_t b, double price, doub
 
 /* An upper bound on the largest sum of at most k of x[0..n-1] >= 0 at least b apart, tight but for rounding.
  * best and taken: scratch of n + 1. */
-static double separated_bound(const double *x, size_t n, size_t k, size_t b, double *best, uint32_t *taken)
+double eps__separated_bound(const double *x, size_t n, size_t k, size_t b, double *best, uint32_t *taken)
 {
     size_t count, terms = (n - 1) / b + 1;
     double bound = priced_sum(x, n, b, 0, best, taken, &count), low = 0, high = 0;
@@ -99,7 +99,7 @@ static double separated_bound(const double *x, size_t n, size_t k, size_t b, dou
                 high = price;
         }
     }
-    return bound * (1 + separated_error(terms));
+    return bound * (1 + eps__separated_error(terms));
 }
 
 /* ---- the rules ---- */
@@ -191,7 +191,7 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
 {
     enum eps_status status = EPS_OK;
     size_t m = s->block, b = p->separation;
-    bool banded = s->kind == &eps__strategy_banded; /* entries one by one: no array of m x m */
+    bool banded = s->kind->gram_entry; /* entries one by one: no array of m x m */
     double *x = malloc((banded ? m : m * m) * sizeof *x), *row = malloc(m * sizeof *row);
     double *best = malloc((m + 1) * sizeof *best);
     uint32_t *taken = malloc((m + 1) * sizeof *taken);
@@ -211,10 +211,10 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
         }
         for (size_t j = first; j < end; j++) {
             bool apart = i >= j + b || j >= i + b;
-            double entry = !apart ? 0 : banded ? eps__banded_gram(s, i, j) : x[i * m + j];
+            double entry = !apart ? 0 : banded ? s->kind->gram_entry(s, i, j) : x[i * m + j];
             row[j - first] = apart ? fabs(entry) + s->gram_error * norm * eps__strategy_column_norm(s, j) : 0;
         }
-        v[i] = eps__column_square(s, i)->upper + separated_bound(row, end - first, p->epochs - 1, b, best, taken);
+        v[i] = eps__column_square(s, i)->upper + eps__separated_bound(row, end - first, p->epochs - 1, b, best, taken);
     }
 out:
     free(x);
@@ -224,8 +224,8 @@ out:
     return status;
 }
 
-static enum eps_status row_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
-                                 const struct eps_strategy *s, const struct eps__participation *p)
+enum eps_status eps__row_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
+                               const struct eps_strategy *s, const struct eps__participation *p)
 {
     size_t m = s->block, n = s->n;
     double *v = malloc(n * sizeof *v), *best = malloc((n + 1) * sizeof *best);
@@ -234,8 +234,9 @@ static enum eps_status row_bound(const struct eps_context *context, struct eps__
     if (!status) {
         for (size_t i = m; i < n; i++)
             v[i] = v[i - m];
-        double slack = (double)p->epochs * s->gram_error + separated_error(p->epochs);
-        out->value.upper = separated_bound(v, n, p->epochs, p->separation, best, taken) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        double slack = (double)p->epochs * s->gram_error + eps__separated_error(p->epochs);
+        out->value.upper =
+            eps__separated_bound(v, n, p->epochs, p->separation, best, taken) * (1 + 4 * EPS__UNIT_ROUNDOFF);
         out->value.lower = out->value.upper * (1 - 4 * slack);
         out->rule = "row_bound";
         out->exact = false;
@@ -246,34 +247,17 @@ static enum eps_status row_bound(const struct eps_context *context, struct eps__
     return status;
 }
 
-/* The same for the Fourier mechanism, whose rows of X are alike: one row that reaches the whole block to both sides
- * is above them all. */
-static enum eps_status circulant_row_bound(struct eps__square *out, struct eps_error *error,
-                                           const struct eps_strategy *s, const struct eps__participation *p)
+enum eps_status eps__majorant_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
+                                    const struct eps_strategy *s, const struct eps__participation *p)
 {
-    size_t m = s->block, width = 2 * m - 1, most = (m - 1) / p->separation + 1;
-    most = most < p->epochs ? most : p->epochs;
-    double lag_error, *lags = malloc(m * sizeof *lags), *row = malloc(width * sizeof *row);
-    double *best = malloc((width + 1) * sizeof *best);
-    uint32_t *taken = malloc((width + 1) * sizeof *taken);
-    bool ok = lags && row && best && taken && eps__fourier_lags(lags, &lag_error, s);
-    if (ok) {
-        for (size_t i = 0; i < width; i++) {
-            size_t apart = i < m ? m - 1 - i : i - (m - 1);
-            row[i] = apart >= p->separation ? fabs(lags[apart]) + lag_error : 0;
-        }
-        double others = separated_bound(row, width, most - 1, p->separation, best, taken);
-        double slack = (double)most * lag_error / s->squares[0].lower + separated_error(most);
-        out->value.upper = (double)p->epochs * (s->squares[0].upper + others) * (1 + 4 * EPS__UNIT_ROUNDOFF);
-        out->value.lower = out->value.upper * (1 - 4 * slack);
-        out->rule = "row_bound";
-        out->exact = false;
+    enum eps_status status = toeplitz_majorant(out, error, s, p);
+    if (!status && !out->exact && s->block <= row_bound_max) {
+        struct eps__square rows;
+        status = eps__row_bound(context, &rows, error, s, p);
+        if (!status && rows.value.upper < out->value.upper)
+            *out = rows;
     }
-    free(lags);
-    free(row);
-    free(best);
-    free(taken);
-    return ok ? EPS_OK : eps__strategy_no_memory(error);
+    return status;
 }
 
 enum eps_status eps__min_separation_square(const struct eps_context *context, struct eps__square *out,
@@ -282,20 +266,5 @@ enum eps_status eps__min_separation_square(const struct eps_context *context, st
 {
     if (s->bands <= p->separation)
         return orthogonal(context, out, error, s, p);
-    if (s->kind == &eps__strategy_tree) {
-        *out = (struct eps__square){eps__tree_min_separation(s, p), "level_bound", false};
-        return EPS_OK;
-    }
-    if (s->kind == &eps__strategy_fourier)
-        return circulant_row_bound(out, error, s, p);
-    if (s->kind == &eps__strategy_dense || s->kind == &eps__strategy_banded)
-        return row_bound(context, out, error, s, p);
-    enum eps_status status = toeplitz_majorant(out, error, s, p);
-    if (!status && !out->exact && s->block <= row_bound_max) {
-        struct eps__square rows;
-        status = row_bound(context, &rows, error, s, p);
-        if (!status && rows.value.upper < out->value.upper)
-            *out = rows;
-    }
-    return status;
+    return s->kind->min_separation(context, out, error, s, p);
 }

@@ -16,24 +16,6 @@
 
 #include "lib/strategy/internal.h"
 
-struct eps__target eps__target_of(const struct eps_mechanism *mechanism)
-{
-    const struct eps_matrix *matrix = &mechanism->matrix;
-    bool told =
-        matrix->family == EPS_FAMILY_BANDED_INVERSE || (matrix->family == EPS_FAMILY_BANDED && matrix->toeplitz);
-    if (!told || matrix->epochs <= 1)
-        return (struct eps__target){false, false};
-    return (struct eps__target){.separated = !eps__sampling_worst(mechanism).fixed,
-                                .sampled = eps__sampling_random(mechanism)};
-}
-
-size_t eps__participation_starts(const struct eps__participation *p, size_t n)
-{
-    size_t whole = n - (p->epochs - 1) * p->separation;
-    size_t starts = whole > p->separation ? whole : p->separation;
-    return starts < n ? starts : n;
-}
-
 static struct eps__interval largest_column(const struct eps_strategy *s)
 {
     struct eps__interval best = {0};
@@ -103,7 +85,7 @@ static size_t pattern_gram(const struct eps_strategy *s, double *x, double *norm
 /* The first pattern is the worst: the Gram matrix of any other is that of some of its columns, or less. */
 static bool first_is_worst(const struct eps_strategy *s)
 {
-    return s->stamps == 1 && (s->kind == &eps__strategy_toeplitz || s->kind == &eps__strategy_fourier);
+    return s->stamps == 1 && s->kind->first_is_worst;
 }
 
 static enum eps_status gram_patterns(const struct eps_context *context, struct eps__square *out,

@@ -1,83 +1,14 @@
 /*
- * Making a strategy: the table of families, what every family shares, the content id and the plain getters.
+ * A strategy as an object: its size, its content id, its errors and the plain getters.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/strategy/strategy.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/strategy/internal.h"
-
-/* How a family is built; NULL: not by this build. Family stored is built by another's builder. */
-static eps__builder *const builders[EPS_FAMILY_COUNT] = {
-    [EPS_FAMILY_IDENTITY] = eps__build_identity,
-    [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
-    [EPS_FAMILY_DENSE] = eps__build_dense,
-    [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
-    [EPS_FAMILY_TREE] = eps__build_tree,
-    [EPS_FAMILY_BANDED] = eps__build_banded,
-    [EPS_FAMILY_INVERSE_SQUARE_ROOT] = eps__build_inverse_square_root,
-    [EPS_FAMILY_BANDED_INVERSE] = eps__build_banded_inverse,
-    [EPS_FAMILY_BLT] = eps__build_blt,
-    [EPS_FAMILY_FOURIER] = eps__build_fourier,
-    [EPS_FAMILY_OPTIMAL] = eps__build_optimal,
-};
-
-bool eps_serves_family(enum eps_family family)
-{
-    return family == EPS_FAMILY_STORED || ((size_t)family < EPS_FAMILY_COUNT && builders[family]);
-}
-
-enum eps_status eps__strategy_no_memory(struct eps_error *error)
-{
-    return eps__error(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer steps or bands");
-}
-
-enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error)
-{
-    if (context && context->canceled && context->canceled(context->user))
-        return eps__error(error, EPS_CANCELED, "", "canceled");
-    if (context && context->expired && context->expired(context->user))
-        return eps__error(error, EPS_TIMEOUT, "", "the time limit passed while computing the strategy");
-    return EPS_OK;
-}
-
-static enum eps_status unserved(struct eps_error *error, enum eps_family family)
-{
-    char served[200] = "";
-    for (size_t i = 0, used = 0; i < EPS_FAMILY_COUNT; i++)
-        if (eps_serves_family((enum eps_family)i) && used < sizeof served)
-            used += (size_t)snprintf(served + used, sizeof served - used, "%s%s", used ? ", " : "",
-                                     eps_family_name((enum eps_family)i));
-    const char *name = eps_family_name(family);
-    return eps__error(error, EPS_UNSUPPORTED, "/matrix/family", "%s is not computed by this build; choose one of: %s",
-                      name ? name : "this family", served);
-}
-
-/* Squares of entries within this range neither overflow nor lose their last bits to underflow. */
-static enum eps_status check_range(const struct eps_strategy *s, struct eps_error *error,
-                                   const struct eps_matrix *matrix)
-{
-    const char *pointer = matrix->family == EPS_FAMILY_DENSE      ? "/matrix/rows"
-                          : matrix->family == EPS_FAMILY_TOEPLITZ ? "/matrix/coefficients"
-                          : matrix->family == EPS_FAMILY_BLT ? (matrix->buffers ? "/matrix/buffers" : "/matrix/scale")
-                                                             : "/workload";
-    double largest = 0;
-    for (size_t i = 0; i < s->entries_len; i++) {
-        if (!isfinite(s->entries[i]))
-            return eps__error(error, EPS_INVALID, pointer, "entry %zu of C is not finite", i);
-        largest = fmax(largest, fabs(s->entries[i]));
-    }
-    if (largest > 1e100 || (largest > 0 && largest < 1e-100))
-        return eps__error(error, EPS_INVALID, pointer,
-                          "the largest entry of C is %g; multiply by a constant that brings it between "
-                          "1e-100 and 1e100",
-                          largest);
-    return EPS_OK;
-}
 
 /* What C is, not how it was asked for; with its decoder, where there is a choice. */
 void eps__strategy_identify(struct eps_strategy *s)
@@ -91,25 +22,6 @@ void eps__strategy_identify(struct eps_strategy *s)
     s->kind->hash(s, &hash);
     eps__hash_final(&hash, digest);
     eps__hash_hex(s->id, digest);
-}
-
-enum eps_status eps__strategy_check_cost(const struct eps_context *context, struct eps_error *error,
-                                         const struct eps_mechanism *mechanism)
-{
-    double operations, bytes;
-    eps__strategy_cost(mechanism, &operations, &bytes);
-    if (!context || ((context->max_operations <= 0 || operations <= context->max_operations) &&
-                     (context->max_bytes <= 0 || bytes <= context->max_bytes)))
-        return EPS_OK;
-    eps__error(error, EPS_TOO_COSTLY, "/n",
-               "the strategy takes about %.2g operations and %.2g bytes; ask for fewer steps or bands, or "
-               "raise the limits",
-               operations, bytes);
-    if (error) {
-        error->operations = operations;
-        error->bytes = bytes;
-    }
-    return EPS_TOO_COSTLY;
 }
 
 void eps__strategy_size(struct eps_strategy *s, size_t n, size_t stamps)
@@ -129,95 +41,6 @@ void eps__strategy_reset(struct eps_strategy *s)
     s->entries_len = s->known_inverse_len = s->blt_len = s->block_rows = s->height = s->width = s->iterations = 0;
     s->scale = 0;
     s->optimality_gap = NAN;
-}
-
-enum eps_status eps__strategy_base(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                   const struct eps_mechanism *mechanism, const uint8_t *key, bool *deferred)
-{
-    enum eps_family family = mechanism->matrix.family;
-    uint8_t derived[EPS__HASH_BYTES] = {0};
-    bool optimised = eps__strategy_is_optimised(&mechanism->matrix);
-    if (optimised && !key && !eps__factorization_key(derived, mechanism))
-        return eps__strategy_no_memory(error);
-    if (!eps__stored_begin(s, mechanism, key ? key : derived))
-        return eps__strategy_no_memory(error);
-    enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
-    if (!status && optimised)
-        status =
-            eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builders[family], deferred);
-    else if (!status)
-        status = builders[family](context, s, error, mechanism);
-    if (status || (deferred && *deferred))
-        return status;
-    status = check_range(s, error, &mechanism->matrix);
-    if (!status && !s->kind->measure(s))
-        status = eps__strategy_no_memory(error);
-    return status;
-}
-
-static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                             const struct eps_mechanism *mechanism, bool *deferred)
-{
-    enum eps_status status = mechanism->matrix.family == EPS_FAMILY_STORED
-                                 ? eps__build_stored(context, s, error, mechanism, deferred)
-                                 : eps__strategy_base(context, s, error, mechanism, NULL, deferred);
-    if (status || (deferred && *deferred))
-        return status;
-    status = eps__strategy_normalise(context, s, error, mechanism);
-    if (!status)
-        status = eps__strategy_poll(context, error);
-    if (!status) {
-        eps__strategy_identify(s);
-        eps__stored_offer(context, s);
-    }
-    return status;
-}
-
-/* deferred: as in eps__strategy_base(). */
-static enum eps_status create(const struct eps_context *context, struct eps_strategy **strategy,
-                              struct eps_error *error, const struct eps_mechanism *mechanism, bool *deferred)
-{
-    size_t n = mechanism->n, stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
-    if (!eps_serves_family(mechanism->matrix.family))
-        return unserved(error, mechanism->matrix.family);
-    if (!n)
-        return eps__error(error, EPS_INVALID, "/n", "must be at least 1");
-    if (n % stamps)
-        return eps__error(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
-    enum eps_status status = eps__strategy_check_cost(context, error, mechanism);
-    if (status)
-        return status;
-    struct eps_strategy *s = calloc(1, sizeof *s);
-    if (!s)
-        return eps__strategy_no_memory(error);
-    eps__strategy_size(s, n, stamps);
-    s->optimality_gap = NAN;
-    if (pthread_mutex_init(&s->lock, NULL) != 0)
-        status = eps__strategy_no_memory(error);
-    else
-        s->lock_made = true;
-    if (!status)
-        status = build(context, s, error, mechanism, deferred);
-    if (status || (deferred && *deferred)) {
-        eps_strategy_destroy(s);
-        return status;
-    }
-    *strategy = s;
-    return EPS_OK;
-}
-
-enum eps_status eps_strategy_create(const struct eps_context *context, struct eps_strategy **strategy,
-                                    struct eps_error *error, const struct eps_mechanism *mechanism)
-{
-    return create(context, strategy, error, mechanism, NULL);
-}
-
-enum eps_status eps__strategy_probe(const struct eps_context *context, struct eps_strategy **strategy,
-                                    struct eps_error *error, const struct eps_mechanism *mechanism)
-{
-    bool deferred = false;
-    *strategy = NULL;
-    return create(context, strategy, error, mechanism, &deferred);
 }
 
 void eps_strategy_destroy(struct eps_strategy *strategy)
@@ -253,7 +76,7 @@ size_t eps_strategy_bands(const struct eps_strategy *strategy)
 
 bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy)
 {
-    return strategy->kind == &eps__strategy_toeplitz && strategy->stamps == 1;
+    return strategy->kind->shape == EPS__SHAPE_TOEPLITZ && strategy->stamps == 1;
 }
 
 const char *eps_strategy_id(const struct eps_strategy *strategy)
@@ -303,13 +126,11 @@ bool eps__strategy_lower_triangular(const struct eps_strategy *strategy)
 
 struct eps__blocks eps__strategy_blocks(const struct eps_strategy *s)
 {
-    struct eps__blocks blocks = {EPS__SHAPE_OTHER, s->stamps, s->block, s->block_rows, NULL, 0, 0, 0};
-    if (s->kind == &eps__strategy_toeplitz) {
-        blocks.shape = EPS__SHAPE_TOEPLITZ;
+    struct eps__blocks blocks = {s->kind->shape, s->stamps, s->block, s->block_rows, NULL, 0, 0, 0};
+    if (blocks.shape == EPS__SHAPE_TOEPLITZ) {
         blocks.coefficients = s->entries;
         blocks.coefficients_len = s->entries_len;
-    } else if (s->kind == &eps__strategy_tree) {
-        blocks.shape = EPS__SHAPE_TREE;
+    } else if (blocks.shape == EPS__SHAPE_TREE) {
         blocks.height = s->height;
         blocks.scale = s->scale;
     }

@@ -359,6 +359,9 @@ static void toeplitz_load(struct eps_strategy *s, struct eps__record *from)
 
 const struct eps__strategy_kind eps__strategy_toeplitz = {
     .name = "toeplitz",
+    .shape = EPS__SHAPE_TOEPLITZ,
+    .first_is_worst = true,
+    .min_separation = eps__majorant_bound,
     .row = toeplitz_row,
     .band_row = toeplitz_band_row,
     .divide = toeplitz_divide,

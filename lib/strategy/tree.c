@@ -139,8 +139,13 @@ static enum eps_status tree_fixed_order(const struct eps_context *context, struc
     return EPS_OK;
 }
 
-struct eps__interval eps__tree_min_separation(const struct eps_strategy *s, const struct eps__participation *p)
+/* At each level the steps crowd into as few nodes as they can. */
+static enum eps_status tree_min_separation(const struct eps_context *context, struct eps__square *out,
+                                           struct eps_error *error, const struct eps_strategy *s,
+                                           const struct eps__participation *p)
 {
+    (void)context;
+    (void)error;
     double total = 0;
     for (size_t level = 0; level <= s->height; level++) {
         size_t width = (size_t)1 << level, nodes = s->stamps * ((s->block - 1) / width + 1);
@@ -153,11 +158,13 @@ struct eps__interval eps__tree_min_separation(const struct eps_strategy *s, cons
         }
         total += (double)full * (double)crowd * (double)crowd + (double)rest * (double)rest;
     }
-    return times_square(s, total);
+    *out = (struct eps__square){times_square(s, total), "level_bound", false};
+    return EPS_OK;
 }
 
 const struct eps__strategy_kind eps__strategy_tree = {
     .name = "tree",
+    .shape = EPS__SHAPE_TREE,
     .row = tree_row,
     .divide = tree_divide,
     .measure = tree_measure,
@@ -165,6 +172,7 @@ const struct eps__strategy_kind eps__strategy_tree = {
     .square_index = tree_square_index,
     .gram = tree_gram,
     .fixed_order = tree_fixed_order,
+    .min_separation = tree_min_separation,
     .invert = eps__tree_invert,
     .variance = eps__tree_variance,
     .decoder_row = eps__tree_decoder_row,

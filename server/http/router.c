@@ -14,10 +14,10 @@
 
 #define ALLOW_SIZE 96
 
-size_t route_count(void)
+size_t route_count(const struct route *routes)
 {
     size_t len = 0;
-    while (route_table[len].method) {
+    while (routes[len].method) {
         len++;
     }
     return len;
@@ -45,12 +45,12 @@ static bool pattern_match(const char *pattern, const char *path, char *param, si
 }
 
 /* The methods of a path, as Allow lists them; "" if nothing has this path. */
-static void allowed_methods(const char *path, char allow[ALLOW_SIZE])
+static void allowed_methods(const struct route *routes, const char *path, char allow[ALLOW_SIZE])
 {
     char param[80];
     size_t len = 0;
     allow[0] = '\0';
-    for (const struct route *route = route_table; route->method; route++) {
+    for (const struct route *route = routes; route->method; route++) {
         if (!pattern_match(route->pattern, path, param, sizeof param)) {
             continue;
         }
@@ -83,11 +83,12 @@ static void find_route(struct request *request)
 {
     const char *method = request->bodyless ? "GET" : request->method;
     request->route_index = SIZE_MAX;
-    for (const struct route *route = route_table; route->method; route++) {
+    const struct route *routes = request->server->routes;
+    for (const struct route *route = routes; route->method; route++) {
         if (strcmp(route->method, method) == 0 &&
             pattern_match(route->pattern, request->path, request->param, sizeof request->param)) {
             request->route = route;
-            request->route_index = (size_t)(route - route_table);
+            request->route_index = (size_t)(route - routes);
             return;
         }
     }
@@ -154,7 +155,7 @@ void router_begin(struct request *request)
 static enum handled reply_no_route(struct request *request)
 {
     char allow[ALLOW_SIZE];
-    allowed_methods(request->path, allow);
+    allowed_methods(request->server->routes, request->path, allow);
     if (!allow[0]) {
         return reply_problem(request, API_PROBLEM_NOT_FOUND, "nothing has this path; GET /v1 links to what there is");
     }

@@ -9,9 +9,8 @@
 
 #include "server/http/request.h"
 
-/* server/routes/table.c; a row without a method ends it. */
-extern const struct route route_table[];
-size_t route_count(void);
+/* The rows of a table; one without a method ends it. */
+size_t route_count(const struct route *routes);
 
 /* Finds the route; sets what was refused before any body is read. request->malformed is known. */
 void router_begin(struct request *request);

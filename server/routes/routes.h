@@ -39,4 +39,7 @@ enum handled reply_stopping(struct request *request);
 bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
                     enum handled *handled);
 
+/* table.c: every path of the service; a row without a method ends it. */
+extern const struct route route_table[];
+
 #endif

@@ -176,9 +176,10 @@ enum handled handle_metrics_get(struct request *request)
     char labels[METRIC_ROUTES_MAX][80];
     const char *names[METRIC_ROUTES_MAX];
     struct text text = {0};
-    size_t len = route_count();
+    const struct route *routes = request->server->routes;
+    size_t len = route_count(routes);
     for (size_t i = 0; i < len && i < METRIC_ROUTES_MAX; i++) {
-        snprintf(labels[i], sizeof labels[i], "%s %s", route_table[i].method, route_table[i].pattern);
+        snprintf(labels[i], sizeof labels[i], "%s %s", routes[i].method, routes[i].pattern);
         names[i] = labels[i];
     }
     metrics_write(&text, names, len);

@@ -1,0 +1,174 @@
+/*
+ * Making a strategy: the table of families, and what every family goes through.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/sentences.h"
+#include "lib/strategy/internal.h"
+
+/* How a family is built; NULL: not by this build. Family stored is built by another's builder. */
+static eps__builder *const builders[EPS_FAMILY_COUNT] = {
+    [EPS_FAMILY_IDENTITY] = eps__build_identity,
+    [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
+    [EPS_FAMILY_DENSE] = eps__build_dense,
+    [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
+    [EPS_FAMILY_TREE] = eps__build_tree,
+    [EPS_FAMILY_BANDED] = eps__build_banded,
+    [EPS_FAMILY_INVERSE_SQUARE_ROOT] = eps__build_inverse_square_root,
+    [EPS_FAMILY_BANDED_INVERSE] = eps__build_banded_inverse,
+    [EPS_FAMILY_BLT] = eps__build_blt,
+    [EPS_FAMILY_FOURIER] = eps__build_fourier,
+    [EPS_FAMILY_OPTIMAL] = eps__build_optimal,
+};
+
+bool eps_serves_family(enum eps_family family)
+{
+    return family == EPS_FAMILY_STORED || ((size_t)family < EPS_FAMILY_COUNT && builders[family]);
+}
+
+static enum eps_status unserved(struct eps_error *error, enum eps_family family)
+{
+    const char *names[EPS_FAMILY_COUNT];
+    char served[200];
+    size_t len = 0;
+    for (int i = 0; i < EPS_FAMILY_COUNT; i++)
+        if (eps_serves_family((enum eps_family)i))
+            names[len++] = eps_family_name((enum eps_family)i);
+    eps__list(served, sizeof served, names, len);
+    const char *name = eps_family_name(family);
+    return eps__error(error, EPS_UNSUPPORTED, "/matrix/family", "%s is not computed by this build; choose one of: %s",
+                      name ? name : "this family", served);
+}
+
+/* Squares of entries within this range neither overflow nor lose their last bits to underflow. */
+static enum eps_status check_range(const struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_matrix *matrix)
+{
+    const char *pointer = matrix->family == EPS_FAMILY_DENSE      ? "/matrix/rows"
+                          : matrix->family == EPS_FAMILY_TOEPLITZ ? "/matrix/coefficients"
+                          : matrix->family == EPS_FAMILY_BLT ? (matrix->buffers ? "/matrix/buffers" : "/matrix/scale")
+                                                             : "/workload";
+    double largest = 0;
+    for (size_t i = 0; i < s->entries_len; i++) {
+        if (!isfinite(s->entries[i]))
+            return eps__error(error, EPS_INVALID, pointer, "entry %zu of C is not finite", i);
+        largest = fmax(largest, fabs(s->entries[i]));
+    }
+    if (largest > 1e100 || (largest > 0 && largest < 1e-100))
+        return eps__error(error, EPS_INVALID, pointer,
+                          "the largest entry of C is %g; multiply by a constant that brings it between "
+                          "1e-100 and 1e100",
+                          largest);
+    return EPS_OK;
+}
+
+enum eps_status eps__strategy_check_cost(const struct eps_context *context, struct eps_error *error,
+                                         const struct eps_mechanism *mechanism)
+{
+    double operations, bytes;
+    eps__strategy_cost(mechanism, &operations, &bytes);
+    if (!context || ((context->max_operations <= 0 || operations <= context->max_operations) &&
+                     (context->max_bytes <= 0 || bytes <= context->max_bytes)))
+        return EPS_OK;
+    eps__error(error, EPS_TOO_COSTLY, "/n",
+               "the strategy takes about %.2g operations and %.2g bytes; ask for fewer steps or bands, or "
+               "raise the limits",
+               operations, bytes);
+    if (error) {
+        error->operations = operations;
+        error->bytes = bytes;
+    }
+    return EPS_TOO_COSTLY;
+}
+
+enum eps_status eps__strategy_base(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_mechanism *mechanism, const uint8_t *key, bool *deferred)
+{
+    enum eps_family family = mechanism->matrix.family;
+    uint8_t derived[EPS__HASH_BYTES] = {0};
+    bool optimised = eps__strategy_is_optimised(&mechanism->matrix);
+    if (optimised && !key && !eps__factorization_key(derived, mechanism))
+        return eps__strategy_no_memory(error);
+    if (!eps__stored_begin(s, mechanism, key ? key : derived))
+        return eps__strategy_no_memory(error);
+    enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
+    if (!status && optimised)
+        status =
+            eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builders[family], deferred);
+    else if (!status)
+        status = builders[family](context, s, error, mechanism);
+    if (status || (deferred && *deferred))
+        return status;
+    status = check_range(s, error, &mechanism->matrix);
+    if (!status && !s->kind->measure(s))
+        status = eps__strategy_no_memory(error);
+    return status;
+}
+
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism, bool *deferred)
+{
+    enum eps_status status = mechanism->matrix.family == EPS_FAMILY_STORED
+                                 ? eps__build_stored(context, s, error, mechanism, deferred)
+                                 : eps__strategy_base(context, s, error, mechanism, NULL, deferred);
+    if (status || (deferred && *deferred))
+        return status;
+    status = eps__strategy_normalise(context, s, error, mechanism);
+    if (!status)
+        status = eps__strategy_poll(context, error);
+    if (!status) {
+        eps__strategy_identify(s);
+        eps__stored_offer(context, s);
+    }
+    return status;
+}
+
+/* deferred: as in eps__strategy_base(). */
+static enum eps_status create(const struct eps_context *context, struct eps_strategy **strategy,
+                              struct eps_error *error, const struct eps_mechanism *mechanism, bool *deferred)
+{
+    size_t n = mechanism->n, stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
+    if (!eps_serves_family(mechanism->matrix.family))
+        return unserved(error, mechanism->matrix.family);
+    if (!n)
+        return eps__error(error, EPS_INVALID, "/n", "must be at least 1");
+    if (n % stamps)
+        return eps__error(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
+    enum eps_status status = eps__strategy_check_cost(context, error, mechanism);
+    if (status)
+        return status;
+    struct eps_strategy *s = calloc(1, sizeof *s);
+    if (!s)
+        return eps__strategy_no_memory(error);
+    eps__strategy_size(s, n, stamps);
+    s->optimality_gap = NAN;
+    if (pthread_mutex_init(&s->lock, NULL) != 0)
+        status = eps__strategy_no_memory(error);
+    else
+        s->lock_made = true;
+    if (!status)
+        status = build(context, s, error, mechanism, deferred);
+    if (status || (deferred && *deferred)) {
+        eps_strategy_destroy(s);
+        return status;
+    }
+    *strategy = s;
+    return EPS_OK;
+}
+
+enum eps_status eps_strategy_create(const struct eps_context *context, struct eps_strategy **strategy,
+                                    struct eps_error *error, const struct eps_mechanism *mechanism)
+{
+    return create(context, strategy, error, mechanism, NULL);
+}
+
+enum eps_status eps__strategy_probe(const struct eps_context *context, struct eps_strategy **strategy,
+                                    struct eps_error *error, const struct eps_mechanism *mechanism)
+{
+    bool deferred = false;
+    *strategy = NULL;
+    return create(context, strategy, error, mechanism, &deferred);
+}
