@@ -44,3 +44,8 @@ double eps__rows_log_odds(const struct eps__rows *rows, const struct eps__tail_q
     /* So little noise that its square underflows hides nothing: participation is certain. */
     return variance >= DBL_MIN && !isnan(odds) ? odds : INFINITY;
 }
+
+double eps__rows_log_eta(const struct eps__rows *rows, const struct eps__tail_query *query, double square)
+{
+    return query->log_eta - fmin(2 * rows->square_error + rows->tiny / square, M_LN2);
+}

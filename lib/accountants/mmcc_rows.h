@@ -77,10 +77,7 @@ static inline double eps__rows_norm_upper(const struct eps__rows *rows, double s
 
 /* ln of what a tail bound may leave, where tau is that norm: above T a larger tau leaves less, by the norm's own error at most,
  * and never by more than a half (L2). */
-static inline double eps__rows_log_eta(const struct eps__rows *rows, const struct eps__tail_query *query, double square)
-{
-    return query->log_eta - fmin(2 * rows->square_error + rows->tiny / square, M_LN2);
-}
+double eps__rows_log_eta(const struct eps__rows *rows, const struct eps__tail_query *query, double square);
 
 /* Add: the tail bound on <y, a> without the example. */
 double eps__rows_tail_without(const struct eps__rows *rows, const struct eps__tail_query *query, double square);

@@ -62,6 +62,8 @@ def misfit(row, known):
         return f"there is no lemma {row['lemma']}"
     if not path.exists():
         return f"there is no {row['file']}"
+    if path.suffix != ".c":
+        return f"{row['file']} is compiled into others: only a .c file is made anew"
     found = path.read_text().count(row["find"])
     if found != 1:
         return f"its text is {found} times in {row['file']}"
