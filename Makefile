@@ -51,7 +51,7 @@ endif
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wvla $(WERROR)
 # Sums and products must round as written, on every machine: no contraction, no -march, no -ffast-math.
-BASE := -std=gnu17 -D_GNU_SOURCE -I. -fPIC -ffp-contract=off -fstack-protector-strong -fvisibility=hidden -pthread
+LANGUAGE := -std=gnu17 -D_GNU_SOURCE -I. -fPIC -ffp-contract=off -fstack-protector-strong -fvisibility=hidden -pthread
 
 OPT_release := -O2 -g -D_FORTIFY_SOURCE=2
 OPT_clang := -O2 -g
@@ -82,7 +82,7 @@ LIBS_LIB = $(LIBS_PKG) -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
 
 CFLAGS ?=
 LDFLAGS ?=
-COMPILE = $(CC) $(BASE) $(OPT) $(WARNINGS) $(CFLAGS_LIB) $(CFLAGS)
+COMPILE = $(CC) $(LANGUAGE) $(OPT) $(WARNINGS) $(CFLAGS_LIB) $(CFLAGS)
 LINK = $(CC) -pthread $(OPT) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 
 # ---------------------------------------------------------------- what is there
@@ -307,7 +307,7 @@ tidy:
 
 $(B)/tidy/%.ok: % .clang-tidy
 	@mkdir -p $(@D)
-	clang-tidy-14 --quiet $< -- $(BASE) $(filter-out -Werror,$(WARNINGS)) $(CFLAGS_LIB) 2>/dev/null
+	clang-tidy-14 --quiet $< -- $(LANGUAGE) $(filter-out -Werror,$(WARNINGS)) $(CFLAGS_LIB) 2>/dev/null
 	@touch $@
 
 SOURCES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)

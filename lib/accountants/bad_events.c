@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "lib/numerics/bound.h"
+
 enum { SEARCHES = 7 };
 
 #define LOG_SHARE_LEAST (-9.2)  /* 1e-4 */
@@ -19,12 +21,6 @@ struct choice {
     const struct eps__bad_events_ask *ask;
     double share, log_delta, eps, tolerance;
 };
-
-double eps__log_add(double a, double b)
-{
-    double most = fmax(a, b), least = fmin(a, b);
-    return isinf(most) ? most : most + log1p(exp(least - most));
-}
 
 /* What a delta_1 leads to, the smaller the better: about epsilon, where delta is known; else about ln delta. */
 static enum eps_status trial(const struct choice *choice, double log_delta1, double *value)

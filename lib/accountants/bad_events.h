@@ -35,7 +35,4 @@ struct eps__bad_events_ask {
 enum eps_status eps__bad_events_choose(struct eps__bad_events *chosen, const struct eps__bad_events_ask *ask,
                                        double share, double log_delta, double eps, double tolerance);
 
-/* ln(e^a + e^b). */
-double eps__log_add(double a, double b);
-
 #endif

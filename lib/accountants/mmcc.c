@@ -20,6 +20,7 @@
 #include "lib/accountants/bad_events.h"
 #include "lib/accountants/mmcc_compose.h"
 #include "lib/error.h"
+#include "lib/numerics/bound.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/scheme.h"
 

@@ -282,7 +282,7 @@ static enum eps_status sum_terms(struct eps__coins *coins, enum eps__estimate es
 
 static double enclosed_log(double value, enum eps__estimate estimate)
 {
-    return value > 0 ? fmin(log(value) + (estimate == EPS__UPPER ? 8 : -8) * EPS__UNIT_ROUNDOFF, 0) : -INFINITY;
+    return fmin(eps__certain(estimate, log(value) + (estimate == EPS__UPPER ? 8 : -8) * EPS__UNIT_ROUNDOFF), 0);
 }
 
 enum eps_status eps__coins_log_delta(struct eps__coins *coins, enum eps__estimate estimate, double eps,

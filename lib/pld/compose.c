@@ -15,6 +15,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,7 +402,9 @@ static double circle_mass(const struct circle *circle, enum eps__estimate estima
 {
     size_t position = start + i >= circle->len ? start + i - circle->len : start + i;
     double mass = circle->mass[position];
-    return estimate == EPS__UPPER ? fmax(mass, 0) + circle->rounding : fmax(mass - circle->rounding, 0);
+    if (estimate == EPS__UPPER) /* what is no number stays none */
+        return (mass < 0 ? 0 : mass) + circle->rounding;
+    return fmax(mass - circle->rounding, 0);
 }
 
 static size_t circle_start(const struct circle *circle)
@@ -574,7 +577,7 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     }
     double position = floor((at - panel->start) / h);
     size_t i = (size_t)fmin(position, (double)(panel->len - 2));
-    double above = at - (panel->start + (double)i * h), share = expm1(above) / expm1(h);
+    double above = at - (panel->start + (double)i * h), share = exp(above - h) * expm1(-above) / expm1(-h);
     /* delta is linear in e^eps between the knots. */
     double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
     double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
@@ -583,8 +586,9 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
         at -= outside;
     }
     sum += panel->beyond * exp(-t * (last - at)) - panel->wrapped * largest;
+    sum += sign > 0 ? DBL_MIN : 0; /* an underflow */
     if (!(sum > 0))
-        return -INFINITY;
+        return eps__certain(panel->estimate, NAN);
     double log_scale = panel->log_scale - t * at;
     double error = EPS__UNIT_ROUNDOFF * (16 + 4 * (double)panel->len + 4 * fabs(panel->log_scale) + 8 * fabs(t * at)) +
                    panel->scale_error;

@@ -19,8 +19,8 @@ struct eps__panel_slot {
     double *bound_tilts, *bound_moments; /* where a panel is empty: e^(moment - tilt eps) takes its place */
     size_t panels_len;
     double remainder;
-    double settled_gain, settled_some; /* and gain - (e^eps - 1) some, of losses that are not composed */
-    struct eps__pld pld;               /* the one step there is */
+    double settled_gain, settled_log_some; /* and gain - (e^eps - 1) some, of losses that are not composed */
+    struct eps__pld pld;                   /* the one step there is */
     enum eps__estimate estimate;
     double centre, below, above; /* answers centre - below <= eps <= centre + above */
     bool used, single;

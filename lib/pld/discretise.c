@@ -45,6 +45,8 @@ enum { POLL_PANELS = 2048 };
 
 /* More than all that was lost where a mass underflowed. */
 #define UNDERFLOW DBL_MIN
+/* A wider cell is not split: e^width must not overflow. */
+#define WIDEST_SPLIT 500.0
 
 /* Indices of knots stay exact doubles. */
 #define INDEX_MAX 1e15
@@ -160,8 +162,8 @@ static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cel
     double slack = error * (fine.left + fine.right);
     if (walk->estimate == EPS__LOWER)
         slack = -slack;
-    cell->left += fmax(fine.left + slack, 0);
-    cell->right += fmax(fine.right + slack, 0);
+    cell->left += fine.left + slack < 0 ? 0 : fine.left + slack; /* what is no number stays none */
+    cell->right += fine.right + slack < 0 ? 0 : fine.right + slack;
     cell->gap += fine.gap + fabs(slack) * -expm1(-cell_width);
 }
 
@@ -218,6 +220,8 @@ static void add_lane(struct walk *walk, struct lane *lane, struct eps__cell *cel
     double from = fmin(fmax(left.z, plan->fine_low), right.z), beyond = fmax(from - lane->reach, 0);
     double matters = lane->reach + sqrt(beyond * beyond + 2 * NATS);
     double to = fmax(fmin(right.z, fmin(plan->fine_high, matters)), from);
+    if (!(right_loss - left_loss < WIDEST_SPLIT))
+        to = from = right.z;
     add_coarse(walk, lane, cell, left.z, from);
     add_fine(walk, lane, cell, from, to, left_loss, right_loss - left_loss);
     add_coarse(walk, lane, cell, to, right.z);

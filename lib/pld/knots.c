@@ -99,7 +99,7 @@ static size_t make_convex(const struct eps__cells *cells, int64_t *index, double
             double below = (double)(index[kept - 2] - index[kept - 3]) * cells->spacing;
             double above = (double)(index[kept - 1] - index[kept - 2]) * cells->spacing;
             double moved = mass[kept - 2] * (1 + 16 * EPS__UNIT_ROUNDOFF);
-            mass[kept - 3] += moved * expm1(above) / expm1(above + below) * exp(-t * below);
+            mass[kept - 3] += moved * expm1(-above) / expm1(-above - below) * exp(-(t + 1) * below);
             mass[kept - 1] += moved * expm1(-below) / expm1(-above - below) * exp(t * above);
             index[kept - 2] = index[kept - 1];
             mass[kept - 2] = mass[kept - 1];
@@ -172,6 +172,10 @@ enum eps_status eps__cells_assemble(struct eps__pld *pld, struct eps__cells *cel
     enum eps_status status = EPS_NO_MEMORY;
     if (!index || !mass || !lowered)
         goto out;
+    status = EPS_TOO_COSTLY; /* a finer grid has narrower cells */
+    for (size_t i = 0; i < cells->len; i++)
+        if (!isfinite(cells->items[i].left) || !isfinite(cells->items[i].right) || !isfinite(cells->items[i].gap))
+            goto out;
     if (estimate == EPS__UPPER) {
         sum_cells(cells, mass);
         set_indices(cells, index);

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "lib/numerics/bound.h"
+
 /* sum_i weight[i] N(+-shift[i], 1), shift[i] >= 0 in units of sigma; weight > 0, summing to at most 1. */
 struct eps__mixture {
     double *weight;
@@ -31,8 +33,6 @@ struct eps__pair {
     double lost;
     double weight_error;
 };
-
-enum eps__estimate { EPS__UPPER, EPS__LOWER };
 
 /*
  * What one step does with some probability that everybody sees: the pair, its shifts and weights bounded in either

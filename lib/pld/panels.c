@@ -115,7 +115,7 @@ static double chernoff_tilt(const struct eps__steps *steps, double eps, double e
     if (saddle->log_moment - high * eps > enough)
         return high;
     low = fmin(low, high);
-    for (int i = 0; i < 40 && high > low * 1.001; i++) { /* forty halve any ratio of doubles to that */
+    for (int i = 0; i < 40 && high > low * 1.001; i++) {
         double middle = sqrt(low * high);
         eps__scout_moments(steps, middle, EPS__TAIL_REACH, saddle);
         *(saddle->log_moment - middle * eps < enough ? &high : &low) = middle;
@@ -227,6 +227,15 @@ out:
     return status;
 }
 
+/* What settled losses add: the gain less (e^eps - 1) some. */
+static double settled_at(const struct eps__panel_slot *slot, double eps)
+{
+    double grown = eps > 1 ? eps + log1p(-exp(-eps)) : log(expm1(eps)), sign = slot->estimate == EPS__UPPER ? 1 : -1;
+    double slack = EPS__UNIT_ROUNDOFF * (16 + 8 * eps + 4 * fabs(slot->settled_log_some));
+    double taken = isinf(slot->settled_log_some) ? 0 : exp(grown + slot->settled_log_some) * (1 - sign * slack);
+    return taken > slot->settled_gain ? 0 : slot->settled_gain - taken; /* what is no number stays none */
+}
+
 double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
 {
     double sum = 0, sign = slot->estimate == EPS__UPPER ? 1 : -1;
@@ -235,13 +244,14 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
     if (slot->panels_len == 1 && !(slot->settled_gain > 0))
         return eps__panel_log_delta(slot->panels, eps);
     for (size_t i = 0; i < slot->panels_len; i++) {
-        double log_term = slot->panels[i].len ? eps__panel_log_delta(&slot->panels[i], eps) + slot->log_counts[i]
-                                              : slot->bound_moments[i] - slot->bound_tilts[i] * eps;
-        if (!(log_term > -INFINITY))
+        double log_term = eps__certain(
+            slot->estimate, slot->panels[i].len ? eps__panel_log_delta(&slot->panels[i], eps) + slot->log_counts[i]
+                                                : slot->bound_moments[i] - slot->bound_tilts[i] * eps);
+        if (log_term == -INFINITY)
             continue;
         sum += exp(log_term) * (1 + sign * 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_term) + fabs(slot->log_counts[i])));
     }
     sum += slot->remainder;
-    sum += fmax(slot->settled_gain - expm1(eps) * slot->settled_some * (1 - sign * 8 * EPS__UNIT_ROUNDOFF), 0);
-    return sum > 0 ? fmin(log(sum) + sign * 8 * EPS__UNIT_ROUNDOFF, 0) : -INFINITY;
+    sum += slot->settled_gain > 0 ? settled_at(slot, eps) : 0;
+    return fmin(eps__certain(slot->estimate, log(sum) + sign * 8 * EPS__UNIT_ROUNDOFF), 0);
 }

@@ -11,6 +11,7 @@
 #include "lib/pld/composition_internal.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,6 +24,8 @@
 #define CELLS_LEAST 4096.0
 #define CELLS_MOST 262144.0
 #define Z_LOW (-20.0)
+/* -ln Q(none) from which on Q(some) has all its digits. */
+#define LOG_NONE_LEAST 1e-290
 
 /* How far the sum of a step's losses, of either estimate, may lie under 0, rounded up; INFINITY if that is not known. */
 static double floor_of(const struct eps__step *step)
@@ -59,8 +62,10 @@ bool eps__settles(const struct eps__steps *steps)
 
 /* What steps beyond the cut bring: P(some) - e^eps Q(some) = *gain - (e^eps - 1) *some. */
 struct settled {
-    double log_none; /* ln Q(none) */
-    double log_drop; /* ln of P(none) over Q(none), <= 0 */
+    double log_none;  /* ln Q(none) */
+    double log_some;  /* ln of the sum of all steps' Q(beyond): ln Q(some), where that is next to nothing */
+    double log_drop;  /* ln of P(none) over Q(none), <= 0 */
+    double unsettled; /* what is not known to be beyond a cut, nor composed */
 };
 
 /* One kind's: from z on its loss is beyond the cut. */
@@ -69,19 +74,22 @@ static void settle_kind(struct settled *settled, const struct eps__step *step, e
     const struct eps__pair *pair = &step->branches->pair[estimate];
     double sign = estimate == EPS__UPPER ? 1 : -1, count = (double)step->count;
     double excess_error, excess = eps__single_excess(pair, estimate, 0, z, &excess_error);
-    double beyond = exp(eps__log_normal_tail(z)), slack = EPS__MILLS_ERROR + EPS__UNIT_ROUNDOFF * (8 + 4 * z * z);
+    double slack = EPS__MILLS_ERROR + EPS__UNIT_ROUNDOFF * (8 + 4 * z * z);
+    double log_beyond = eps__log_normal_tail(z) + log1p(-sign * slack), beyond = exp(log_beyond);
     excess = fmax(excess + sign * excess_error, 0);
-    beyond *= 1 - sign * slack;
+    settled->log_some = eps__log_add(settled->log_some, log(count) + log_beyond);
     settled->log_none += count * log1p(-beyond);
     settled->log_drop += count * log1p(-fmin(excess / (1 - beyond), 1));
 }
 
-static void add_settled(struct eps__panel_slot *slot, const struct settled *settled)
+static enum eps_status add_settled(struct eps__panel_slot *slot, const struct settled *settled)
 {
     double sign = slot->estimate == EPS__UPPER ? 1 : -1, none = exp(settled->log_none);
     double slack = EPS__UNIT_ROUNDOFF * (64 + 16 * fabs(settled->log_none));
-    slot->settled_gain = none * -expm1(settled->log_drop) * (1 + sign * slack);
-    slot->settled_some = -expm1(settled->log_none) * (1 - sign * slack);
+    double log_some = settled->log_none < -LOG_NONE_LEAST ? log(-expm1(settled->log_none)) : settled->log_some;
+    slot->settled_gain = none * -expm1(settled->log_drop) * (1 + sign * slack) + settled->unsettled;
+    slot->settled_log_some = log_some - sign * (slack + 8 * EPS__UNIT_ROUNDOFF * (isinf(log_some) ? 0 : -log_some));
+    return slot->settled_gain >= 0 && slot->settled_log_some < 1 ? EPS_OK : EPS_TOO_COSTLY; /* numbers, both */
 }
 
 /* What is under each step's cut, without the probability that is not: that is settled. */
@@ -121,14 +129,17 @@ static enum eps_status settle(const struct eps__composition *c, struct eps__pane
     size_t kinds = c->steps.len;
     double cut = (most + floors) * (1 + 1e-9), share = 1e-3 * c->accuracy.tolerance;
     double cells = fmin(fmax(cells_wanted(c), CELLS_LEAST), CELLS_MOST);
-    struct settled settled = {0};
+    struct settled settled = {.log_some = -INFINITY};
     struct eps__pld *cores = calloc(kinds, sizeof *cores);
     struct eps__pld_power *powers = calloc(kinds, sizeof *powers);
     enum eps_status status = cores && powers && eps__slot_reserve(slot, 1) ? EPS_OK : EPS_NO_MEMORY;
     for (size_t k = 0; k < kinds && status == EPS_OK; k++) {
         const struct eps__step *step = &c->steps.items[k];
-        double z = eps__single_beyond(&step->branches->pair[slot->estimate], cut);
-        settle_kind(&settled, step, slot->estimate, z);
+        double z;
+        if (eps__single_beyond(&step->branches->pair[slot->estimate], cut, &z))
+            settle_kind(&settled, step, slot->estimate, z);
+        else if (slot->estimate == EPS__UPPER)
+            settled.unsettled += (double)step->count * DBL_MIN;
         status = build_core(c, &cores[k], step, slot->estimate, z, cut / cells);
         powers[k] = (struct eps__pld_power){&cores[k], step->count};
     }
@@ -137,7 +148,7 @@ static enum eps_status settle(const struct eps__composition *c, struct eps__pane
     if (status == EPS_OK)
         status = eps__compose(c->context, slot->panels, powers, kinds, &plan);
     if (status == EPS_OK)
-        add_settled(slot, &settled);
+        status = add_settled(slot, &settled);
     for (size_t k = 0; cores && k < kinds; k++)
         eps__pld_clear(&cores[k]);
     free(cores);

@@ -131,7 +131,9 @@ static struct ball advantage(const struct eps__pair *pair, enum eps__estimate es
     struct ball tails = by_tails(pair, eps, at), masses = by_masses(pair, estimate, eps, at);
     struct ball best = masses.error < tails.error || !isfinite(tails.error) ? masses : tails;
     double additions = EPS__UNIT_ROUNDOFF * (double)(pair->numerator.len + pair->denominator.len + 4);
-    best.error = isfinite(best.error) ? (best.error + additions * best.size) * (1 + 1e-9) + DBL_MIN : INFINITY;
+    if (!isfinite(best.error) || !isfinite(best.value))
+        return (struct ball){0, INFINITY, 0};
+    best.error = (best.error + additions * best.size) * (1 + 1e-9) + DBL_MIN;
     return best;
 }
 
@@ -193,9 +195,12 @@ static double branch_delta(const struct eps__pair *pair, enum eps__estimate esti
     return fmin(fmax(ball.value + ball.error + between, 0) + pair->lost + DBL_MIN, 1);
 }
 
-double eps__single_beyond(const struct eps__pair *pair, double eps)
+bool eps__single_beyond(const struct eps__pair *pair, double eps, double *z)
 {
-    return find_crossing(pair, eps).high;
+    struct crossing c = find_crossing(pair, eps);
+    double error, loss = loss_at(pair, c.high, &error);
+    *z = c.high;
+    return loss - error >= eps;
 }
 
 double eps__single_excess(const struct eps__pair *pair, enum eps__estimate estimate, double eps, double at,

@@ -223,6 +223,10 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
     double eps = draw_unit(state) < 0.1 ? 0
                  : chance(state, 0.8)   ? draw_log(state, 0.02, 12)
                                         : draw_log(state, 1e-6, 300);
+    if (chance(state, 0.05)) { /* e^epsilon may be no double */
+        eps = draw_log(state, 300, 1e4);
+        sigma = draw_log(state, 6e-3, 0.1);
+    }
     query->noise_multiplier = unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NAN : sigma;
     query->delta = unknown == EPS_SOLVE_DELTA ? NAN : delta;
     query->epsilon = unknown == EPS_SOLVE_EPSILON ? NAN : eps;

@@ -195,6 +195,14 @@ static const char *const defects[] = {
     "'noise_multiplier':4,'delta':1e-5}",
     "{'n':9,'sampling':{'scheme':'poisson','p':0.1,'dataset_size':1000,'truncation':{'max_batch_size':120}},"
     "'noise_multiplier':1,'delta':1e-5}",
+    /* 4: e^epsilon overflowed where a large loss settles the matter */
+    "{'n':2,'sampling':{'scheme':'poisson','p':1e-4},'noise_multiplier':0.02,'epsilon':712}",
+    "{'n':5,'sampling':{'scheme':'poisson','p':1e-4},'noise_multiplier':0.02,'epsilon':800,'accountant':{'method':'pld'"
+    ","
+    "'tolerance':1e-7}}",
+    "{'n':2,'matrix':{'family':'dense','rows':[[1],[0,0.01]],'normalization':'none'},'sampling':{'scheme':'cyclic_"
+    "poisson',"
+    "'p':1e-4,'groups':1},'noise_multiplier':0.02,'epsilon':800}",
     /* mutants: of two sizes of groups the larger one is the worse */
     "{'n':2,'sampling':{'scheme':'cyclic_poisson','p':0.9,'groups':2,'dataset_size':5,'truncation':{'max_batch_size':2}"
     "},"

@@ -131,6 +131,24 @@ static void more_steps_are_enclosed(void **unused)
     assert_true(checked >= 5);
 }
 
+/* Where e^epsilon is no double, nor what Q has beyond the cut; the smaller shifts never reach it. */
+static void large_epsilons_are_enclosed(void **unused)
+{
+    (void)unused;
+    static const double epsilon[] = {650, 712, 750, 800, 1000}, shift[] = {50, 30, 0.5};
+    for (size_t c = 0; c < sizeof epsilon / sizeof *epsilon * 3; c++) {
+        double eps = epsilon[c / 3];
+        struct eps__composition *composition = new_composition(NAN);
+        struct eps__branch *first = new_branch(1e-4, 50), *second = new_branch(1e-3, shift[c % 3]);
+        double exact = two_steps(&first->pair[0], &second->pair[0], eps);
+        assert_true(isfinite(exact) && exact > log(1e-5) && exact < log(2e-3));
+        assert_int_equal(eps__composition_add(composition, second, 1, 1), EPS_OK);
+        assert_int_equal(eps__composition_add(composition, first, 1, 1), EPS_OK);
+        enclose(composition, eps, eps, exact, 2e-4, 0.05);
+        eps__composition_destroy(composition);
+    }
+}
+
 /* Floors that add up to something, laws that are not whole, and losses without a floor are none of it. */
 static void other_steps_do_not_settle(void **unused)
 {
@@ -165,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_steps_are_enclosed),
         cmocka_unit_test(more_steps_are_enclosed),
+        cmocka_unit_test(large_epsilons_are_enclosed),
         cmocka_unit_test(other_steps_do_not_settle),
     };
     return cmocka_run_group_tests_name("settled", tests, NULL, NULL);
