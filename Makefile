@@ -1,7 +1,7 @@
 # The one Makefile of epsilond, written by hand: libepsilon, the daemon, every kind of test, the bench, the
 # packaging. Sources are found by wildcard, headers by the compiler (-MMD), libraries by pkg-config, and that
 # only when a recipe needs them, so that `make deps` can run on a machine that has nothing but make.
-# Each flavour (release, debug, asan, tsan, clang, fuzz) builds in its own build/<flavour>/.
+# Each flavour (release, debug, asan, tsan, verify, clang, fuzz) builds in its own build/<flavour>/.
 #
 #   make -s all      build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc
 #   make demo        install what is missing, build, run a server, ask it three questions
@@ -58,10 +58,11 @@ OPT_clang := -O2 -g
 OPT_debug := -Og -g3
 OPT_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+OPT_verify := -O2 -g -DEPS_VERIFY
 OPT_fuzz := $(OPT_asan) -fsanitize=fuzzer-no-link
 OPT := $(OPT_$(FLAVOUR))
 ifeq ($(OPT),)
-$(error FLAVOUR=$(FLAVOUR) is none of release, debug, clang, asan, tsan, fuzz)
+$(error FLAVOUR=$(FLAVOUR) is none of release, debug, clang, asan, tsan, verify, fuzz)
 endif
 
 # Of the OpenBLAS packages the serial one counts, whatever the machine's alternatives point at: our own workers
@@ -78,7 +79,7 @@ LIBS_PKG = $(call lazy,LIBS_PKG,$(PKG) --libs $(PKG_LIB))
 LIBS_SERVER = $(call lazy,LIBS_SERVER,$(PKG) --libs $(PKG_SERVER))
 LIBS_CMOCKA = $(call lazy,LIBS_CMOCKA,$(PKG) --libs cmocka)
 BLAS_DIR = $(call lazy,BLAS_DIR,$(PKG) --variable=libdir openblas)
-LIBS_LIB = $(LIBS_PKG) -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
+LIBS_LIB = $(LIBS_PKG) $(if $(filter verify,$(FLAVOUR)),-lquadmath) -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
 
 CFLAGS ?=
 LDFLAGS ?=
@@ -90,7 +91,7 @@ LINK = $(CC) -pthread $(OPT) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 rooms = $(sort $(foreach d,$(1),$(wildcard $(d)/*.c $(d)/*/*.c $(d)/*/*/*.c)))
 objects = $(patsubst %.c,$(B)/%.o,$(1))
 
-LIB_C := $(call rooms,lib)
+LIB_C := $(filter-out $(if $(filter verify,$(FLAVOUR)),,%/verify.c),$(call rooms,lib))
 API_C := $(call rooms,api)
 SERVER_C := $(filter-out server/main.c,$(call rooms,server))
 UNIT_C := $(wildcard tests/unit/test_*.c)
@@ -114,7 +115,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 # ---------------------------------------------------------------- products
 
 .PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
-        format-check asan tsan sanitized fuzz fuzzers fuzz-corpus install uninstall clean help programs
+        format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -247,6 +248,12 @@ asan tsan:
 	@+$(SUB) $(PARALLEL) FLAVOUR=$@ programs
 	@+$(SUB) FLAVOUR=$@ SUITE="unit soak fuzz e2e-sanitized" check
 
+# Every claim of lib/numerics/verify.h is checked while these run.
+verify:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) FLAVOUR=verify programs
+	@+$(SUB) FLAVOUR=verify SUITE="unit paper truth soak fuzz e2e-sanitized" check
+
 soak: soak-attacks soak-jobs
 
 # Hostile clients: what the server holds meanwhile, and how long others wait; then the same under the sanitizers.
@@ -365,6 +372,7 @@ help:
 	    'lint       clang with -Werror, clang-tidy' \
 	    'format     clang-format on every source (format-check only looks)' \
 	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \
+	    'verify     the tests, with every bound held against quadruple precision as it is computed' \
 	    'fuzz       every fuzz target for FUZZ_SECONDS (60) each' \
 	    'install    into DESTDIR, PREFIX (/usr/local); uninstall takes it back' \
 	    'clean      remove build/'

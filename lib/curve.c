@@ -86,10 +86,9 @@ static void each(const struct eps_context *context, size_t len, void (*body)(voi
 
 static double as_delta(double log_delta, bool upper)
 {
-    double slack = 1e-15 * (2 + fabs(log_delta));
     if (log_delta < log(1e-300))
         return upper ? 1e-300 : 0;
-    return upper ? fmin(exp(log_delta) * (1 + slack), 1) : exp(log_delta) * (1 - slack);
+    return upper ? fmin(eps__exp_bound(EPS__UPPER, log_delta, 0), 1) : eps__exp_bound(EPS__LOWER, log_delta, 0);
 }
 
 /* The best of the accountants: traces[2 i + direction] is accountant i's. */

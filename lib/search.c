@@ -54,8 +54,8 @@ static double log_delta_at(struct search *search, double eps)
 static double excess(double eps, void *user)
 {
     struct search *search = user;
-    double margin = 2 * EPS__UNIT_ROUNDOFF * (1 + fabs(search->log_delta));
-    double value = log_delta_at(search, eps) - search->log_delta + (search->estimate == EPS__UPPER ? margin : -margin);
+    double value = eps__shift(search->estimate, log_delta_at(search, eps) - search->log_delta,
+                              2 * EPS__UNIT_ROUNDOFF * (1 + fabs(search->log_delta)));
     if (search->status == EPS_TOO_COSTLY && search->misses < MISSES_MAX) {
         /* Out of reach at this epsilon: delta may be anything there, and another epsilon may do. */
         search->status = EPS_OK;
@@ -155,15 +155,15 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
         search->estimate = EPS__UPPER;
         double upper = log_delta_at(search, eps);
         search->estimate = EPS__LOWER;
-        double lower = log_delta_at(search, eps), slack = 4 * EPS__UNIT_ROUNDOFF * (2 + fabs(upper));
+        double lower = log_delta_at(search, eps);
         if (search->status != EPS_OK)
             return search->status;
         if (upper <= log(EPS__DELTA_LEAST)) {
             *answer = (struct eps__answer){EPS__DELTA_LEAST, 0, NAN};
             return EPS_OK;
         }
-        keep_best(answer, fmin(exp(upper) * (1 + slack), 1),
-                  lower < log(EPS__DELTA_LEAST) ? 0 : exp(lower) * (1 - slack));
+        keep_best(answer, fmin(eps__exp_bound(EPS__UPPER, upper, 0), 1),
+                  lower < log(EPS__DELTA_LEAST) ? 0 : eps__exp_bound(EPS__LOWER, lower, 0));
         double width = width_of(answer, EPS_SOLVE_DELTA);
         if (width <= tolerance || !refine(search, width / tolerance, &last))
             break;
@@ -325,7 +325,7 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
                               "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
         search->estimate = EPS__LOWER;
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
-        double value = exp(high) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        double value = eps__exp_bound(EPS__UPPER, high, 0);
         keep_best(answer, value, exp(low));
         if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
             break;

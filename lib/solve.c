@@ -11,6 +11,7 @@
 
 #include "lib/curve.h"
 #include "lib/error.h"
+#include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
 #include "lib/search.h"
 #include "lib/setting.h"
@@ -141,7 +142,7 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
 /*
  * The best candidate of each direction into the result; what stopped the first that failed, if a direction has none.
  * The lower end: several bounds may be bounds on different pairs, and only the least of their lower ends is below the
- * truth for certain; where one gave no answer, or was not tried, that least one is not known.
+ * truth for certain; where one gave no answer, or was not tried, that least one is not known (accountants/LEMMAS.md, L5).
  */
 static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks,
                               bool complete)
@@ -273,7 +274,7 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     case EPS_SOLVE_DELTA:
         return log(result->delta) >= eps__sampling_log_delta(mechanism, worse, result->epsilon).lower - 1e-9;
     case EPS_SOLVE_EPSILON:
-        return result->epsilon >= eps__sampling_epsilon(mechanism, worse, log(result->delta)) * (1 - 1e-9);
+        return result->epsilon >= eps__lower(eps__sampling_epsilon(mechanism, worse, log(result->delta)), 1e7);
     default:
         return result->noise_multiplier == 0 && result->sensitivity > 0;
     }

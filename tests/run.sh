@@ -115,7 +115,7 @@ PY
 for suite in $suites; do
     case $suite in
     unit | paper | truth | soak) programs "$suite" ;;
-    tables) tap tables sh tests/check_tables.sh; B=$B tap circles "$PYTHON" tests/check_circles.py ;;
+    tables) tap tables sh tests/check_tables.sh; B=$B tap circles "$PYTHON" tests/check_circles.py; tap lemmas "$PYTHON" tests/check_lemmas.py ;;
     exports) tap exports sh tests/check_exports.sh ;;
     install) tap install sh tests/check_install.sh ;;
     fuzz) replays ;;

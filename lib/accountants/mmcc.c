@@ -253,16 +253,15 @@ static enum eps_status part_log_delta(const struct side *side, struct part *part
         status = eps__composition_log_delta(part->composition, estimate, eps, &log_delta2);
     if (status != EPS_OK)
         return status;
-    double delta1 = uncertain_pairs(part->rows) > 0 ? side->spent.log_delta1 : -INFINITY,
-           rounding = 8 * EPS__UNIT_ROUNDOFF;
+    double delta1 = uncertain_pairs(part->rows) > 0 ? side->spent.log_delta1 : -INFINITY, sum;
     if (estimate == EPS__UPPER) {
-        double sum = eps__log_add(eps__log_add(log_delta2, log(outside)), delta1);
-        *out = fmin(sum + rounding * (1 + fabs(isinf(sum) ? 0 : sum)), 0);
+        sum = eps__log_add(eps__log_add(log_delta2, log(outside)), delta1);
+        *out = fmin(eps__shift(EPS__UPPER, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum))), 0);
         return EPS_OK;
     }
     double kept = log_delta2 + (outside > 0 ? log1p(-fmin(outside * exp(-log_delta2), 1)) : 0);
-    double sum = eps__log_add(isnan(kept) ? -INFINITY : kept, delta1);
-    *out = isinf(sum) ? sum : sum - rounding * (1 + fabs(sum));
+    sum = eps__log_add(isnan(kept) ? -INFINITY : kept, delta1);
+    *out = eps__shift(EPS__LOWER, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum)));
     return EPS_OK;
 }
 

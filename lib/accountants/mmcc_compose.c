@@ -81,7 +81,7 @@ static enum eps__side side_of(enum eps_direction direction, enum eps__estimate e
     return (direction == EPS_REMOVE) == (estimate == EPS__UPPER) ? EPS__OVER : EPS__UNDER;
 }
 
-/* What rounding may have added to a participation's odds: nothing to those of a certain one. */
+/* What rounding may have added to a participation's odds (L6): nothing to those of a certain one. */
 static double odds_slack(const struct composing *c, const struct eps__factor *factor)
 {
     if (isinf(factor->log_odds) && c->rows->p >= 1)
@@ -104,10 +104,9 @@ static enum eps_status binomial_form(struct form *form, const struct eps__factor
 {
     struct eps__law law = {0};
     double odds = factor->log_odds, p = odds > 0 ? 1 / (1 + exp(-odds)) : exp(odds) / (1 + exp(odds));
-    double slack = 4 * EPS__UNIT_ROUNDOFF;
-    if (p < DBL_MIN) /* fewer digits than the slack allows for */
+    if (p < DBL_MIN) /* fewer digits than the units allow for */
         p = estimate == EPS__UPPER ? DBL_MIN : 0;
-    p = estimate == EPS__UPPER ? fmin(p * (1 + slack), 1) : p * (1 - slack);
+    p = fmin(eps__outward(estimate, p, 12), 1); /* an exponential, a sum, a quotient */
     enum eps_status status = eps__binomial_law(&law, (uint64_t)factor->count, p, log_floor);
     if (status != EPS_OK)
         return status;
@@ -150,7 +149,7 @@ static double find_reach(const struct composing *c, const struct eps__factor *fa
         if (found <= aim)
             break;
     }
-    *outside = exp(found) * (1 + 1e-9);
+    *outside = eps__exp_bound(EPS__UPPER, found, 1e-9);
     return reach;
 }
 
@@ -161,7 +160,7 @@ static double mass_outside(const struct eps__mixture *mixture, double reach)
     for (size_t i = 0; i < mixture->len; i++)
         mass += mixture->weight[i] * (exp(eps__log_normal_tail(reach - mixture->shift[i])) +
                                       exp(eps__log_normal_tail(reach + mixture->shift[i])));
-    return mass * (1 + 1e-9);
+    return eps__raise(mass, 1e7);
 }
 
 /* Both estimates by one quadrature; EPS_OK with *found = false where it does not do. */

@@ -53,9 +53,9 @@ static double phi(double x)
         double sum = 0;
         for (int k = 12; k >= 0; k--)
             sum = 1 + x / (k + 4) * sum;
-        return sum / 6 * (1 + 1e-14);
+        return eps__raise(sum / 6, 100);
     }
-    return (expm1(x) - x - 0.5 * x * x) / (x * x * x) * (1 + 1e-12);
+    return eps__raise((expm1(x) - x - 0.5 * x * x) / (x * x * x), 1e4);
 }
 
 static double summed_log_moment(const struct general_rows *g, const struct entry *e, double lambda)
@@ -63,10 +63,10 @@ static double summed_log_moment(const struct general_rows *g, const struct entry
     double x = lambda * e->most, n = (double)e->len;
     double sum =
         lambda * e->sums[0] + lambda * lambda * e->sums[1] / 2 + lambda * lambda * lambda * e->sums[2] * phi(x);
-    double error = 1 + 8 * (1 + x + n) * EPS__UNIT_ROUNDOFF;
+    double units = 8 * (1 + x + n);
     if (x > 600)
-        return lambda * e->sums[0] * error; /* all of them take part */
-    return fmin(n * log1p(g->base.p * sum / n), lambda * e->sums[0]) * error;
+        return eps__raise(lambda * e->sums[0], units); /* all of them take part */
+    return eps__raise(fmin(n * log1p(g->base.p * sum / n), lambda * e->sums[0]), units);
 }
 
 struct bounding {

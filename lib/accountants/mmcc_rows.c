@@ -32,7 +32,7 @@ struct eps__tail_query eps__tail_query(enum eps_direction direction, double sigm
 double eps__rows_tail_without(const struct eps__rows *rows, const struct eps__tail_query *query, double square)
 {
     double tail = query->sigma * eps__rows_norm_upper(rows, square) * query->z;
-    return tail + 4 * EPS__UNIT_ROUNDOFF * fabs(tail);
+    return eps__raise(tail, 4);
 }
 
 double eps__rows_log_odds(const struct eps__rows *rows, const struct eps__tail_query *query, double square, double tail)

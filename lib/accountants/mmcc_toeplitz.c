@@ -101,8 +101,7 @@ static void bound_with(struct batch *batch, size_t row, double *out)
             log_moment += eps__bernoulli_log_moment(t->base.p, exponent);
             widest = fmax(widest, exponent);
         }
-        double rounding = EPS__UNIT_ROUNDOFF * (16 + (double)(m + j) + 4 * widest);
-        out[j] = eps__tail_tilted_at(&tilt, log_moment * (1 + rounding), log_eta);
+        out[j] = eps__tail_tilted_at(&tilt, eps__raise(log_moment, 16 + (double)(m + j) + 4 * widest), log_eta);
         weights.len = m + j;
         if (table <= SORTED_TABLE)
             out[j] = fmin(out[j], eps__tail_largest(&weights, tau, log_eta));

@@ -125,17 +125,17 @@ static enum eps_status add_part(struct eps__coins *coins, const struct eps__sett
                                 const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
                                 const struct part *part)
 {
-    double slack = 4 * EPS__UNIT_ROUNDOFF, same = 1 - SAME_NORM * setting->job->query.accountant.tolerance;
-    /* A norm's two ends differ by its rounding, n u relative at most. */
-    double rounding = 4 * (double)(setting->job->mechanism.n + 2) * EPS__UNIT_ROUNDOFF;
+    double same = 1 - SAME_NORM * setting->job->query.accountant.tolerance;
+    /* A norm's two ends differ by its rounding, n units at most. */
+    double rounding = 4 * (double)(setting->job->mechanism.n + 3);
     enum eps_status status = EPS_OK;
     for (size_t i = 0, run; i < part->len && part->norms[i] > 0 && status == EPS_OK; i += run) {
         double largest = part->norms[i];
         for (run = 1; i + run < part->len && part->norms[i + run] >= largest * same; run++)
             ;
         double least = part->norms[i + run - 1];
-        status = eps__step_pairs_add(coins, pairs, direction, least / sigma * (1 - rounding) * (1 - slack),
-                                     largest / sigma * (1 + slack), run);
+        status = eps__step_pairs_add(coins, pairs, direction, eps__lower(least / sigma, rounding),
+                                     eps__raise(largest / sigma, 4), run);
     }
     return status;
 }
@@ -339,16 +339,15 @@ static enum eps_status compose_part(struct eps__coins *coins, const struct eps__
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
     const struct eps_strategy *strategy = setting->strategy;
-    double slack = 4 * EPS__UNIT_ROUNDOFF, lower = setting->sensitivity.lower, upper = setting->sensitivity.value;
+    double lower = setting->sensitivity.lower, upper = setting->sensitivity.value;
     if (eps__sampling_random(&setting->job->mechanism) && !sampling->last_iterate)
         return add_part(coins, setting, pairs, direction, sigma, part);
     if (sampling->last_iterate) {
         double root = sqrt((double)setting->job->mechanism.n);
         lower = eps__strategy_column_norm_lower(strategy, 0) / root;
         upper = eps__strategy_column_norm(strategy, 0) / root;
-        slack *= 2;
     }
-    return eps__step_pairs_add(coins, pairs, direction, lower / sigma * (1 - slack), upper / sigma * (1 + slack), 1);
+    return eps__step_pairs_add(coins, pairs, direction, eps__lower(lower / sigma, 8), eps__raise(upper / sigma, 8), 1);
 }
 
 /* What all parts and directions are composed with. */
@@ -408,7 +407,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     struct eps_error *error)
 {
     struct parts parts = {0};
-    if (sigma < least_sigma(setting) * (1 - 1e-9))
+    if (sigma < eps__lower(least_sigma(setting), 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
                           "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));
     struct pld_profile *pld = calloc(1, sizeof *pld);

@@ -1,15 +1,31 @@
 /*
- * Numbers that are bounds.
+ * Numbers that are bounds, and the few operations that round them outwards (L6).
+ *
+ * Up is towards INFINITY, down towards -INFINITY; an upper estimate goes up, a lower one down. A computed number that is
+ * off by so many units of itself is raised or lowered by them; of one that is off by an absolute error, e^x and ln x are taken
+ * by eps__exp_bound() and eps__shift(). The unit is the unit roundoff. The verifying build holds each against quadruple
+ * precision as it runs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef EPS_NUMERICS_BOUND_H
 #define EPS_NUMERICS_BOUND_H
 
+#include <float.h>
 #include <math.h>
+
+#include "lib/numerics/verify.h"
+
+/* An error that is written as so many of them times sizes is one by L7. */
+#define EPS__UNIT_ROUNDOFF 0x1p-53
 
 /* Which side of the truth a number is on. */
 enum eps__estimate { EPS__UPPER, EPS__LOWER };
+
+static inline enum eps__estimate eps__other(enum eps__estimate estimate)
+{
+    return estimate == EPS__UPPER ? EPS__LOWER : EPS__UPPER;
+}
 
 /* A bound on ln of a probability. What is no number bounds nothing: then 0 from above, -INFINITY from below. */
 static inline double eps__certain(enum eps__estimate estimate, double log_bound)
@@ -17,11 +33,110 @@ static inline double eps__certain(enum eps__estimate estimate, double log_bound)
     return isnan(log_bound) ? (estimate == EPS__UPPER ? 0 : -INFINITY) : log_bound;
 }
 
-/* ln(e^a + e^b), rounded to nearest. */
+/* ---------------------------------------------------------------- a number off by units of itself, or by an error */
+
+/* x and so many units of itself; units >= 2, and one more than it is off by. */
+static inline double eps__raise(double x, double units)
+{
+    double raised = isinf(x) ? x : fma(fabs(x), units * EPS__UNIT_ROUNDOFF, x);
+    EPS__VERIFY(units >= 2 && eps__verify_moved(x, raised, units - 1));
+    return raised;
+}
+
+static inline double eps__lower(double x, double units)
+{
+    double lowered = isinf(x) ? x : fma(fabs(x), -units * EPS__UNIT_ROUNDOFF, x);
+    EPS__VERIFY(units >= 2 && eps__verify_moved(x, lowered, 1 - units));
+    return lowered;
+}
+
+static inline double eps__outward(enum eps__estimate estimate, double x, double units)
+{
+    return estimate == EPS__UPPER ? eps__raise(x, units) : eps__lower(x, units);
+}
+
+/* x moved by an absolute error and by what the addition rounds. */
+static inline double eps__shift(enum eps__estimate estimate, double x, double error)
+{
+    double moved = fabs(error) + 3 * EPS__UNIT_ROUNDOFF * (fabs(x) + fabs(error));
+    double shifted = isinf(x) ? x : estimate == EPS__UPPER ? x + moved : x - moved;
+    EPS__VERIFY(eps__verify_shifted(x, shifted, estimate == EPS__UPPER ? error : -error));
+    return shifted;
+}
+
+/* e^y for the y within error of x. An underflow is DBL_MIN from above and 0 from below. */
+static inline double eps__exp_bound(enum eps__estimate estimate, double x, double error)
+{
+    double power = eps__outward(estimate, exp(eps__shift(estimate, x, error)), 8);
+    if (power < DBL_MIN && x > -INFINITY)
+        power = estimate == EPS__UPPER ? DBL_MIN : 0;
+    EPS__VERIFY(eps__verify_exp(x, power, estimate == EPS__UPPER ? error : -error));
+    return power;
+}
+
+/* ln y for the y > 0 that are off from x by so many units, at most 1e12; -INFINITY at 0. */
+static inline double eps__log_bound(enum eps__estimate estimate, double x, double units)
+{
+    double value = log(x), error = EPS__UNIT_ROUNDOFF * (1.001 * units + 4 * fabs(value));
+    double shifted = isinf(value) ? value : eps__shift(estimate, value, error);
+    EPS__VERIFY(eps__verify_log(x, shifted, estimate == EPS__UPPER ? units : -units));
+    return shifted;
+}
+
+/* ln(e^a + e^b), rounded to nearest: within 8 units of 1 and of the result. */
 static inline double eps__log_add(double a, double b)
 {
     double most = fmax(a, b), least = fmin(a, b);
     return isinf(most) ? most : most + log1p(exp(least - most));
+}
+
+/* ---------------------------------------------------------------- one operation, exact where it can be */
+
+static inline double eps__add_up(double a, double b)
+{
+    double sum = a + b, part = sum - a, lost = (a - (sum - part)) + (b - part);
+    double up = lost > 0 ? nextafter(sum, INFINITY) : sum;
+    EPS__VERIFY(eps__verify_order((eps__quad)a + b, up));
+    return up;
+}
+
+static inline double eps__add_down(double a, double b)
+{
+    return -eps__add_up(-a, -b);
+}
+
+/* Of non-negative numbers. Under DBL_MIN/u the rounding may itself have been lost. */
+static inline double eps__multiply_up(double a, double b)
+{
+    double product = a * b, up = product;
+    if (a > 0 && b > 0 && (product < DBL_MIN / EPS__UNIT_ROUNDOFF || fma(a, b, -product) > 0))
+        up = nextafter(product, INFINITY);
+    EPS__VERIFY(eps__verify_order((eps__quad)a * b, up));
+    return up;
+}
+
+static inline double eps__multiply_down(double a, double b)
+{
+    double product = a * b, down = product;
+    if (product > 0 && (product < DBL_MIN / EPS__UNIT_ROUNDOFF || fma(a, b, -product) < 0))
+        down = nextafter(product, 0);
+    EPS__VERIFY(eps__verify_order(down, (eps__quad)a * b));
+    return down;
+}
+
+/* The square root, rounded up and down; exact where it is representable. */
+static inline double eps__sqrt_up(double x)
+{
+    double root = sqrt(x), up = fma(root, root, -x) >= 0 ? root : nextafter(root, INFINITY);
+    EPS__VERIFY(eps__verify_order(x, (eps__quad)up * up));
+    return up;
+}
+
+static inline double eps__sqrt_down(double x)
+{
+    double root = sqrt(x), down = fma(root, root, -x) <= 0 ? root : nextafter(root, 0);
+    EPS__VERIFY(eps__verify_order((eps__quad)down * down, x));
+    return down;
 }
 
 #endif

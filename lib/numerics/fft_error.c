@@ -108,5 +108,5 @@ double eps__fft_printed_error(const char *text)
         at += len;
     }
     /* Products of roundings are of the order of the square. */
-    return error * EPS__UNIT_ROUNDOFF * (1 + 1e-9);
+    return eps__raise(error * EPS__UNIT_ROUNDOFF, 1e7);
 }

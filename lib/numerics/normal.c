@@ -30,11 +30,15 @@ double eps__mills(double x)
 
 double eps__log_normal_tail(double x)
 {
+    double log_tail;
     if (x < -5)
-        return log1p(-0.5 * erfc(-x * M_SQRT1_2));
-    if (x < 5)
-        return log(0.5 * erfc(x * M_SQRT1_2));
-    return -0.5 * x * x - EPS__LOG_SQRT_2PI + log(eps__mills(x));
+        log_tail = log1p(-0.5 * erfc(-x * M_SQRT1_2));
+    else if (x < 5)
+        log_tail = log(0.5 * erfc(x * M_SQRT1_2));
+    else
+        log_tail = -0.5 * x * x - EPS__LOG_SQRT_2PI + log(eps__mills(x));
+    EPS__VERIFY(!eps__verify_now() || eps__verify_log_tail(x, log_tail, EPS__LOG_TAIL_ERROR(x)));
+    return log_tail;
 }
 
 double eps__normal_tail_quantile(double log_tail)
@@ -80,6 +84,7 @@ double eps__normal_log_mass(double left, double width, double *error)
         double log_near = eps__log_normal_tail(left), share = -expm1(eps__log_normal_tail(right) - log_near);
         double ends = EPS__MILLS_ERROR + 4 * EPS__UNIT_ROUNDOFF * (left * left + 1);
         *error = (ends + EPS__MILLS_ERROR + 4 * EPS__UNIT_ROUNDOFF * fmin(right * right, left * left + 1500)) / share;
+        EPS__VERIFY(!eps__verify_now() || eps__verify_log_mass(left, width, log_near + log(share), *error));
         return log_near + log(share);
     }
     /* e^{-left^2/2} times the integral of e^{-left s - s^2/2} over [0, width]: exponents of at most 1/2 */
@@ -90,7 +95,10 @@ double eps__normal_log_mass(double left, double width, double *error)
             total += weight8[i] * exp(-s * (left + 0.5 * s));
         }
     *error = EPS__UNIT_ROUNDOFF * (40 + 4 * near * near + 4 * left * left);
-    return log(0.5 * width * total) - 0.5 * left * left - EPS__LOG_SQRT_2PI;
+    double log_integral = log(0.5 * width * total), log_mass = log_integral - 0.5 * left * left - EPS__LOG_SQRT_2PI;
+    *error += 8 * EPS__UNIT_ROUNDOFF * fabs(log_integral);
+    EPS__VERIFY(!eps__verify_now() || eps__verify_log_mass(left, width, log_mass, *error));
+    return log_mass;
 }
 
 /* int_0^inf exp(-u s - s^2/2) (1 - e^{-mu s}) ds for u >= -1, 0 < mu < 1. The panels are a unit of the decay

@@ -7,7 +7,8 @@
 #ifndef EPS_NUMERICS_NORMAL_H
 #define EPS_NUMERICS_NORMAL_H
 
-#define EPS__UNIT_ROUNDOFF 0x1p-53
+#include "lib/numerics/bound.h"
+
 #define EPS__LOG_SQRT_2PI 0.91893853320467274178
 
 /* Mills' ratio Pr[Z > x] / phi(x) for a standard normal Z; x > -37. Relative error at most EPS__MILLS_ERROR, and
@@ -15,8 +16,9 @@
 double eps__mills(double x);
 #define EPS__MILLS_ERROR 4e-15
 
-/* ln Pr[Z > x], any x. Absolute error at most EPS__MILLS_ERROR + 2 x^2 2^-53 (L1). */
+/* ln Pr[Z > x], any x. Absolute error at most EPS__LOG_TAIL_ERROR(x) (L1). */
 double eps__log_normal_tail(double x);
+#define EPS__LOG_TAIL_ERROR(x) (EPS__MILLS_ERROR + 2 * EPS__UNIT_ROUNDOFF * (x) * (x))
 
 /* ln Pr[left < Z <= left + width], width > 0: without cancellation, however small the width. Out: *error, a bound on its
  * absolute error (L5). */

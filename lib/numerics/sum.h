@@ -11,6 +11,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "lib/numerics/bound.h"
+
 /* What a sum of up to 2^25 terms, squares of the terms included, may be off by, relative to the sum of absolute
  * values: four times the bound above plus the rounding of the squares. */
 #define EPS__SUM_ERROR 0x1p-49
@@ -28,7 +30,17 @@ struct eps__sum {
     double high, low;
     bool inexact;   /* some addition or square was rounded */
     bool underflow; /* some square was so small that its rounding is absolute */
+#ifdef EPS_VERIFY
+    eps__quad exact;
+    bool signs; /* some term was negative: then the interval claims nothing by itself */
+#endif
 };
+
+#ifdef EPS_VERIFY
+#define EPS__SUM_EXACTLY(sum, x, first) ((void)((sum)->exact += (x), (sum)->signs |= (first) < 0))
+#else
+#define EPS__SUM_EXACTLY(sum, x, first) ((void)0)
+#endif
 
 static inline void eps__sum_add(struct eps__sum *sum, double x)
 {
@@ -36,6 +48,7 @@ static inline void eps__sum_add(struct eps__sum *sum, double x)
     double lost = fabs(sum->high) >= fabs(x) ? (sum->high - t) + x : (x - t) + sum->high;
     sum->high = t;
     sum->low += lost;
+    EPS__SUM_EXACTLY(sum, x, x);
     if (lost != 0)
         sum->inexact = true;
 }
@@ -48,6 +61,7 @@ static inline void eps__sum_add_square(struct eps__sum *sum, double x)
     if (x != 0 && square < EPS__SUM_UNDERFLOW)
         sum->underflow = true;
     eps__sum_add(sum, square);
+    EPS__SUM_EXACTLY(sum, (eps__quad)x * x - square, 0);
 }
 
 static inline double eps__sum_value(const struct eps__sum *sum)
@@ -60,36 +74,15 @@ static inline double eps__sum_value(const struct eps__sum *sum)
 static inline struct eps__interval eps__sum_interval(const struct eps__sum *sum, double relative)
 {
     double s = eps__sum_value(sum);
-    if (relative <= 0 && !sum->inexact && !sum->underflow)
-        return (struct eps__interval){s, s};
     double error = EPS__SUM_ERROR + relative * (1 + EPS__SUM_ERROR);
-    return (struct eps__interval){s * (1 - error), s * (1 + error) + (sum->underflow ? EPS__SUM_TINY : 0)};
-}
-
-/* The square root, rounded up and down; exact where it is representable. */
-static inline double eps__sqrt_up(double x)
-{
-    double root = sqrt(x);
-    return fma(root, root, -x) >= 0 ? root : nextafter(root, INFINITY);
-}
-
-static inline double eps__sqrt_down(double x)
-{
-    double root = sqrt(x);
-    return fma(root, root, -x) <= 0 ? root : nextafter(root, 0);
-}
-
-/* The product of non-negative numbers, rounded up and down. */
-static inline double eps__multiply_up(double a, double b)
-{
-    double product = a * b;
-    return fma(a, b, -product) <= 0 ? product : nextafter(product, INFINITY);
-}
-
-static inline double eps__multiply_down(double a, double b)
-{
-    double product = a * b;
-    return fma(a, b, -product) >= 0 ? product : nextafter(product, 0);
+    struct eps__interval interval = {s * (1 - error), s * (1 + error)};
+    if (sum->underflow) /* 2^25 squares, each off by 2^-1075 at most */
+        interval = (struct eps__interval){fmax(interval.lower - DBL_MIN, 0), interval.upper + EPS__SUM_TINY};
+    if (relative <= 0 && !sum->inexact && !sum->underflow)
+        interval = (struct eps__interval){s, s};
+    EPS__VERIFY(sum->signs ||
+                (eps__verify_order(interval.lower, sum->exact) && eps__verify_order(sum->exact, interval.upper)));
+    return interval;
 }
 
 #endif

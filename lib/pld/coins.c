@@ -133,7 +133,7 @@ enum eps_status eps__coins_add(struct eps__coins *coins, const struct eps__coin_
     if (!copy_side(&kind->often, often) || !copy_side(&kind->rarely, rarely))
         return EPS_NO_MEMORY;
     if (rarely->len)
-        coins->expected += (double)count * rarely->probability.upper * (1 + 4 * EPS__UNIT_ROUNDOFF) + DBL_MIN;
+        coins->expected += eps__raise((double)count * rarely->probability.upper, 4) + DBL_MIN;
     return EPS_OK;
 }
 
@@ -191,7 +191,7 @@ static double log_count(const struct eps__coins *coins, size_t term, enum eps__e
             size += fabs(part);
         }
     }
-    return total + (estimate == EPS__UPPER ? 4 : -4) * EPS__UNIT_ROUNDOFF * size;
+    return eps__shift(estimate, total, 4 * EPS__UNIT_ROUNDOFF * size);
 }
 
 /* A bound on the probability of what the first `len` terms leave out: of len rare steps, or of another kind's, or two. */
@@ -202,12 +202,12 @@ static double left_out(const struct eps__coins *coins, size_t len)
         left = 1;
         for (size_t k = 1; k <= len; k++)
             left *= expected / (double)k;
-        return coins->kinds[0].count < len ? 0 : left * (1 + 1e-12);
+        return coins->kinds[0].count < len ? 0 : eps__raise(left, 1e4);
     }
     for (size_t j = len - 1; j < coins->kinds_len; j++)
         left +=
             (double)coins->kinds[j].count * (coins->kinds[j].rarely.len ? coins->kinds[j].rarely.probability.upper : 0);
-    return fmin(left + 0.5 * expected * expected, expected) * (1 + 1e-12);
+    return eps__raise(fmin(left + 0.5 * expected * expected, expected), 1e4);
 }
 
 /* A composition refined as far as the others. */
@@ -264,7 +264,7 @@ static enum eps_status sum_terms(struct eps__coins *coins, enum eps__estimate es
     *sum = 0;
     *rest = 1;
     for (size_t k = 0; k < len; k++) {
-        double log_delta, sign = estimate == EPS__UPPER ? 1 : -1;
+        double log_delta;
         enum eps_status status = obtain_term(coins, k);
         if (status == EPS_OK)
             status = eps__composition_log_delta(coins->terms[k], estimate, eps, &log_delta);
@@ -272,7 +272,7 @@ static enum eps_status sum_terms(struct eps__coins *coins, enum eps__estimate es
             return status;
         double log_term = log_delta + log_count(coins, k, estimate);
         if (log_term > -INFINITY)
-            *sum += exp(log_term) * (1 + sign * 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_term)));
+            *sum += eps__exp_bound(estimate, log_term, 4 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_term)));
         *rest = left_out(coins, k + 1);
         if (*rest <= LEFT_SHARE * coins->accuracy.tolerance * *sum / coins->finer)
             break;
@@ -282,7 +282,7 @@ static enum eps_status sum_terms(struct eps__coins *coins, enum eps__estimate es
 
 static double enclosed_log(double value, enum eps__estimate estimate)
 {
-    return fmin(eps__certain(estimate, log(value) + (estimate == EPS__UPPER ? 8 : -8) * EPS__UNIT_ROUNDOFF), 0);
+    return fmin(eps__certain(estimate, eps__log_bound(estimate, value, 8)), 0);
 }
 
 enum eps_status eps__coins_log_delta(struct eps__coins *coins, enum eps__estimate estimate, double eps,

@@ -53,7 +53,7 @@ static void multiply_power(struct spectrum *spectrum, uint64_t count, double err
             spectrum->relative[k] += 1;
             continue;
         }
-        double r = sqrt(square) * (1 + 4 * EPS__UNIT_ROUNDOFF) + error;
+        double r = eps__raise(sqrt(square), 4) + error;
         double power_re = 1, power_im = 0, power_r = 1, base_r = r;
         for (uint64_t bits = count;;) {
             if (bits & 1) {
@@ -76,7 +76,7 @@ static void multiply_power(struct spectrum *spectrum, uint64_t count, double err
     spectrum->steps += (double)count;
 }
 
-/* The bound on |out_j - exact| before the backward transform, and the mean modulus. */
+/* The bound on |out_j - exact| before the backward transform, and the mean modulus (L10). */
 static double spectrum_error(const struct spectrum *spectrum, double *mean_modulus)
 {
     double error = 0, total = 0, power = 4 * spectrum->steps * EPS__UNIT_ROUNDOFF;
@@ -176,7 +176,7 @@ struct tilted {
     double mean, variance, log_scale, scale_error, offset, widening, infinity, excess, shrink, steps;
 };
 
-/* In units of e^log_moment: whatever that number is, log_scale holds it too, and only the rounding of sums counts. */
+/* In units of e^log_moment: whatever that number is, log_scale holds it too, and only the rounding of sums counts (L10). */
 static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
 {
     const struct eps__pld *pld = tilted->powers[i].pld;
@@ -184,7 +184,7 @@ static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
     double shifted = exponent + pld->log_scale - tilted->log_moment[i];
     double error = EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(exponent) + 2 * fabs(shifted) + 2 * fabs(pld->log_scale) +
                                          2 * fabs(tilted->log_moment[i]));
-    return pld->mass[j] * exp(shifted) * (pld->estimate == EPS__UPPER ? 1 + error : 1 - error);
+    return pld->mass[j] * eps__exp_bound(pld->estimate, shifted, error);
 }
 
 static void measure(struct tilted *tilted)
@@ -311,15 +311,14 @@ static void fill_tilted(const void *user, size_t i, double *array, size_t n, dou
     const struct eps__pld *pld = tilted->powers[i].pld;
     /* Masses that meet at one position are added, each time with a rounding. */
     double meeting = ceil((double)(pld->index[pld->len - 1] - pld->index[0]) / (double)n);
-    double slack = EPS__UNIT_ROUNDOFF * meeting * (pld->estimate == EPS__UPPER ? 1 : -1);
     *norm = 0;
     for (size_t j = 0; j < pld->len; j++) {
         int64_t position = pld->index[j] % (int64_t)n;
-        double mass = tilted_mass(tilted, i, j) * (1 + slack);
+        double mass = eps__outward(pld->estimate, tilted_mass(tilted, i, j), meeting + 2);
         array[position < 0 ? position + (int64_t)n : position] += mass;
         *norm += mass;
     }
-    *norm *= 1 + EPS__UNIT_ROUNDOFF * (8 + meeting + (double)pld->len);
+    *norm = eps__raise(*norm, 8 + meeting + (double)pld->len);
 }
 
 /* The tilted sum on a circle: position j holds the masses of the indices j modulo len, each within `rounding`, and
@@ -431,7 +430,7 @@ static void sum_tail(struct eps__panel *panel, const struct circle *circle)
 /* Lower: by how much powers of masses that are too much may be too much, in units of what is left (L6). */
 static double excess_of(const struct tilted *tilted)
 {
-    return tilted->excess > 0 ? expm1(1.01 * tilted->excess) * exp(tilted->shrink) * (1 + 1e-9) : 0;
+    return tilted->excess > 0 ? eps__raise(expm1(1.01 * tilted->excess) * exp(tilted->shrink), 1e7) : 0;
 }
 
 enum eps_status eps__compose(const struct eps_context *context, struct eps__panel *panel,
@@ -451,7 +450,7 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
     made.scale_error = tilted.scale_error;
     made.widening = tilted.widening;
     made.rounding = circle.rounding;
-    made.infinity = tilted.infinity * (1 + (double)powers_len * 4 * EPS__UNIT_ROUNDOFF);
+    made.infinity = eps__raise(tilted.infinity, 4 * (double)powers_len);
     if (made.estimate == EPS__UPPER)
         made.beyond = TAIL_SLACK * plan->tail_mass;
     else
@@ -538,7 +537,7 @@ enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__
     made.offset = tilted.offset;
     made.log_scale = tilted.log_scale;
     made.loss_error = tilted.widening + 8 * EPS__UNIT_ROUNDOFF * (double)circle.len * step->spacing;
-    made.infinity = tilted.infinity * (1 + 8 * EPS__UNIT_ROUNDOFF);
+    made.infinity = eps__raise(tilted.infinity, 8);
     if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
         made.infinity += exp(plan->log_infinity) * TAIL_SLACK;
     } else {
@@ -573,12 +572,12 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     if (at >= last) {
         double log_above = panel->log_scale - t * at + log(panel->beyond) + panel->scale_error +
                            8 * EPS__UNIT_ROUNDOFF * (fabs(t * at) + fabs(panel->log_scale));
-        return sign < 0 ? -INFINITY : fmin(log(exp(log_above) + panel->infinity), 0);
+        return sign < 0 ? -INFINITY : fmin(eps__log_bound(EPS__UPPER, exp(log_above) + panel->infinity, 4), 0);
     }
     double position = floor((at - panel->start) / h);
     size_t i = (size_t)fmin(position, (double)(panel->len - 2));
     double above = at - (panel->start + (double)i * h), share = exp(above - h) * expm1(-above) / expm1(-h);
-    /* delta is linear in e^eps between the knots. */
+    /* delta is linear in e^eps between the knots; the rounding is that of L10. */
     double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
     double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
     if (outside > 0) { /* every loss of the window lies above; upper: what lies between may not be in it */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "lib/pld/single.h"
+#include "lib/pld/verify.h"
 
 /* Bounds from the largest loss alone are an answer if they lie within this share of the tolerance; where panels are out
  * of reach, if they say more than this. */
@@ -42,7 +43,7 @@ static double step_ceiling(const struct eps__step *step)
         const struct eps__pair *pair = &step->branches[b].pair[EPS__UPPER];
         /* Trimmed atoms of P could have a larger loss. */
         double own = pair->lost == 0 ? eps__pair_ceiling(pair) : INFINITY;
-        ceiling = fmax(ceiling, own + 1e-12 * fabs(own) + 4 * pair->weight_error);
+        ceiling = fmax(ceiling, eps__shift(EPS__UPPER, own, 1e-12 * fabs(own) + 4 * pair->weight_error));
     }
     return ceiling;
 }
@@ -51,6 +52,9 @@ enum eps_status eps__composition_add(struct eps__composition *c, struct eps__bra
                                      uint64_t count)
 {
     struct eps__step step = {.branches = branches, .len = len, .count = count};
+    for (size_t b = 0; b < len; b++)
+        EPS__VERIFY(eps__verify_weights(&branches[b].pair[EPS__UPPER]) &&
+                    eps__verify_weights(&branches[b].pair[EPS__LOWER]));
     struct eps__step *items = realloc(c->steps.items, (c->steps.len + 1) * sizeof *items);
     if (items)
         c->steps.items = items;

@@ -28,6 +28,7 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/knots.h"
+#include "lib/pld/verify.h"
 
 /* Five-point Gauss-Legendre on [0, 1]; its error (L4). */
 static const double node5[5] = {0.046910077030668003601, 0.23076534494715845448, 0.5, 0.76923465505284154552,
@@ -87,8 +88,8 @@ static double loss_at(const struct walk *walk, int64_t index)
 /* Bounds a mass that was computed up to its logarithm's own bounds. */
 static double bounded_mass(const struct lane *lane, double log_mass, enum eps__estimate estimate)
 {
-    double error = lane->pair->weight_error + 8 * EPS__UNIT_ROUNDOFF;
-    return lane->weight * exp(log_mass) * (estimate == EPS__UPPER ? 1 + error : 1 - error);
+    double error = lane->pair->weight_error;
+    return eps__outward(estimate, lane->weight * exp(log_mass) * (estimate == EPS__UPPER ? 1 + error : 1 - error), 12);
 }
 
 /* The integrals of one panel [base->z, base->z + width], added to the cell unbounded; returns the relative rounding
@@ -340,10 +341,11 @@ static double merged_loss(const struct walk *walk, const struct end *end, double
             scale_p = log_lower;
             scale_q = other_upper;
         }
-        p += lane->weight * exp(log_lower - scale_p) * (1 - 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale_p)));
-        q += lane->weight * exp(other_upper - scale_q) * (1 + 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale_q)));
+        p += lane->weight * eps__exp_bound(EPS__LOWER, log_lower - scale_p, 8 * EPS__UNIT_ROUNDOFF * fabs(scale_p));
+        q += lane->weight * eps__exp_bound(EPS__UPPER, other_upper - scale_q, 8 * EPS__UNIT_ROUNDOFF * fabs(scale_q));
     }
-    return scale_p - scale_q + log(p / q) - 4 * EPS__UNIT_ROUNDOFF * (fabs(scale_p) + fabs(scale_q));
+    return eps__shift(EPS__LOWER, scale_p - scale_q + log(p / q),
+                      4 * EPS__UNIT_ROUNDOFF * (fabs(scale_p) + fabs(scale_q)));
 }
 
 /* How far the centroid of the end cell that stops at a loss lies inside it. */
@@ -419,7 +421,7 @@ static void add_end(struct walk *walk, const struct end *end, int64_t at)
             continue;
         eps__pair_log_mass(walk->lanes[b].pair, end->floor ? -INFINITY : end->z[b], end->floor ? end->z[b] : INFINITY,
                            &log_lower, &log_upper);
-        mass += bounded_mass(&walk->lanes[b], log_lower, EPS__LOWER) * (1 - 4 * EPS__UNIT_ROUNDOFF);
+        mass += eps__lower(bounded_mass(&walk->lanes[b], log_lower, EPS__LOWER), 4);
     }
     int64_t left = walk->cells.first;
     for (size_t i = 0; i < walk->cells.len; i++) {
@@ -565,6 +567,7 @@ enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pl
         weight_error = fmax(weight_error, branches[b].pair[estimate].weight_error);
     built.offset = walk.offset;
     built.loss_error = walk.loss_error + 2 * weight_error;
+    EPS__VERIFY(!eps__verify_now() || eps__verify_curve(&built, branches, len));
     *pld = built;
 out:
     eps__cells_clear(&walk.cells);
@@ -614,6 +617,7 @@ double eps__pld_log_moment(const struct eps__pld *pld, double tilt, double *erro
     *error = 4 * EPS__UNIT_ROUNDOFF *
              ((double)pld->len + fabs(exponent) * (fabs(first) + fabs(last)) + fabs(exponent) * 2 * fabs(pld->offset) +
               fabs(largest) + fabs(log_total) + fabs(pld->log_scale) + 4);
+    EPS__VERIFY(!eps__verify_now() || eps__verify_log_moment(pld, tilt, largest + log_total + pld->log_scale, *error));
     return largest + log_total + pld->log_scale;
 }
 
@@ -628,7 +632,7 @@ double eps__pld_log_delta(const struct eps__pld *pld, double eps)
         total -= pld->mass[i] * expm1(-above);
     }
     total += pld->infinity;
-    return log(total) + sign * EPS__UNIT_ROUNDOFF * (8 + (double)pld->len);
+    return eps__log_bound(pld->estimate, total, 8 + (double)pld->len);
 }
 
 static bool copy_part(struct eps__pld *part, const struct eps__pld *pld, size_t from, size_t len)
@@ -664,5 +668,5 @@ double eps__pld_total(const struct eps__pld *pld)
     double total = 0;
     for (size_t i = 0; i < pld->len; i++)
         total += pld->mass[i];
-    return total * (1 + ((double)pld->len + 4) * EPS__UNIT_ROUNDOFF);
+    return eps__raise(total, (double)pld->len + 4);
 }

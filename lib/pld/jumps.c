@@ -38,7 +38,7 @@ static double more_jumps(const struct eps__composition *c, const struct eps__pld
         more *= jump / (double)k;
     double ratio = jump / (double)(most + 2);
     more = ratio < 1 ? more / (1 - ratio) : INFINITY;
-    return (more + infinity) * exp(log_total + jump) * (1 + 1e-9);
+    return eps__raise((more + infinity) * exp(log_total + jump), 1e7);
 }
 
 /* E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps} in the place of a panel. */

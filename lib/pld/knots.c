@@ -62,7 +62,7 @@ static void set_width(struct width *width, double value, double tilt)
     *width = (struct width){value, exp(tilt * value), expm1(value), -expm1(-value)};
 }
 
-/* Takes the change of slope of c from the masses, and more than the rounding of doing so. */
+/* Takes the change of slope of c from the masses, and more than the rounding of doing so (L11). */
 static void lower_knots(const struct eps__cells *cells, double *mass, double *lowered)
 {
     size_t len = cells->len;
@@ -98,7 +98,7 @@ static size_t make_convex(const struct eps__cells *cells, int64_t *index, double
         while (kept >= 3 && mass[kept - 2] < 0) {
             double below = (double)(index[kept - 2] - index[kept - 3]) * cells->spacing;
             double above = (double)(index[kept - 1] - index[kept - 2]) * cells->spacing;
-            double moved = mass[kept - 2] * (1 + 16 * EPS__UNIT_ROUNDOFF);
+            double moved = eps__lower(mass[kept - 2], 16); /* below 0: more is taken */
             mass[kept - 3] += moved * expm1(-above) / expm1(-above - below) * exp(-(t + 1) * below);
             mass[kept - 1] += moved * expm1(-below) / expm1(-above - below) * exp(t * above);
             index[kept - 2] = index[kept - 1];
@@ -121,7 +121,7 @@ static void round_down(struct eps__cells *cells, size_t i)
 {
     struct eps__cell *cell = &cells->items[i];
     double shrink = exp(-cells->tilt * width_of(cells, i));
-    cell->left = (cell->left + cell->right * shrink) * (1 - 8 * EPS__UNIT_ROUNDOFF);
+    cell->left = eps__lower(cell->left + cell->right * shrink, 8);
     cell->right = cell->gap = 0;
 }
 

@@ -78,7 +78,7 @@ static enum eps_status add_branch(struct kind *kind, const struct eps_context *c
                log_upper;
         struct cell *cell = &cells[kind->cells_len[estimate]++];
         eps__pair_log_mass(pair, i == 0 ? -INFINITY : z, next, &log_lower, &log_upper);
-        cell->mass = branch->weight[estimate] * exp(log_upper) * (1 + pair->weight_error + 1e-12) + DBL_MIN;
+        cell->mass = eps__raise(branch->weight[estimate] * exp(log_upper) * (1 + pair->weight_error), 1e4) + DBL_MIN;
         cell->log_mass = log(cell->mass);
         cell->low = i == 0 ? -INFINITY : loss - error;
         if (i + 1 < len) {
@@ -112,7 +112,8 @@ enum eps_status eps__largest_create(struct eps__largest **largest, const struct 
         *kind = (struct kind){.branches = step->branches, .branches_len = step->len, .count = (double)step->count};
         made->total += kind->count;
         for (size_t b = 0; b < step->len && status == EPS_OK; b++) {
-            kind->lost += step->branches[b].weight[EPS__UPPER] * step->branches[b].pair[EPS__UPPER].lost * (1 + 1e-12);
+            kind->lost +=
+                eps__raise(step->branches[b].weight[EPS__UPPER] * step->branches[b].pair[EPS__UPPER].lost, 1e4);
             for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++)
                 status = add_branch(kind, context, &step->branches[b], estimate);
         }
@@ -151,7 +152,7 @@ static double expected_beyond(const struct eps__largest *largest, enum eps__esti
                 own += kind->cells[estimate][i].mass;
         sum += kind->count * own;
     }
-    return sum * (1 + 1e-10);
+    return eps__raise(sum, 1e6);
 }
 
 /* What a cell adds to a moment, as a logarithm; -INFINITY where it lies outside [floor, cut]. */
@@ -191,7 +192,7 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
         if (own > 0)                                               /* else no loss lies there, and the factor is 0 */
             sum += kind->count * fmax(most + log(own) + error, 0); /* one step fewer has no more */
     }
-    return sum * (1 + 1e-10) + 1e-10;
+    return eps__shift(EPS__UPPER, sum, 1e-10 * (1 + sum));
 }
 
 /* ln of Chernoff's bound on Pr[S > x], or with x < 0 on Pr[S < x], every loss in [floor, cut]. The exponent is convex in the
@@ -237,12 +238,12 @@ static double log_chernoff(struct eps__largest *largest, enum eps__estimate esti
 /* sum_j n_j delta_j(eps) of the single steps. */
 static double single_deltas(const struct eps__largest *largest, enum eps__estimate estimate, double eps)
 {
-    double sum = 0, slack = estimate == EPS__UPPER ? 1 + 1e-13 : 1 - 1e-13;
+    double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
         const struct kind *kind = &largest->kinds[k];
         sum += kind->count * exp(eps__single_log_delta(kind->branches, kind->branches_len, estimate, eps));
     }
-    return sum * slack;
+    return eps__outward(estimate, sum, 1e3);
 }
 
 /* A bound on Pr[all but one step together exceed B]: one of them a part of it, or else by Chernoff. */
@@ -252,7 +253,8 @@ static double others_exceed(struct eps__largest *largest, double b)
     for (double parts = 1; parts <= 4; parts *= 2) {
         double cut = b / parts, one = expected_beyond(largest, EPS__UPPER, cut, true);
         if (one < best)
-            best = fmin(best, one + exp(log_chernoff(largest, EPS__UPPER, b, -INFINITY, cut)) * (1 + 1e-12));
+            best =
+                fmin(best, one + eps__exp_bound(EPS__UPPER, log_chernoff(largest, EPS__UPPER, b, -INFINITY, cut), 0));
     }
     return best;
 }
@@ -272,13 +274,13 @@ static double rung(const struct ladder *ladder, int m)
 /* One loss exceeds eps/2, and the others together exceed no more than B, but for what follows by doubling. */
 static double with_one_large(struct ladder *ladder, int m, double enough)
 {
-    double eps = ladder->eps, sum = single_deltas(ladder->largest, EPS__UPPER, (eps - rung(ladder, m)) * (1 - 1e-15));
+    double eps = ladder->eps, sum = single_deltas(ladder->largest, EPS__UPPER, eps__lower(eps - rung(ladder, m), 8));
     for (; sum < enough && m < RUNGS; m += 2) {
         double b = rung(ladder, m), one = ladder->large;
         if (isnan(ladder->exceed[m]))
             ladder->exceed[m] = others_exceed(ladder->largest, b);
         if (2 * b < 0.5 * eps)
-            one = fmin(one, single_deltas(ladder->largest, EPS__UPPER, (eps - 2 * b) * (1 - 1e-15)));
+            one = fmin(one, single_deltas(ladder->largest, EPS__UPPER, eps__lower(eps - 2 * b, 8)));
         sum += one * ladder->exceed[m];
         if (2 * b >= 0.5 * eps)
             return sum;
@@ -291,7 +293,7 @@ static double with_one_large(struct ladder *ladder, int m, double enough)
 static double upper_bound(struct eps__largest *largest, double eps)
 {
     double half = 0.5 * eps, best = 1;
-    double many = exp(log_chernoff(largest, EPS__UPPER, eps, -INFINITY, half)) * (1 + 1e-12);
+    double many = eps__exp_bound(EPS__UPPER, log_chernoff(largest, EPS__UPPER, eps, -INFINITY, half), 0);
     struct ladder ladder = {largest, eps, expected_beyond(largest, EPS__UPPER, half, true), {0}};
     int at = 0, coarse = 6;
     for (int m = 0; m < RUNGS; m++)
@@ -305,7 +307,7 @@ static double upper_bound(struct eps__largest *largest, double eps)
     }
     for (int m = at > coarse ? at - coarse + 1 : 0; m < at + coarse && rung(&ladder, m) < 0.3 * eps && many < best; m++)
         best = fmin(best, many + with_one_large(&ladder, m, best - many));
-    return fmin(best * (1 + 1e-12), 1);
+    return fmin(eps__raise(best, 1e4), 1);
 }
 
 /* A bound on Pr[all but one step together are under -F]. */
@@ -316,7 +318,8 @@ static double others_fall(struct eps__largest *largest, double f)
     for (double floor = -f; floor > -1e3 * f; floor *= 4) {
         double rare = expected_beyond(largest, EPS__LOWER, floor, false);
         if (rare < best)
-            best = fmin(best, rare + exp(log_chernoff(largest, EPS__LOWER, -f, floor, INFINITY)) * (1 + 1e-12));
+            best = fmin(best,
+                        rare + eps__exp_bound(EPS__UPPER, log_chernoff(largest, EPS__LOWER, -f, floor, INFINITY), 0));
         if (rare < 1e-9)
             break;
     }
@@ -326,7 +329,7 @@ static double others_fall(struct eps__largest *largest, double f)
 /* The lower bound with the others at least -F; *most is what it would be if they were certainly. */
 static double with_others_above(struct eps__largest *largest, double eps, double f, double jumps, double *most)
 {
-    *most = single_deltas(largest, EPS__LOWER, (eps + f) * (1 + 1e-15)) * (1 - jumps);
+    *most = single_deltas(largest, EPS__LOWER, eps__raise(eps + f, 8)) * (1 - jumps);
     return *most * (1 - fmin(others_fall(largest, f) / fmax(1 - jumps, 1e-300), 1));
 }
 
@@ -342,7 +345,7 @@ static double lower_bound(struct eps__largest *largest, double eps)
     }
     for (double finer = 0.35 * at; finer > 0 && finer < 3 * at; finer *= 1.5) /* about the best one */
         best = fmax(best, with_others_above(largest, eps, finer * eps, jumps, &most));
-    return best * (1 - 1e-12);
+    return eps__lower(best, 1e4);
 }
 
 enum eps_status eps__largest_log_delta(struct eps__largest *largest, enum eps__estimate estimate, double eps,

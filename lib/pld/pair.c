@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/numerics/normal.h"
+#include "lib/pld/verify.h"
 
 bool eps__mixture_alloc(struct eps__mixture *mixture, size_t len)
 {
@@ -75,10 +76,11 @@ void eps__pair_at(const struct eps__pair *pair, double z, struct eps__pair_point
     point->log_denominator = log_sum(&pair->denominator, -z, &denominator_mean, &denominator_size, denominator_share);
     point->loss = point->log_numerator - point->log_denominator;
     point->slope = numerator_mean + denominator_mean;
-    /* An exponent's relative rounding, times its size, weighted by the posterior; the logarithms' own; the sums'. */
+    /* An exponent's relative rounding, times its size, weighted by the posterior; the logarithms' own; the sums' (L9). */
     point->loss_error = EPS__UNIT_ROUNDOFF * (4 * (numerator_size + denominator_size) + fabs(z) * point->slope +
                                               2 * fabs(point->log_numerator) + 2 * fabs(point->log_denominator) +
-                                              2 * (double)(pair->numerator.len + pair->denominator.len));
+                                              2 * (double)(pair->numerator.len + pair->denominator.len) + 16);
+    EPS__VERIFY(!eps__verify_now() || eps__verify_loss(pair, z, point->loss, point->loss_error));
 }
 
 void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_point *left, double right_z, double loss,
@@ -113,7 +115,7 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
     }
 }
 
-/* Relative error of exp(eps__log_normal_tail(x) + shift). */
+/* Relative error of exp(eps__log_normal_tail(x) + shift) (L9). */
 static double tail_error(double x, double shift)
 {
     double depth = x > 0 ? x * x : 0;
@@ -146,8 +148,9 @@ void eps__pair_log_mass(const struct eps__pair *pair, double left, double right,
             lower += fmax(0, near_part - far_part - slack);
         }
     }
-    *log_upper = upper > 0 ? scale + log(upper) + 1e-15 * (1 + fabs(scale)) : -INFINITY;
-    *log_lower = lower > 0 ? scale + log(lower) - 1e-15 * (1 + fabs(scale)) : -INFINITY;
+    *log_upper = upper > 0 ? eps__shift(EPS__UPPER, scale + log(upper), 1e-15 * (1 + fabs(scale))) : -INFINITY;
+    *log_lower = lower > 0 ? eps__shift(EPS__LOWER, scale + log(lower), 1e-15 * (1 + fabs(scale))) : -INFINITY;
+    EPS__VERIFY(!eps__verify_now() || eps__verify_pair_mass(pair, left, right, *log_lower, *log_upper));
 }
 
 double eps__mixture_reach(const struct eps__mixture *mixture)

@@ -145,7 +145,10 @@ enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double
         size += count * fabs(log_moment);
     }
     if (status == EPS_OK)
-        *out = fmin(log(exp(log_bound + 8 * EPS__UNIT_ROUNDOFF * size) + 2 * infinity), 0);
+        *out =
+            fmin(eps__log_bound(EPS__UPPER,
+                                eps__exp_bound(EPS__UPPER, log_bound, 8 * EPS__UNIT_ROUNDOFF * size) + 2 * infinity, 4),
+                 0);
     for (size_t k = 0; k < steps->len; k++)
         eps__pld_clear(&built[k]);
     free(built);
@@ -230,15 +233,16 @@ out:
 /* What settled losses add: the gain less (e^eps - 1) some. */
 static double settled_at(const struct eps__panel_slot *slot, double eps)
 {
-    double grown = eps > 1 ? eps + log1p(-exp(-eps)) : log(expm1(eps)), sign = slot->estimate == EPS__UPPER ? 1 : -1;
-    double slack = EPS__UNIT_ROUNDOFF * (16 + 8 * eps + 4 * fabs(slot->settled_log_some));
-    double taken = isinf(slot->settled_log_some) ? 0 : exp(grown + slot->settled_log_some) * (1 - sign * slack);
+    double grown = eps > 1 ? eps + log1p(-exp(-eps)) : log(expm1(eps));
+    double size =
+        isinf(slot->settled_log_some) ? 0 : EPS__UNIT_ROUNDOFF * (4 + 4 * eps + 2 * fabs(slot->settled_log_some));
+    double taken = eps__exp_bound(eps__other(slot->estimate), grown + slot->settled_log_some, size);
     return taken > slot->settled_gain ? 0 : slot->settled_gain - taken; /* what is no number stays none */
 }
 
 double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
 {
-    double sum = 0, sign = slot->estimate == EPS__UPPER ? 1 : -1;
+    double sum = 0;
     if (slot->single)
         return eps__pld_log_delta(&slot->pld, eps);
     if (slot->panels_len == 1 && !(slot->settled_gain > 0))
@@ -249,9 +253,10 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
                                                 : slot->bound_moments[i] - slot->bound_tilts[i] * eps);
         if (log_term == -INFINITY)
             continue;
-        sum += exp(log_term) * (1 + sign * 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_term) + fabs(slot->log_counts[i])));
+        sum += eps__exp_bound(slot->estimate, log_term,
+                              4 * EPS__UNIT_ROUNDOFF * (fabs(log_term) + fabs(slot->log_counts[i])));
     }
     sum += slot->remainder;
     sum += slot->settled_gain > 0 ? settled_at(slot, eps) : 0;
-    return fmin(eps__certain(slot->estimate, log(sum) + sign * 8 * EPS__UNIT_ROUNDOFF), 0);
+    return fmin(eps__certain(slot->estimate, eps__log_bound(slot->estimate, sum, 8)), 0);
 }

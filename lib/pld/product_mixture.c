@@ -188,19 +188,19 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
         thin(&atoms, side, &threshold, max_len);
     for (size_t i = 0; made && i < atoms.len; i++)
         sum += atoms.items[i].weight;
-    /* Two products and a sum a participation, the probabilities' own, what a pass does to an atom, the last sums'. */
+    /* Two products and a sum a participation, the probabilities' own, what a pass does to an atom, the last sums' (L12). */
     double passes = (double)atoms.passes;
     error->weight = EPS__UNIT_ROUNDOFF * (16 * total + 16 * passes + 2 * (double)atoms.len + 16);
     error->shift = EPS__UNIT_ROUNDOFF * (4 * total + 4 * passes + 32);
     double scale = 1;
     if (made && side == EPS__OVER && sum > 1) {
         scale = 1 / sum;
-        error->weight += (sum - 1) * (1 + 1e-9);
+        error->weight += eps__raise(sum - 1, 1e7);
     }
-    error->lost = side == EPS__OVER ? atoms.lost * (1 + 1e-9) : 0;
+    error->lost = side == EPS__OVER ? eps__raise(atoms.lost, 1e7) : 0;
     made = made && to_mixture(mixture, &atoms, scale);
     mixture->whole = made && atoms.passes == 0; /* (L2) */
-    mixture->missing = atoms.lost * (1 + 1e-9);
+    mixture->missing = eps__raise(atoms.lost, 1e7);
     free(atoms.items);
     free(atoms.spare);
     return made;
@@ -217,11 +217,11 @@ double eps__product_log_outside(const struct eps__factor *factors, size_t len, d
             double term = exponent > 30 ? exponent : log1p(p * expm1(exponent));
             log_moment += factors[k].count * term;
         }
-        double bound = eps__log_normal_tail(u) + log_moment * (1 + 1e-12) - rate * (reach - u);
+        double bound = eps__log_normal_tail(u) + eps__raise(log_moment, 1e4) - rate * (reach - u);
         if (bound >= best && i > 0)
             break;
         best = fmin(best, bound);
     }
     /* Both sides: on the left the shifts only help. */
-    return best + M_LN2 + 1e-12 * (1 + fabs(best));
+    return eps__shift(EPS__UPPER, best + M_LN2, 1e-12 * (1 + fabs(best)));
 }

@@ -136,7 +136,7 @@ static double quadrature_error(const double *node, const double *weight, size_t 
     /* E S^2 = 2 mu_2. */
     long double least = expl(-mu[1] * reach - mu[2]) * (1 - 1e-12L), error = total / least;
     /* P <= (1 + e) P' follows from |P - P'| <= e' P with e = e'/(1 - e'). */
-    return error < 0.5L ? (double)(error / (1 - error)) * (1 + 1e-12) : INFINITY;
+    return error < 0.5L ? eps__raise((double)(error / (1 - error)), 1e4) : INFINITY;
 }
 
 static bool fill(struct eps__mixture *mixture, const double *node, const double *weight, size_t atoms)

@@ -41,8 +41,8 @@ static double floor_of(const struct eps__step *step)
             return INFINITY;
         for (size_t i = 0; i < pair->numerator.len; i++)
             moved += pair->numerator.shift[i] > 0 ? pair->numerator.weight[i] : 0;
-        moved *= 1 + pair->weight_error + EPS__UNIT_ROUNDOFF * (double)(pair->numerator.len + 4);
-        floor = fmax(floor, moved < 1 ? -log1p(-moved) * (1 + 4 * EPS__UNIT_ROUNDOFF) : INFINITY);
+        moved = eps__raise(moved * (1 + pair->weight_error), (double)(pair->numerator.len + 6));
+        floor = fmax(floor, moved < 1 ? eps__raise(-log1p(-moved), 6) : INFINITY);
     }
     return floor;
 }
@@ -52,7 +52,7 @@ static double floors_of(const struct eps__steps *steps)
     double floors = 0;
     for (size_t k = 0; k < steps->len; k++)
         floors += (double)steps->items[k].count * floor_of(&steps->items[k]);
-    return floors * (1 + 4 * EPS__UNIT_ROUNDOFF * ((double)steps->len + 1));
+    return eps__raise(floors, 4 * ((double)steps->len + 1));
 }
 
 bool eps__settles(const struct eps__steps *steps)
@@ -74,8 +74,8 @@ static void settle_kind(struct settled *settled, const struct eps__step *step, e
     const struct eps__pair *pair = &step->branches->pair[estimate];
     double sign = estimate == EPS__UPPER ? 1 : -1, count = (double)step->count;
     double excess_error, excess = eps__single_excess(pair, estimate, 0, z, &excess_error);
-    double slack = EPS__MILLS_ERROR + EPS__UNIT_ROUNDOFF * (8 + 4 * z * z);
-    double log_beyond = eps__log_normal_tail(z) + log1p(-sign * slack), beyond = exp(log_beyond);
+    double log_beyond = eps__shift(eps__other(estimate), eps__log_normal_tail(z), EPS__LOG_TAIL_ERROR(z));
+    double beyond = eps__exp_bound(eps__other(estimate), log_beyond, 0);
     excess = fmax(excess + sign * excess_error, 0);
     settled->log_some = eps__log_add(settled->log_some, log(count) + log_beyond);
     settled->log_none += count * log1p(-beyond);
@@ -84,11 +84,11 @@ static void settle_kind(struct settled *settled, const struct eps__step *step, e
 
 static enum eps_status add_settled(struct eps__panel_slot *slot, const struct settled *settled)
 {
-    double sign = slot->estimate == EPS__UPPER ? 1 : -1, none = exp(settled->log_none);
-    double slack = EPS__UNIT_ROUNDOFF * (64 + 16 * fabs(settled->log_none));
+    double none = exp(settled->log_none), units = 64 + 16 * fabs(settled->log_none);
     double log_some = settled->log_none < -LOG_NONE_LEAST ? log(-expm1(settled->log_none)) : settled->log_some;
-    slot->settled_gain = none * -expm1(settled->log_drop) * (1 + sign * slack) + settled->unsettled;
-    slot->settled_log_some = log_some - sign * (slack + 8 * EPS__UNIT_ROUNDOFF * (isinf(log_some) ? 0 : -log_some));
+    slot->settled_gain = eps__outward(slot->estimate, none * -expm1(settled->log_drop), units) + settled->unsettled;
+    slot->settled_log_some =
+        eps__shift(eps__other(slot->estimate), log_some, EPS__UNIT_ROUNDOFF * (units - 8 * log_some));
     return slot->settled_gain >= 0 && slot->settled_log_some < 1 ? EPS_OK : EPS_TOO_COSTLY; /* numbers, both */
 }
 
@@ -127,7 +127,7 @@ static enum eps_status settle(const struct eps__composition *c, struct eps__pane
                               double floors, double log_delta)
 {
     size_t kinds = c->steps.len;
-    double cut = (most + floors) * (1 + 1e-9), share = 1e-3 * c->accuracy.tolerance;
+    double cut = eps__raise(most + floors, 1e7), share = 1e-3 * c->accuracy.tolerance;
     double cells = fmin(fmax(cells_wanted(c), CELLS_LEAST), CELLS_MOST);
     struct settled settled = {.log_some = -INFINITY};
     struct eps__pld *cores = calloc(kinds, sizeof *cores);
@@ -164,7 +164,7 @@ enum eps_status eps__answer_settled(const struct eps__composition *c, struct eps
     eps__slot_clear(slot);
     slot->estimate = estimate;
     slot->centre = eps;
-    slot->above = (most - eps) * (1 - 1e-9);
+    slot->above = eps__lower(most - eps, 1e7);
     slot->below = floors > 0.25 * eps ? eps : 0.75 * eps;
     enum eps_status status = settle(c, slot, most, floors, log_delta);
     slot->used = status == EPS_OK;

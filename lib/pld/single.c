@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "lib/numerics/normal.h"
+#include "lib/pld/verify.h"
 
 /* Beyond this from every mean a normal has less mass than DBL_MIN. */
 #define REACH 39.0
@@ -133,7 +134,8 @@ static struct ball advantage(const struct eps__pair *pair, enum eps__estimate es
     double additions = EPS__UNIT_ROUNDOFF * (double)(pair->numerator.len + pair->denominator.len + 4);
     if (!isfinite(best.error) || !isfinite(best.value))
         return (struct ball){0, INFINITY, 0};
-    best.error = (best.error + additions * best.size) * (1 + 1e-9) + DBL_MIN;
+    best.error = eps__raise(best.error + additions * best.size, 1e7) + DBL_MIN;
+    EPS__VERIFY(eps__verify_advantage(pair, eps, at, best.value, best.error));
     return best;
 }
 
@@ -179,7 +181,7 @@ static double mass_between(const struct eps__pair *pair, double low, double high
     for (size_t i = 0; i < pair->numerator.len && high > low; i++)
         mass +=
             pair->numerator.weight[i] * exp(eps__normal_log_mass(low - pair->numerator.shift[i], high - low, &error));
-    return mass * (1 + 1e-6) + DBL_MIN;
+    return eps__raise(mass, 1e10) + DBL_MIN;
 }
 
 static double branch_delta(const struct eps__pair *pair, enum eps__estimate estimate, double eps)
@@ -216,6 +218,5 @@ double eps__single_log_delta(const struct eps__branch *branches, size_t len, enu
     double total = 0;
     for (size_t b = 0; b < len; b++)
         total += branches[b].weight[estimate] * branch_delta(&branches[b].pair[estimate], estimate, eps);
-    double slack = EPS__UNIT_ROUNDOFF * (16 + 2 * (double)len);
-    return fmin(log(total) + (estimate == EPS__UPPER ? slack : -slack), 0);
+    return fmin(eps__log_bound(estimate, total, 16 + 2 * (double)len), 0);
 }

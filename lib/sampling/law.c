@@ -49,7 +49,7 @@ static uint64_t edge(uint64_t k, double p, double log_floor, uint64_t mode, bool
 /* Never 0: it is the probability of something. */
 static double lost_beyond(uint64_t k, double p, uint64_t from, bool above)
 {
-    return exp(eps__binomial_log_tail(k, p, from, above)) * (1 + 1e-12) + DBL_MIN;
+    return eps__raise(exp(eps__binomial_log_tail(k, p, from, above)), 1e4) + DBL_MIN;
 }
 
 enum eps_status eps__binomial_law(struct eps__law *law, uint64_t k, double p, double log_floor)

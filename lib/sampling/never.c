@@ -10,8 +10,6 @@
 #include "lib/sampling/sampling.h"
 #include "lib/sampling/truncation.h"
 
-#define U EPS__UNIT_ROUNDOFF
-
 /* The probability of making a difference to one batch. */
 static struct eps__interval takes_part(const struct eps_mechanism *mechanism)
 {
@@ -22,8 +20,8 @@ static struct eps__interval takes_part(const struct eps_mechanism *mechanism)
         return (struct eps__interval){p, p};
     for (size_t i = 0, len = eps__sampling_part_sizes(mechanism, sizes); i < len; i++) {
         struct eps__truncation t = eps__truncate(sizes[i], p, mechanism->sampling.max_batch_size);
-        most.lower = fmax(most.lower, (t.open.lower * p + t.full.lower * t.q.lower) * (1 - 4 * U));
-        most.upper = fmax(most.upper, (t.open.upper * p + t.full.upper * t.q.upper) * (1 + 4 * U));
+        most.lower = fmax(most.lower, eps__lower(t.open.lower * p + t.full.lower * t.q.lower, 4));
+        most.upper = fmax(most.upper, eps__raise(t.open.upper * p + t.full.upper * t.q.upper, 4));
     }
     most.upper = fmin(most.upper, p);
     return (struct eps__interval){fmin(most.lower, most.upper), most.upper};
@@ -35,7 +33,7 @@ struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechani
     struct eps__interval p = takes_part(mechanism);
     size_t groups = eps__sampling_groups(mechanism), rounds = (mechanism->n - 1) / groups + 1;
     double trials = (double)rounds * (double)sampling->examples_per_user;
-    return (struct eps__interval){trials * log1p(-p.upper) * (1 + 8 * U), trials * log1p(-p.lower) * (1 - 8 * U)};
+    return (struct eps__interval){eps__lower(trials * log1p(-p.upper), 8), eps__raise(trials * log1p(-p.lower), 8)};
 }
 
 /* Without the example there is nothing but noise: not so where another one stands in its place. */
@@ -53,13 +51,13 @@ static double log_rest(double x)
 static double log_rest_up(double x)
 {
     double value = log_rest(x);
-    return isinf(value) ? value : fmin(value + 8 * U * (1 + fabs(value)), 0);
+    return fmin(eps__shift(EPS__UPPER, value, 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(value))), 0);
 }
 
 static double log_rest_down(double x)
 {
     double value = log_rest(x);
-    return isinf(value) ? value : value - 8 * U * (1 + fabs(value));
+    return eps__shift(EPS__LOWER, value, 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(value)));
 }
 
 struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
@@ -69,9 +67,8 @@ struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechani
         return (struct eps__interval){0, 0};
     struct eps__interval never = eps__sampling_log_never(mechanism);
     if (direction == EPS_ADD && absent_is_noise(mechanism)) {
-        double slack = 4 * U * (eps - never.lower);
-        never.lower = isinf(never.lower) ? never.lower : never.lower + eps - slack;
-        never.upper = isinf(never.upper) ? never.upper : never.upper + eps + slack;
+        never.lower = eps__shift(EPS__LOWER, never.lower + eps, 2 * EPS__UNIT_ROUNDOFF * (eps - never.lower));
+        never.upper = eps__shift(EPS__UPPER, never.upper + eps, 2 * EPS__UNIT_ROUNDOFF * (eps - never.upper));
     }
     return (struct eps__interval){log_rest_down(never.upper), log_rest_up(never.lower)};
 }
@@ -84,5 +81,5 @@ double eps__sampling_epsilon(const struct eps_mechanism *mechanism, enum eps_dir
         return INFINITY;
     /* 1 - e^{eps + never} <= delta */
     double never = eps__sampling_log_never(mechanism).lower, rest = log1p(-exp(log_delta));
-    return fmax(rest - never, 0) + 8 * U * (1 - rest - never);
+    return fmax(rest - never, 0) + 8 * EPS__UNIT_ROUNDOFF * (1 - rest - never);
 }

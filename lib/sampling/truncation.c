@@ -10,8 +10,7 @@
 
 static struct eps__interval complement(struct eps__interval tail)
 {
-    return (struct eps__interval){fmax((1 - tail.upper) * (1 - 2 * EPS__UNIT_ROUNDOFF), 0),
-                                  fmin((1 - tail.lower) * (1 + 2 * EPS__UNIT_ROUNDOFF), 1)};
+    return (struct eps__interval){fmax(eps__lower(1 - tail.upper, 2), 0), fmin(eps__raise(1 - tail.lower, 2), 1)};
 }
 
 static struct eps__interval meet(struct eps__interval a, struct eps__interval b)
@@ -21,11 +20,11 @@ static struct eps__interval meet(struct eps__interval a, struct eps__interval b)
 
 struct eps__truncation eps__truncate(uint64_t dataset, double p, uint64_t limit)
 {
-    double share = (double)limit / (double)dataset, u = 4 * EPS__UNIT_ROUNDOFF;
+    double share = (double)limit / (double)dataset;
     if (limit >= dataset)
         return (struct eps__truncation){{1, 1}, {0, 0}, {0, 1}};
     if (p >= 1)
-        return (struct eps__truncation){{0, 0}, {1, 1}, {share * (1 - u), fmin(share * (1 + u), 1)}};
+        return (struct eps__truncation){{0, 0}, {1, 1}, {eps__lower(share, 4), fmin(eps__raise(share, 4), 1)}};
     struct eps__truncation t = {.full = eps__binomial_at_least(dataset - 1, p, limit),
                                 .open = eps__binomial_at_most(dataset - 1, p, limit - 1)};
     struct eps__interval over = eps__binomial_at_least(dataset, p, limit + 1), full = t.full;
@@ -34,7 +33,7 @@ struct eps__truncation eps__truncate(uint64_t dataset, double p, uint64_t limit)
     /* Pr[Binom(N,p) >= B+1] = Pr[Binom(N-1,p) >= B+1] + p Pr[Binom(N-1,p) = B] lies between p and 1 times `full`. */
     double high = t.full.lower > 0 ? over.upper / t.full.lower : 1,
            low = t.full.upper > 0 ? over.lower / t.full.upper : p;
-    t.q.upper = share * fmin(high * (1 + u), 1) * (1 + u);
-    t.q.lower = share * fmax(low * (1 - u), p) * (1 - u);
+    t.q.upper = eps__raise(share * fmin(eps__raise(high, 4), 1), 4);
+    t.q.lower = eps__lower(share * fmax(eps__lower(low, 4), p), 4);
     return t;
 }

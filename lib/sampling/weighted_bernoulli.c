@@ -18,7 +18,7 @@
 
 enum { CELLS = 512, SEARCH_STEPS = 14 };
 
-/* What nats of a bound may be off by, relative to their size. */
+/* What nats of a bound may be off by, relative to their size (L6). */
 #define NATS_ERROR 4e-14
 
 /* Under it the law's weights underflow. */
@@ -35,7 +35,7 @@ double eps__tail_gaussian(double tau, double log_eta)
             return INFINITY;
         z += 1.01 * excess * (z > -36 ? eps__mills(z) : 1) + 4 * EPS__UNIT_ROUNDOFF * fabs(z);
     }
-    return z > 0 ? tau * z * (1 + 4 * EPS__UNIT_ROUNDOFF) : 0; /* not less: tau may be less than it says */
+    return z > 0 ? eps__raise(tau * z, 4) : 0; /* not less: tau may be less than it says */
 }
 
 double eps__bernoulli_log_moment(double p, double exponent)
@@ -54,7 +54,7 @@ double eps__weights_log_moment(const struct eps__weights *weights, double lambda
         total += (weights->count ? weights->count[k] : 1) * eps__bernoulli_log_moment(weights->p, exponent);
         largest = fmax(largest, exponent);
     }
-    return total * (1 + EPS__UNIT_ROUNDOFF * (16 + (double)weights->len + 4 * largest));
+    return eps__raise(total, 16 + (double)weights->len + 4 * largest);
 }
 
 struct eps__tilt eps__tilt_at(double u, double tau)
@@ -66,7 +66,8 @@ double eps__tail_tilted_at(const struct eps__tilt *tilt, double log_moment, doub
 {
     double nats = log_moment + tilt->log_tail - log_eta, start = tilt->u * tilt->tau;
     nats += NATS_ERROR * (1 + log_moment + fabs(tilt->log_tail) + fabs(log_eta));
-    return start + nats / tilt->rate + 8 * EPS__UNIT_ROUNDOFF * (fabs(start) + fabs(nats / tilt->rate));
+    return eps__shift(EPS__UPPER, start + nats / tilt->rate,
+                      8 * EPS__UNIT_ROUNDOFF * (fabs(start) + fabs(nats / tilt->rate)));
 }
 
 static double tilted_at_ratio(const struct eps__weights *weights, double tau, double log_eta, double z, double ratio)
@@ -150,7 +151,7 @@ double eps__tail_largest(const struct eps__weights *weights, double tau, double 
         left -= sorted[k].count;
     }
     free(sorted);
-    return sum * (1 + 2 * (double)(len + 2) * EPS__UNIT_ROUNDOFF) + eps__tail_gaussian(tau, all ? log_eta : half);
+    return eps__raise(sum, 2 * (double)(len + 2)) + eps__tail_gaussian(tau, all ? log_eta : half);
 }
 
 /* ------------------------------------------------------------ the law on a grid */
@@ -176,7 +177,7 @@ static double choose_spacing(const struct eps__weights *weights, double reach)
         double multiple = weights->weight[k] / least;
         lattice = fabs(multiple - nearbyint(multiple)) < 1e-10;
     }
-    return lattice ? least * (1 + 1e-9) : reach / CELLS;
+    return lattice ? eps__raise(least, 1e7) : reach / CELLS;
 }
 
 /* law[i] = Pr[S rounded up = i spacing] for i < cells; returns a bound on what lies beyond. */

@@ -8,7 +8,8 @@
 
 A row that does not fit - its text is not there exactly once, it does not compile, a test it names fails without it - is an
 error, and so are a mutant that survives and a lemma (## Ln. in a LEMMAS.md of lib) without a row that the table does not own up to. Nothing in the sources
-is touched: a mutated file is compiled beside them, and its object linked in front of the library. From the environment,
+is touched: a mutated file is compiled beside them, and its object linked in front of the library; of a mutated header, which all
+others include, the test program is made anew. From the environment,
 which make sets: COMPILE, LINK, LIBS, B, ARCHIVES. Time is the processor's, so that a loaded machine changes nothing.
 
 SPDX-License-Identifier: GPL-3.0-or-later
@@ -62,8 +63,6 @@ def misfit(row, known):
         return f"there is no lemma {row['lemma']}"
     if not path.exists():
         return f"there is no {row['file']}"
-    if path.suffix != ".c":
-        return f"{row['file']} is compiled into others: only a .c file is made anew"
     found = path.read_text().count(row["find"])
     if found != 1:
         return f"its text is {found} times in {row['file']}"
@@ -89,16 +88,17 @@ def call(arguments):
         raise RuntimeError((made.stderr.strip().splitlines() or ["no message"])[-1])
 
 
-def compile_to(target, source):
-    call([*command("COMPILE"), "-Wno-error", "-w", "-c", "-o", str(target), str(source)])
+def compile_to(target, source, *options):
+    compiler, *rest = command("COMPILE")
+    call([compiler, *options, *rest, "-Wno-error", "-w", "-c", "-o", str(target), str(source)])
 
 
-def run_test(folder, test, objects, seconds):
+def run_test(folder, test, objects, seconds, main_object=None):
     """Links one test program with these objects in front and runs it; (whether it passes, processor seconds)."""
     source, _, only = test.partition(":")
     built = os.environ["B"]
     program = Path(folder) / source.replace("/", "_")
-    call([*command("LINK"), "-o", str(program), *map(str, objects), f"{built}/tests/{source}.o", f"{built}/libhelpers.a",
+    call([*command("LINK"), "-o", str(program), *map(str, objects), str(main_object or f"{built}/tests/{source}.o"), f"{built}/libhelpers.a",
           *command("ARCHIVES"), *command("LIBS")])
 
     def limit():
@@ -133,13 +133,18 @@ def baseline(test):
 def run(row, limits):
     """One mutant: 'killed by ...', 'SURVIVES ...', or an error."""
     with tempfile.TemporaryDirectory() as folder:
-        mutated, mutant, chooser = (Path(folder) / name for name in ("mutant.c", "mutant.o", "filter.o"))
+        mutant, chooser, header = Path(folder) / "mutant.o", Path(folder) / "filter.o", row["file"].endswith(".h")
+        mutated = Path(folder) / (row["file"] if header else "mutant.c")
         original = (ROOT / row["file"]).read_text()
+        mutated.parent.mkdir(parents=True, exist_ok=True)
         mutated.write_text(f'#line 1 "{row["file"]}"\n' + original.replace(row["find"], row["with"]))
-        compile_to(mutant, mutated)
         compile_to(chooser, "tests/mutants/filter.c")
-        survived = [test for test in row["killed_by"].split()
-                    if run_test(folder, test, [mutant, chooser], limits[test])[0]]
+        survived = []
+        for test in row["killed_by"].split():
+            compile_to(mutant, source_of(test) if header else mutated, *([f"-I{folder}"] if header else []))
+            objects = [chooser] if header else [mutant, chooser]
+            if run_test(folder, test, objects, limits[test], mutant if header else None)[0]:
+                survived.append(test)
     return "SURVIVES " + " ".join(survived) if survived else "killed by " + row["killed_by"]
 
 

@@ -69,6 +69,8 @@ static double processor_seconds(void)
 /* No job of these tests is allowed to take more, in processor seconds. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PATIENCE 120.0
+#elif defined(EPS_VERIFY)
+#define PATIENCE 600.0
 #else
 #define PATIENCE 40.0
 #endif
