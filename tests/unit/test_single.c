@@ -117,7 +117,8 @@ static void masses_of_intervals_do_not_cancel(void **unused)
     (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 20000; c++) {
-        double left = draw_between(&state, -40, c % 2 ? 40 : 5), width = draw_log(&state, c % 3 ? 1e-12 : 1e-250, 60), error;
+        double left = draw_between(&state, -40, c % 2 ? 40 : 5), width = draw_log(&state, c % 3 ? 1e-12 : 1e-250, 60),
+               error;
         __float128 from = left, to = from + (__float128)width;
         if (from + to < 0) {
             __float128 reflected = -from;
