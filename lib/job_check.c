@@ -15,6 +15,7 @@
 
 #include "lib/accountants/accountant.h"
 #include "lib/sampling/scheme.h"
+#include "lib/strategy/families/family.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
 #define MAX_SEED ((int64_t)1 << 53)
@@ -80,7 +81,7 @@ static void check_additions(struct eps__check *check, const struct eps__scheme *
         eps__check_fail(check, "/sampling/examples_per_user", "must be an integer of at least 1");
     else if ((double)sampling->examples_per_user * fmax((double)check->n, 1) > TRIALS_MAX)
         eps__check_fail(check, "/sampling/examples_per_user", "times n must be at most 2^52");
-    if (sampling->last_iterate && check->job->mechanism.matrix.family != EPS_FAMILY_IDENTITY)
+    if (sampling->last_iterate && !eps__family_of(&check->job->mechanism.matrix)->diagonal)
         eps__check_fail(check, "/sampling/last_iterate", "goes with matrix.family identity only");
 }
 

@@ -14,6 +14,7 @@
 #include "lib/sampling/scheme.h"
 #include "lib/search.h"
 #include "lib/setting.h"
+#include "lib/strategy/families/family.h"
 
 /* ------------------------------------------------------------ cost */
 
@@ -218,7 +219,7 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
                       sampling->examples_per_user);
     if (sampling->last_iterate)
         eps__sentence(&list, "the losses are linear and only the last iterate is released");
-    if (mechanism->matrix.family != EPS_FAMILY_IDENTITY && eps__strategy_nonnegative(setting->strategy))
+    if (!eps__family_of(&mechanism->matrix)->diagonal && eps__strategy_nonnegative(setting->strategy))
         eps__sentence(&list, "all entries of the strategy are >= 0");
     for (int d = 0; d < EPS_DIRECTIONS; d++) {
         enum eps_accountant name = result->directions[d].accountant;

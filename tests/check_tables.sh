@@ -1,5 +1,5 @@
 #!/bin/sh
-# What grows is one file and one row: nothing outside the table asks for a scheme by its name. Prints TAP.
+# What grows is one file and one row: nothing outside the table asks for a scheme, an accountant or a family by its name. Prints TAP.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -17,13 +17,17 @@ only() {
     fi
 }
 
-echo "1..3"
+echo "1..4"
 # The header names them, names.c spells them, the codec says which members go with which.
 only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' 'lib/epsilon\.h|lib/names\.c|lib/sampling/[a-z_]*\.c|api/codec_fields\.c' \
     "schemes are named in their own files alone"
 # `auto` is no accountant but the choice among them.
 only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' 'lib/epsilon\.h|lib/names\.c|lib/accountants/[a-z_]*\.c|api/codec_fields\.c' \
     "accountants are named in their own files alone"
+# A drawing asks for the strategy that its mechanism was stored with.
+only 'EPS_FAMILY_(IDENTITY|TOEPLITZ|DENSE|[A-Z_]*SQUARE_ROOT|BANDED|BLT|OPTIMAL|TREE|FOURIER|STORED)' \
+    'lib/epsilon\.h|lib/strategy/families/[a-z_]*\.c|api/codec_fields\.c|server/routes/drawing\.c' \
+    "families are named in their own files alone"
 # What sets the kinds of strategies apart is in their rows.
 number=$((number + 1))
 if grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy; then

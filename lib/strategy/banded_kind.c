@@ -273,6 +273,32 @@ static enum eps_status banded_noise_row(const struct eps_strategy *s, double *ou
     return eps__noise_row_by_solving(s, out, error, inverse, row, banded_solve);
 }
 
+static double banded_numbers(const struct eps__forecast *c)
+{
+    return c->stored * c->bands;
+}
+
+static double banded_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+{
+    double k = (double)p->epochs, b = (double)p->separation;
+    return starts > b ? 10 * (c->n + c->stored * c->bands * (c->bands / b + 1)) : 2 * starts * k * c->bands;
+}
+
+static void banded_min_separation_cost(struct eps__cost *cost, const struct eps__forecast *c)
+{
+    cost->operations += 4 * fmin(c->block, c->stored + c->bands) * c->bands * (2 * c->bands + 100) + 300 * c->n;
+    cost->bytes += 32 * c->n;
+}
+
+static void banded_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
+{
+    double m = c->block;
+    cost->operations += eps__workload_given(w)
+                            ? m * (2 * m * c->bands + eps__product_cost(c->n, (double)w->coefficients_len) + 2 * c->n)
+                            : (eps__workload_cools(w) ? c->n : m) * (4 * c->bands * c->bands + 20 * c->bands + 40);
+    cost->bytes += 8 * (2 * c->n + 4 * m + c->bands * (c->bands + 4));
+}
+
 const struct eps__strategy_kind eps__strategy_banded = {
     .name = "banded",
     .shape = EPS__SHAPE_OTHER,
@@ -292,4 +318,8 @@ const struct eps__strategy_kind eps__strategy_banded = {
     .noise_row = banded_noise_row,
     .save = banded_save,
     .load = banded_load,
+    .numbers = banded_numbers,
+    .fixed_order_cost = banded_fixed_order_cost,
+    .min_separation_cost = banded_min_separation_cost,
+    .error_cost = banded_error_cost,
 };

@@ -169,7 +169,7 @@ enum eps_status eps__blt_optimise(const struct eps_context *context, double *dec
     struct blt_search blt = {.buffers = mechanism->matrix.buffers, .pull = 1e-6 * fmax(mechanism->matrix.gap, 1e-7)};
     double z[POLES_MAX], rates[POLES_MAX], gaps[POLES_MAX];
     size_t n = s->block, d = blt.buffers;
-    enum eps_status status = eps__toeplitz_loss_init(&blt.loss, context, error, s, mechanism);
+    enum eps_status status = eps__toeplitz_loss_init(&blt.loss, context, error, s, mechanism, (struct eps__target){0});
     blt.b = malloc(4 * n * sizeof *blt.b);
     if (!status && !blt.b)
         status = eps__strategy_no_memory(error);

@@ -10,24 +10,6 @@
 #include "lib/numerics/normal.h"
 #include "lib/strategy/internal.h"
 
-enum eps_status eps__build_dense(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                 const struct eps_mechanism *mechanism)
-{
-    (void)context;
-    const struct eps_matrix *matrix = &mechanism->matrix;
-    size_t m = s->block;
-    if (!matrix->rows || matrix->rows_n != m)
-        return eps__error(error, EPS_INVALID, "/matrix/rows", "must hold %zu rows (the steps of one stamp)", m);
-    s->entries = malloc(m * m * sizeof *s->entries);
-    if (!s->entries)
-        return eps__strategy_no_memory(error);
-    memcpy(s->entries, matrix->rows, m * m * sizeof *s->entries);
-    s->entries_len = m * m;
-    s->kind = &eps__strategy_dense;
-    s->block_rows = m;
-    return EPS_OK;
-}
-
 static void dense_row(const struct eps_strategy *s, double *out, size_t row)
 {
     memcpy(out, s->entries + row * s->block, s->block * sizeof *out);
@@ -196,6 +178,24 @@ static enum eps_status dense_noise_row(const struct eps_strategy *s, double *out
     return EPS_OK;
 }
 
+static double dense_numbers(const struct eps__forecast *c)
+{
+    return c->block * c->block;
+}
+
+static double dense_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+{
+    return starts * (double)p->epochs * c->block;
+}
+
+static void dense_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
+{
+    double m = c->block;
+    bool given = eps__workload_given(w);
+    cost->operations += (given ? 4 : 2) * m * m * m + (given && c->stamps > 1 ? c->n * m * m : 4 * c->n * m);
+    cost->bytes += 8 * ((given ? 3 : 1) * m * m + 2 * c->n);
+}
+
 const struct eps__strategy_kind eps__strategy_dense = {
     .name = "dense",
     .shape = EPS__SHAPE_OTHER,
@@ -213,4 +213,8 @@ const struct eps__strategy_kind eps__strategy_dense = {
     .variance = eps__dense_variance,
     .decoder_row = dense_decoder_row,
     .noise_row = dense_noise_row,
+    .numbers = dense_numbers,
+    .fixed_order_cost = dense_fixed_order_cost,
+    .min_separation_cost = eps__row_bound_cost,
+    .error_cost = dense_error_cost,
 };

@@ -21,12 +21,6 @@
 static const struct eps__strategy_kind *const kinds[] = {
     &eps__strategy_toeplitz, &eps__strategy_dense, &eps__strategy_tree, &eps__strategy_fourier, &eps__strategy_banded};
 
-bool eps__strategy_is_optimised(const struct eps_matrix *matrix)
-{
-    return matrix->family == EPS_FAMILY_BANDED || matrix->family == EPS_FAMILY_BANDED_INVERSE ||
-           matrix->family == EPS_FAMILY_OPTIMAL || (matrix->family == EPS_FAMILY_BLT && matrix->blt_len == 0);
-}
-
 bool eps__factorization_key(uint8_t key[EPS__HASH_BYTES], const struct eps_mechanism *mechanism)
 {
     struct eps__record recipe = {0};

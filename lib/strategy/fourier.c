@@ -1,12 +1,6 @@
 /*
- * fourier: prefix sums as the upper left corner of a circulant of twice the size, factorised by its square root
- * (MEMF section 4, appendix K). With v = (1 x m, 0 x m) and its unnormalised transform Sigma = DFT v, a block is the
- * first m columns of the real circulant F* Sigma^(1/2) F: column j is the kernel y = IDFT(sqrt(DFT v)) moved down by
- * j places, cyclically. Only y is stored.
- *
- * DFT v is m at frequency 0, 0 at the other even ones, and 1 - i cot(pi k / 2m) at odd k, whose principal root has
- * the modulus sin(pi k / 2m)^(-1/2) and the angle pi k / 4m - pi / 4: no difference of nearly equal numbers. What is
- * computed *is* the strategy, whatever rounding made of it: sensitivities are of the stored numbers.
+ * The first m columns of a circulant of 2m rows: column j is a kernel y moved down by j places, cyclically. Only y is
+ * stored.
  *
  * The Gram matrix is Toeplitz, X_ij = the circular autocorrelation of y at i - j, and has entries of either sign. It
  * does not depend on where a pattern starts, but for how many of its steps fall into a block.
@@ -19,44 +13,6 @@
 #include "lib/numerics/fft.h"
 #include "lib/numerics/normal.h"
 #include "lib/strategy/internal.h"
-
-static bool make_kernel(double *y, size_t m)
-{
-    double *out = eps__fft_alloc_real(2 * m);
-    double complex *spectrum = eps__fft_alloc_complex(m + 1);
-    bool ok = out && spectrum;
-    for (size_t k = 0; ok && k <= m; k++) {
-        double x = M_PI * (double)k / (double)m, root = 1 / sqrt(sin(x / 2)), angle = x / 4 - M_PI_4;
-        spectrum[k] = k % 2 ? root * cos(angle) + I * (root * sin(angle)) : 0;
-    }
-    if (ok) {
-        spectrum[0] = sqrt((double)m);
-        ok = eps__fft_backward(out, spectrum, 2 * m) == 0;
-    }
-    for (size_t i = 0; ok && i < 2 * m; i++)
-        y[i] = out[i] / (double)(2 * m);
-    eps__fft_free(out);
-    eps__fft_free(spectrum);
-    return ok;
-}
-
-enum eps_status eps__build_fourier(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                   const struct eps_mechanism *mechanism)
-{
-    (void)context;
-    size_t m = s->block;
-    if (eps__sampling_random(mechanism))
-        return eps__error(error, EPS_INVALID, "/matrix/family",
-                          "fourier goes with sampling.scheme none only: it has negative entries and is not causal");
-    s->entries = malloc(2 * m * sizeof *s->entries);
-    if (!s->entries || !make_kernel(s->entries, m))
-        return eps__strategy_no_memory(error);
-    s->entries_len = s->block_rows = 2 * m;
-    s->kind = &eps__strategy_fourier;
-    s->scale = 1;
-    s->decoder = mechanism->matrix.decoder == EPS_DECODER_STANDARD ? EPS_DECODER_STANDARD : EPS_DECODER_OPTIMAL;
-    return EPS_OK;
-}
 
 static void fourier_row(const struct eps_strategy *s, double *out, size_t row)
 {
@@ -241,6 +197,26 @@ static enum eps_status circulant_row_bound(const struct eps_context *context, st
     return ok ? EPS_OK : eps__strategy_no_memory(error);
 }
 
+static double fourier_numbers(const struct eps__forecast *c)
+{
+    return 8 * c->block;
+}
+
+static double fourier_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+{
+    (void)p;
+    return 60 * c->n + 8 * starts * c->stamps;
+}
+
+static void fourier_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
+{
+    double m = c->block;
+    cost->operations += 4 * eps__product_cost(2 * m, 2 * m) + 20 * c->n +
+                        (eps__workload_given(w) && c->stamps > 1 ? 8 * c->n * m : 0) +
+                        (eps__workload_cools(w) ? 6 * c->n * m : 0);
+    cost->bytes += 8 * (4 * c->n + 24 * m);
+}
+
 const struct eps__strategy_kind eps__strategy_fourier = {
     .name = "fourier",
     .shape = EPS__SHAPE_OTHER,
@@ -257,4 +233,8 @@ const struct eps__strategy_kind eps__strategy_fourier = {
     .variance = eps__fourier_variance,
     .decoder_row = eps__fourier_decoder_row,
     .noise_row = eps__fourier_noise_row,
+    .numbers = fourier_numbers,
+    .fixed_order_cost = fourier_fixed_order_cost,
+    .min_separation_cost = eps__pass_cost,
+    .error_cost = fourier_error_cost,
 };

@@ -16,6 +16,7 @@
 #include "lib/numerics/hash.h"
 #include "lib/numerics/sum.h"
 #include "lib/sampling/sampling.h"
+#include "lib/strategy/cost.h"
 #include "lib/strategy/record.h"
 #include "lib/strategy/strategy.h"
 
@@ -82,6 +83,13 @@ struct eps__strategy_kind {
                                    const double *inverse, size_t row);
     enum eps_status (*noise_row)(const struct eps_strategy *s, double *out, struct eps_error *error,
                                  const double *inverse, size_t row);
+    /* For cost.c: the numbers that C takes; the operations of fixed_order from so many starts; and the operations and bytes
+     * of min_separation and of the error figures, added. */
+    double (*numbers)(const struct eps__forecast *c);
+    double (*fixed_order_cost)(const struct eps__forecast *c, const struct eps__participation *participation,
+                               double starts);
+    void (*min_separation_cost)(struct eps__cost *cost, const struct eps__forecast *c);
+    void (*error_cost)(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w);
     /* For the cache: writes and reads what this kind has beside block_rows, scale, height and entries. NULL: nothing.
      * A load that cannot go on sets from->bad. */
     void (*save)(const struct eps_strategy *s, struct eps__record *out);
@@ -203,46 +211,19 @@ void eps__stored_offer(const struct eps_context *context, const struct eps_strat
 enum eps_status eps__build_stored(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                   const struct eps_mechanism *mechanism, bool *deferred);
 
-/* ---- families: fill in kind, block_rows, entries; optimised ones iterations and optimality_gap too ---- */
+/* ---- shared by several families ---- */
 
-enum eps_status eps__build_identity(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                    const struct eps_mechanism *mechanism);
-enum eps_status eps__build_toeplitz(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                    const struct eps_mechanism *mechanism);
-enum eps_status eps__build_dense(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                 const struct eps_mechanism *mechanism);
-enum eps_status eps__build_square_root(const struct eps_context *context, struct eps_strategy *s,
-                                       struct eps_error *error, const struct eps_mechanism *mechanism);
-enum eps_status eps__build_inverse_square_root(const struct eps_context *context, struct eps_strategy *s,
-                                               struct eps_error *error, const struct eps_mechanism *mechanism);
 /* banded with toeplitz: false. */
 enum eps_status eps__build_banded_columns(const struct eps_context *context, struct eps_strategy *s,
                                           struct eps_error *error, const struct eps_mechanism *mechanism);
 /* Divides each column of a Toeplitz block by its norm: makes it banded. */
 enum eps_status eps__normalise_columns(struct eps_strategy *s, struct eps_error *error);
-enum eps_status eps__build_banded_inverse(const struct eps_context *context, struct eps_strategy *s,
-                                          struct eps_error *error, const struct eps_mechanism *mechanism);
-enum eps_status eps__build_blt(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                               const struct eps_mechanism *mechanism);
-enum eps_status eps__build_banded(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                  const struct eps_mechanism *mechanism);
-enum eps_status eps__build_optimal(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                   const struct eps_mechanism *mechanism);
-enum eps_status eps__build_tree(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                const struct eps_mechanism *mechanism);
-enum eps_status eps__build_fourier(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                   const struct eps_mechanism *mechanism);
-
 /* banded: whether bands beyond the separation may have either sign: the job does not sample, and its patterns are few
  * and fixed, so that the sensitivity goes by one Gram matrix. */
 bool eps__banded_either_sign(const struct eps_mechanism *mechanism);
 
 /* Makes s Toeplitz with the given malloc'ed coefficients, which it takes; 1 <= len <= block. */
 void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t len);
-
-/* Writes and reads s->blt. */
-void eps__blt_save(const struct eps_strategy *s, struct eps__record *out);
-void eps__blt_load(struct eps_strategy *s, struct eps__record *from);
 
 /* Makes s Toeplitz with C0 = 1/inverse as series; takes the malloc'ed inverse (len <= block numbers, the first not 0),
  * also on an error. The inverse is then known: nothing is inverted again. */
@@ -294,14 +275,13 @@ void eps__workload_row(const struct eps__workload *w, double *out, size_t t);
 /* Longest pattern whose Gram matrix is formed. */
 enum { EPS__GRAM_STEPS_MAX = 4096 };
 
-/* What the optimisers of banded Toeplitz matrices and of banded inverses are told of the sampling, beside the job's
- * matrix.epochs and separation; both false for a single epoch, where they hardly matter and jobs of every scheme share
- * an optimum, and for all other families. */
+/* What some optimisers are told of the sampling, beside the job's matrix.epochs and separation; both false for a single
+ * epoch, where they hardly matter and jobs of every scheme share an optimum, and for families that are told nothing. */
 struct eps__target {
     bool separated; /* several steps at least, not exactly, so far apart */
     bool sampled;   /* the job samples: amplification needs C >= 0 */
 };
-struct eps__target eps__target_of(const struct eps_mechanism *mechanism);
+struct eps__target eps__target_told(const struct eps_mechanism *mechanism);
 /* The number of starting points of fixed_order patterns. */
 size_t eps__participation_starts(const struct eps__participation *participation, size_t n);
 

@@ -5,12 +5,9 @@
  */
 #include "lib/strategy/internal.h"
 
-struct eps__target eps__target_of(const struct eps_mechanism *mechanism)
+struct eps__target eps__target_told(const struct eps_mechanism *mechanism)
 {
-    const struct eps_matrix *matrix = &mechanism->matrix;
-    bool told =
-        matrix->family == EPS_FAMILY_BANDED_INVERSE || (matrix->family == EPS_FAMILY_BANDED && matrix->toeplitz);
-    if (!told || matrix->epochs <= 1)
+    if (mechanism->matrix.epochs <= 1)
         return (struct eps__target){false, false};
     return (struct eps__target){.separated = !eps__sampling_worst(mechanism).fixed,
                                 .sampled = eps__sampling_random(mechanism)};

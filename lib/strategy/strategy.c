@@ -94,6 +94,15 @@ double eps_strategy_optimality_gap(const struct eps_strategy *strategy)
     return strategy->optimality_gap;
 }
 
+size_t eps_strategy_blt(const struct eps_strategy *strategy, const double **decay, const double **scale)
+{
+    if (decay)
+        *decay = strategy->blt;
+    if (scale)
+        *scale = strategy->blt ? strategy->blt + strategy->blt_len : NULL;
+    return strategy->blt_len;
+}
+
 enum eps_cache_state eps__strategy_cache_state(const struct eps_strategy *strategy)
 {
     return strategy->cache_state;

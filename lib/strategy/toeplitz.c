@@ -74,22 +74,6 @@ enum eps_status eps__toeplitz_from_inverse(const struct eps_context *context, st
     return EPS_OK;
 }
 
-enum eps_status eps__build_toeplitz(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                    const struct eps_mechanism *mechanism)
-{
-    (void)context;
-    const struct eps_matrix *matrix = &mechanism->matrix;
-    if (!matrix->coefficients || !matrix->coefficients_len || matrix->coefficients_len > s->block)
-        return eps__error(error, EPS_INVALID, "/matrix/coefficients",
-                          "must hold between 1 and %zu numbers (the steps of one stamp)", s->block);
-    double *copy = malloc(matrix->coefficients_len * sizeof *copy);
-    if (!copy)
-        return eps__strategy_no_memory(error);
-    memcpy(copy, matrix->coefficients, matrix->coefficients_len * sizeof *copy);
-    eps__toeplitz_steal(s, copy, matrix->coefficients_len);
-    return EPS_OK;
-}
-
 static void toeplitz_row(const struct eps_strategy *s, double *out, size_t row)
 {
     memset(out, 0, s->block * sizeof *out);
@@ -346,15 +330,49 @@ static enum eps_status toeplitz_noise_row(const struct eps_strategy *s, double *
 static void toeplitz_save(const struct eps_strategy *s, struct eps__record *out)
 {
     eps__record_put_doubles(out, s->known_inverse, s->known_inverse_len);
-    eps__blt_save(s, out);
+    eps__record_put_doubles(out, s->blt, 2 * s->blt_len);
 }
 
 static void toeplitz_load(struct eps_strategy *s, struct eps__record *from)
 {
     eps__record_get_doubles(from, &s->known_inverse, &s->known_inverse_len);
-    eps__blt_load(s, from);
-    if (!s->entries_len || s->entries_len > s->block || s->known_inverse_len > s->block)
+    size_t blt_numbers;
+    eps__record_get_doubles(from, &s->blt, &blt_numbers);
+    s->blt_len = blt_numbers / 2;
+    if (blt_numbers % 2 || !s->entries_len || s->entries_len > s->block || s->known_inverse_len > s->block)
         from->bad = true;
+}
+
+/* ---- what it costs ---- */
+
+static double toeplitz_numbers(const struct eps__forecast *c)
+{
+    return c->bands;
+}
+
+static double toeplitz_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p,
+                                        double starts)
+{
+    return 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, (double)p->epochs) : 0);
+}
+
+static void toeplitz_min_separation_cost(struct eps__cost *cost, const struct eps__forecast *c)
+{
+    if (c->block <= 2048)
+        eps__row_bound_cost(cost, c);
+    else
+        eps__pass_cost(cost, c);
+}
+
+static void toeplitz_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
+{
+    double m = c->block;
+    bool given = eps__workload_given(w), cooldown = eps__workload_cools(w);
+    cost->operations += (c->inverse_known ? m : eps__product_cost(m, c->bands)) +
+                        (given ? eps__product_cost(m, m) : 10 * c->n) + (given && c->stamps > 1 ? 4 * c->n * m : 0) +
+                        (cooldown ? 2 * c->n * m * (1 - w->cooldown_from * w->cooldown_from) : 0);
+    if (c->bands > 1 || cooldown || given)
+        cost->bytes += 8 * (4 * c->n + (c->bands > 64 ? 12 * m : 0));
 }
 
 const struct eps__strategy_kind eps__strategy_toeplitz = {
@@ -376,4 +394,8 @@ const struct eps__strategy_kind eps__strategy_toeplitz = {
     .noise_row = toeplitz_noise_row,
     .save = toeplitz_save,
     .load = toeplitz_load,
+    .numbers = toeplitz_numbers,
+    .fixed_order_cost = toeplitz_fixed_order_cost,
+    .min_separation_cost = toeplitz_min_separation_cost,
+    .error_cost = toeplitz_error_cost,
 };

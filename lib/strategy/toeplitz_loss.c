@@ -48,7 +48,7 @@ static enum eps_status copy_workload(struct eps__toeplitz_loss *loss, struct eps
 
 enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const struct eps_context *context,
                                         struct eps_error *error, const struct eps_strategy *s,
-                                        const struct eps_mechanism *mechanism)
+                                        const struct eps_mechanism *mechanism, struct eps__target target)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
     size_t n = s->block, fit;
@@ -65,8 +65,8 @@ enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const s
     loss->cost = (double)n * (6 * (double)matrix->bands + 30 * (double)matrix->buffers + 30);
     fit = (n - 1) / loss->separation + 1;
     loss->epochs = loss->epochs < fit ? loss->epochs : fit;
-    loss->majorant = eps__target_of(mechanism).separated;
-    loss->positive = loss->epochs == 1 || eps__target_of(mechanism).sampled;
+    loss->majorant = target.separated;
+    loss->positive = loss->epochs == 1 || target.sampled;
     loss->workload = malloc(n * sizeof *loss->workload);
     loss->window = malloc(3 * n * sizeof *loss->window);
     if (!loss->workload || !loss->window)

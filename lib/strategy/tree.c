@@ -1,5 +1,5 @@
 /*
- * tree: one row for each node of a complete binary tree, the indicator of its leaves. A block of m steps has the
+ * Trees: one row for each node of a complete binary tree, the indicator of its leaves. A block of m steps has the
  * first m of 2^h leaves and 2^(h+1) - 1 rows, in post-order: every node follows its children, so that a row can be
  * released as soon as its last step is known. Only the scale is stored: columns have h + 1 equal entries each, and
  * two of them share the rows of their common ancestors. The decoders are in tree_decoder.c.
@@ -10,20 +10,6 @@
 #include <string.h>
 
 #include "lib/strategy/internal.h"
-
-enum eps_status eps__build_tree(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                const struct eps_mechanism *mechanism)
-{
-    (void)context;
-    (void)error;
-    s->decoder = mechanism->matrix.decoder == EPS_DECODER_FULL ? EPS_DECODER_FULL : EPS_DECODER_ONLINE;
-    while (((size_t)1 << s->height) < s->block)
-        s->height++;
-    s->kind = &eps__strategy_tree;
-    s->block_rows = ((size_t)2 << s->height) - 1;
-    s->scale = 1;
-    return EPS_OK;
-}
 
 /* Walks down from the root: a subtree of height h has 2^h - 1 rows of each child, then its own. */
 static void tree_row(const struct eps_strategy *s, double *out, size_t row)
@@ -162,6 +148,24 @@ static enum eps_status tree_min_separation(const struct eps_context *context, st
     return EPS_OK;
 }
 
+static double tree_numbers(const struct eps__forecast *c)
+{
+    (void)c;
+    return 1;
+}
+
+static double tree_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+{
+    double k = (double)p->epochs, b = (double)p->separation;
+    return starts * k * (log2(c->block) + 1 - fmin(log2(b), log2(c->block)));
+}
+
+static void tree_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
+{
+    cost->operations += 30 * c->n * (log2(c->block) + 2);
+    cost->bytes += 8 * (eps__workload_given(w) ? 7 : 1) * c->n;
+}
+
 const struct eps__strategy_kind eps__strategy_tree = {
     .name = "tree",
     .shape = EPS__SHAPE_TREE,
@@ -177,4 +181,8 @@ const struct eps__strategy_kind eps__strategy_tree = {
     .variance = eps__tree_variance,
     .decoder_row = eps__tree_decoder_row,
     .noise_row = eps__tree_noise_row,
+    .numbers = tree_numbers,
+    .fixed_order_cost = tree_fixed_order_cost,
+    .min_separation_cost = eps__pass_cost,
+    .error_cost = tree_error_cost,
 };

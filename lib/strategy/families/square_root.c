@@ -10,10 +10,10 @@
 #include <stdlib.h>
 
 #include "lib/numerics/convolve.h"
-#include "lib/strategy/internal.h"
+#include "lib/strategy/families/family.h"
 
-enum eps_status eps__build_square_root(const struct eps_context *context, struct eps_strategy *s,
-                                       struct eps_error *error, const struct eps_mechanism *mechanism)
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
 {
     (void)context;
     const struct eps__workload *w = &s->workload;
@@ -44,3 +44,48 @@ enum eps_status eps__build_square_root(const struct eps_context *context, struct
     eps__workload_power(w, s->known_inverse, len, 0.5);
     return EPS_OK;
 }
+
+static void defaults(struct eps_matrix *matrix, size_t block)
+{
+    if (matrix->bands == 0)
+        matrix->bands = block;
+}
+
+static size_t bands(const struct eps_matrix *matrix, size_t block)
+{
+    (void)block;
+    return matrix->bands;
+}
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    eps__check_bands(check, matrix);
+    eps__check_toeplitz_workload(check, "square_root");
+}
+
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    bool given = eps__workload_given(&mechanism->workload);
+    size_t bands = mechanism->matrix.bands;
+
+    c->bands = bands ? fmin((double)bands, c->block) : c->block;
+    c->inverse_known = c->bands == c->block && !given;
+    /* A momentum's root is positive; that of given coefficients need not be. */
+    c->nonnegative = !given;
+}
+
+static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    if (eps__workload_given(&mechanism->workload))
+        cost->operations += 10 * eps__product_cost(c->bands, c->bands);
+}
+
+const struct eps__family eps__family_square_root = {
+    .name = EPS_FAMILY_SQUARE_ROOT,
+    .defaults = defaults,
+    .bands = bands,
+    .check = check,
+    .build = build,
+    .forecast = forecast,
+    .cost = cost,
+};

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/numerics/convolve.h"
+#include "lib/strategy/families/family.h"
 #include "lib/strategy/toeplitz_loss.h"
 
 struct inverse {
@@ -95,15 +96,16 @@ static enum eps_status optimise(struct inverse *v, double *inverse, struct eps_s
     return status;
 }
 
-enum eps_status eps__build_banded_inverse(const struct eps_context *context, struct eps_strategy *s,
-                                          struct eps_error *error, const struct eps_mechanism *mechanism)
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
 {
     struct inverse v = {.bands = mechanism->matrix.bands};
     if (!v.bands || v.bands > s->block)
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
     double *inverse = malloc(v.bands * sizeof *inverse);
-    enum eps_status status = eps__toeplitz_loss_init(&v.loss, context, error, s, mechanism);
+    enum eps_status status =
+        eps__toeplitz_loss_init(&v.loss, context, error, s, mechanism, eps__target_told(mechanism));
     if (!status && !inverse)
         status = eps__strategy_no_memory(error);
     if (!status && v.bands > 1)
@@ -117,3 +119,44 @@ enum eps_status eps__build_banded_inverse(const struct eps_context *context, str
     }
     return eps__toeplitz_from_inverse(context, s, error, inverse, v.bands);
 }
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    eps__check_bands(check, matrix);
+    eps__check_target(check, matrix);
+    eps__check_toeplitz_workload(check, "banded_inverse");
+}
+
+static bool always(const struct eps_matrix *matrix)
+{
+    (void)matrix;
+    return true;
+}
+
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    (void)mechanism;
+    c->bands = c->block;
+    c->inverse_known = true;
+}
+
+/* A hundred or so evaluations of the loss and its gradient; thousands where there are kinks. */
+static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double m = c->block, bands = (double)matrix->bands;
+
+    cost->operations += (matrix->epochs > 1 ? 1000 : 150) * m * (8 * bands + 30);
+    cost->bytes += 8 * (8 * m + 80 * bands);
+}
+
+/* The bands are those of C^-1: C itself is full. */
+const struct eps__family eps__family_banded_inverse = {
+    .name = EPS_FAMILY_BANDED_INVERSE,
+    .check = check,
+    .optimised = always,
+    .told = always,
+    .build = build,
+    .forecast = forecast,
+    .cost = cost,
+};

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/strategy/families/family.h"
+
 enum { STEPS_MAX = 4096 };
 
 /* The gap without rounding stands in s; this is the one with it. */
@@ -89,8 +91,8 @@ static enum eps_status read_workload(struct eps__optimal *o, struct eps__workloa
     return EPS_OK;
 }
 
-enum eps_status eps__build_optimal(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                   const struct eps_mechanism *mechanism)
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
 {
     size_t n = s->block;
     struct eps__workload workload = {0};
@@ -123,3 +125,59 @@ out:
     eps__optimal_search_clear(&found);
     return status;
 }
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    eps__check_target(check, matrix);
+    eps__check_dense_size(check, "family optimal");
+}
+
+static bool optimised(const struct eps_matrix *matrix)
+{
+    (void)matrix;
+    return true;
+}
+
+/* Columns of one pattern are orthogonal: some entries are negative. */
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    (void)mechanism;
+    c->kind = &eps__strategy_dense;
+    c->bands = c->block;
+    c->nonnegative = false;
+}
+
+/* Evaluations of the dual to a gap of 1e-3, as counted for n = 64 to 512: where patterns overlap the search is over entries
+ * and takes stages; momentum spreads the singular values of the workload, and the largest error all the more. They grow
+ * with the digits asked for, up to the search's limit. */
+static double evaluations(const struct eps_mechanism *mechanism)
+{
+    static const double counts[2][2][2] = {{{8, 25}, {20, 250}}, {{250, 800}, {800, 2000}}};
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    size_t block = mechanism->n / (matrix->stamps ? matrix->stamps : 1);
+    bool overlap = matrix->epochs > 1 && matrix->epochs * matrix->separation < block;
+    bool largest = matrix->objective == EPS_OBJECTIVE_MAX_SQUARED;
+    bool spread = mechanism->workload.type != EPS_WORKLOAD_PREFIX_SUM;
+    double digits = matrix->gap > 0 ? -log10(matrix->gap) : 3;
+    return fmin(counts[overlap][largest][spread] * fmax(digits, 1) / 3, 2000);
+}
+
+/* An evaluation is 17 n^3, mostly the eigendecomposition, in vector instructions of eight operations; fourteen matrices,
+ * and ten numbers a coordinate. */
+static void cost_before(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double m = c->block, k = matrix->epochs ? (double)matrix->epochs : 1;
+
+    cost->operations += evaluations(mechanism) * 17.0 / 8 * m * m * m;
+    cost->bytes = fmax(cost->bytes, 8 * 14 * m * m + 96 * fmax(matrix->nonnegative ? m * m / 2 : 0, m * k));
+}
+
+const struct eps__family eps__family_optimal = {
+    .name = EPS_FAMILY_OPTIMAL,
+    .check = check,
+    .optimised = optimised,
+    .build = build,
+    .forecast = forecast,
+    .cost_before = cost_before,
+};

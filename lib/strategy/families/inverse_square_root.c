@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "lib/numerics/convolve.h"
-#include "lib/strategy/internal.h"
+#include "lib/strategy/families/family.h"
 
 enum eps_status eps__inverse_root(double **out, struct eps_error *error, const struct eps__workload *w, size_t len)
 {
@@ -28,8 +28,8 @@ enum eps_status eps__inverse_root(double **out, struct eps_error *error, const s
     return EPS_OK;
 }
 
-enum eps_status eps__build_inverse_square_root(const struct eps_context *context, struct eps_strategy *s,
-                                               struct eps_error *error, const struct eps_mechanism *mechanism)
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
 {
     const struct eps__workload *w = &s->workload;
     size_t bands = mechanism->matrix.bands;
@@ -47,3 +47,31 @@ enum eps_status eps__build_inverse_square_root(const struct eps_context *context
     enum eps_status status = eps__inverse_root(&inverse, error, w, bands);
     return status ? status : eps__toeplitz_from_inverse(context, s, error, inverse, bands);
 }
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    eps__check_bands(check, matrix);
+    eps__check_toeplitz_workload(check, "inverse_square_root");
+}
+
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    (void)mechanism;
+    c->bands = c->block;
+    c->inverse_known = true;
+}
+
+static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    cost->operations += c->block * (double)mechanism->matrix.bands;
+    cost->bytes += 16 * c->block;
+}
+
+/* The bands are those of C^-1: C itself is full. */
+const struct eps__family eps__family_inverse_square_root = {
+    .name = EPS_FAMILY_INVERSE_SQUARE_ROOT,
+    .check = check,
+    .build = build,
+    .forecast = forecast,
+    .cost = cost,
+};

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/families/family.h"
 
 /* Steps after which the running powers of the decays are set anew, and between two polls. */
 enum { REFRESH = 256, POLL = 1 << 16 };
@@ -90,29 +90,6 @@ static enum eps_status fill(const struct eps_context *context, struct eps_strate
     return EPS_OK;
 }
 
-size_t eps_strategy_blt(const struct eps_strategy *strategy, const double **decay, const double **scale)
-{
-    if (decay)
-        *decay = strategy->blt;
-    if (scale)
-        *scale = strategy->blt ? strategy->blt + strategy->blt_len : NULL;
-    return strategy->blt_len;
-}
-
-void eps__blt_save(const struct eps_strategy *s, struct eps__record *out)
-{
-    eps__record_put_doubles(out, s->blt, 2 * s->blt_len);
-}
-
-void eps__blt_load(struct eps_strategy *s, struct eps__record *from)
-{
-    size_t len;
-    eps__record_get_doubles(from, &s->blt, &len);
-    s->blt_len = len / 2;
-    if (len % 2)
-        from->bad = true;
-}
-
 static enum eps_status given(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                              const struct eps_matrix *matrix)
 {
@@ -129,8 +106,8 @@ static enum eps_status given(const struct eps_context *context, struct eps_strat
     return fill(context, s, error, &blt);
 }
 
-enum eps_status eps__build_blt(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                               const struct eps_mechanism *mechanism)
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
     double decay[EPS__BLT_BUFFERS_MAX], scale[EPS__BLT_BUFFERS_MAX];
@@ -144,3 +121,83 @@ enum eps_status eps__build_blt(const struct eps_context *context, struct eps_str
     enum eps_status status = eps__blt_optimise(context, decay, scale, s, error, mechanism);
     return status ? status : fill(context, s, error, &blt);
 }
+
+static void check_buffers(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    bool given = matrix->blt_len > 0;
+
+    if (given == (matrix->buffers > 0))
+        eps__check_fail(check, "/matrix/buffers", "give either buffers (optimised) or decay with scale (given), %s",
+                        given ? "not both" : "one of them");
+    if (matrix->buffers > EPS__BLT_BUFFERS_MAX)
+        eps__check_fail(check, "/matrix/buffers", "must lie in [1, %d]: more bring nothing", EPS__BLT_BUFFERS_MAX);
+    else if (check->block > 0 && matrix->buffers > check->block)
+        eps__check_fail(check, "/matrix/buffers", "must lie in [1, %zu], the number of rows of C (n/stamps)",
+                        check->block);
+    if (!given)
+        return;
+    if (!matrix->decay || !matrix->scale) {
+        eps__check_fail(check, matrix->decay ? "/matrix/scale" : "/matrix/decay",
+                        "is required beside the other of the two");
+        return;
+    }
+    if (matrix->blt_len > EPS__BLT_BUFFERS_MAX)
+        eps__check_fail(check, "/matrix/decay", "must have at most %d numbers, not %zu: more buffers bring nothing",
+                        EPS__BLT_BUFFERS_MAX, matrix->blt_len);
+    for (size_t i = 0, listed = 0; i < matrix->blt_len && listed < EPS__LISTED_MAX; i++) {
+        char where[96];
+        if (matrix->decay[i] > 0.0 && matrix->decay[i] < 1.0)
+            continue;
+        listed++;
+        snprintf(where, sizeof where, "/matrix/decay/%zu", i);
+        eps__check_fail(check, where, "must lie in (0, 1)");
+    }
+    eps__check_finite(check, "/matrix/scale", matrix->scale, matrix->blt_len, 0);
+}
+
+static bool optimised(const struct eps_matrix *matrix)
+{
+    return matrix->blt_len == 0;
+}
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    check_buffers(check, matrix);
+    if (optimised(matrix)) {
+        eps__check_target(check, matrix);
+        eps__check_toeplitz_workload(check, "blt with buffers");
+    }
+}
+
+static const char *source(const struct eps_matrix *matrix)
+{
+    return matrix->buffers ? "/matrix/buffers" : "/matrix/scale";
+}
+
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    (void)mechanism;
+    c->bands = c->block;
+    c->inverse_known = true;
+}
+
+/* A few hundred evaluations of the loss and its gradient over all starts. */
+static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double m = c->block;
+
+    cost->operations +=
+        m * (matrix->buffers ? 500.0 * (30 * (double)matrix->buffers + 30) : 10 * (double)matrix->blt_len);
+    cost->bytes += 8 * 8 * m;
+}
+
+const struct eps__family eps__family_blt = {
+    .name = EPS_FAMILY_BLT,
+    .check = check,
+    .optimised = optimised,
+    .build = build,
+    .source = source,
+    .forecast = forecast,
+    .cost = cost,
+};

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "lib/numerics/convolve.h"
+#include "lib/strategy/families/family.h"
 #include "lib/strategy/toeplitz_loss.h"
 
 struct banded {
@@ -38,7 +39,7 @@ static bool banded_objective(void *user, double *value, double *gradient, const 
 bool eps__banded_either_sign(const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
-    struct eps__target target = eps__target_of(mechanism);
+    struct eps__target target = eps__target_told(mechanism);
     return matrix->toeplitz && !matrix->column_normalize && matrix->stamps <= 1 && matrix->epochs > 1 &&
            matrix->epochs <= EPS__GRAM_STEPS_MAX && !target.sampled && !target.separated;
 }
@@ -96,8 +97,8 @@ static enum eps_status optimise_from_narrow(struct banded *b, double *c, double 
     return status;
 }
 
-enum eps_status eps__build_banded(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                  const struct eps_mechanism *mechanism)
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
 {
     struct banded b = {.bands = mechanism->matrix.bands};
     if (!b.bands || b.bands > s->block)
@@ -106,7 +107,8 @@ enum eps_status eps__build_banded(const struct eps_context *context, struct eps_
     if (!mechanism->matrix.toeplitz)
         return eps__build_banded_columns(context, s, error, mechanism);
     double value, *c = malloc(b.bands * sizeof *c);
-    enum eps_status status = eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism);
+    enum eps_status status =
+        eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism, eps__target_told(mechanism));
     b.loss.either_sign = eps__banded_either_sign(mechanism);
     b.quotient = malloc(2 * s->block * sizeof *b.quotient);
     if (!status && (!c || !b.quotient))
@@ -132,3 +134,80 @@ out:
     eps__toeplitz_loss_clear(&b.loss);
     return status;
 }
+
+static size_t bands(const struct eps_matrix *matrix, size_t block)
+{
+    (void)block;
+    return matrix->bands;
+}
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    eps__check_bands(check, matrix);
+    eps__check_target(check, matrix);
+    if (matrix->toeplitz) {
+        eps__check_toeplitz_workload(check, "banded with toeplitz: true");
+        return;
+    }
+    eps__check_dense_size(check, "banded with toeplitz: false");
+    if (matrix->epochs > 1 && matrix->bands > matrix->separation)
+        eps__check_fail(check, "/matrix/bands",
+                        "with toeplitz: false must be at most matrix.separation = %zu, so that the columns of one "
+                        "pattern do not overlap",
+                        matrix->separation);
+    if (matrix->column_normalize)
+        eps__check_fail(check, "/matrix/column_normalize",
+                        "goes with toeplitz: true; without it the columns are equal as is");
+}
+
+static bool optimised(const struct eps_matrix *matrix)
+{
+    (void)matrix;
+    return true;
+}
+
+static bool told(const struct eps_matrix *matrix)
+{
+    return matrix->toeplitz;
+}
+
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+
+    c->bands = fmin((double)matrix->bands, c->block);
+    c->nonnegative = matrix->bands <= matrix->separation || !eps__banded_either_sign(mechanism);
+    if (!matrix->toeplitz || matrix->column_normalize)
+        c->kind = &eps__strategy_banded;
+    c->stored = matrix->toeplitz ? c->bands : c->block;
+}
+
+/* Evaluations of the loss with its gradient, times what the searches take: a dozen iterations where bands do not overlap,
+ * thousands where there are kinks or C must be kept positive. */
+static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double m = c->block, bands = (double)matrix->bands;
+
+    if (matrix->toeplitz) {
+        bool overlap = matrix->epochs > 1 && matrix->bands > matrix->separation;
+        cost->operations += (overlap ? 2000 : 40) * m * (6 * bands + 20);
+        cost->bytes += 8 * (5 * m + 80 * bands);
+    } else {
+        bool given = eps__workload_given(&mechanism->workload);
+        cost->operations += (matrix->objective == EPS_OBJECTIVE_MAX_SQUARED ? 800 : 150) *
+                            (given ? 6 * m * m * bands : 12 * m * bands * (bands + 20));
+        cost->bytes += 8 * 25 * m * bands;
+    }
+}
+
+const struct eps__family eps__family_banded = {
+    .name = EPS_FAMILY_BANDED,
+    .bands = bands,
+    .check = check,
+    .optimised = optimised,
+    .told = told,
+    .build = build,
+    .forecast = forecast,
+    .cost = cost,
+};
