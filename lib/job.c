@@ -13,6 +13,7 @@
 
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/strategy.h"
 
 void eps_job_init(struct eps_job *job)
 {

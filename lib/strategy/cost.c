@@ -7,6 +7,8 @@
 #include <math.h>
 
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 
 static struct eps__forecast forecast_of(const struct eps_mechanism *mechanism)
 {

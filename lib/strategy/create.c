@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #include "lib/sentences.h"
-#include "lib/strategy/families/family.h"
+#include "lib/strategy/failures.h"
+#include "lib/strategy/making.h"
 
 static enum eps_status unserved(struct eps_error *error, enum eps_family family)
 {

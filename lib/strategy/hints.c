@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "lib/strategy/decoder.h"
 #include "lib/strategy/families/family.h"
 
 static void write_missing(char *out, size_t size, const struct eps_strategy *s)

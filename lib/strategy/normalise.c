@@ -3,7 +3,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/strategy/families/family.h"
+#include "lib/strategy/failures.h"
+#include "lib/strategy/making.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 
 static enum eps_status divide_by(struct eps_strategy *s, struct eps_error *error, double norm)
 {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 
 static void write_workload(struct eps__record *out, const struct eps_workload *workload)
 {

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/families/family.h"
+#include "lib/strategy/failures.h"
+#include "lib/strategy/making.h"
 #include "lib/strategy/recipe.h"
 
 #define FORMAT 2 /* of a note */

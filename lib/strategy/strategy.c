@@ -3,12 +3,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/strategy/strategy.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/making.h"
 
 /* What C is, not how it was asked for; with its decoder, where there is a choice. */
 void eps__strategy_identify(struct eps_strategy *s)

@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "lib/numerics/convolve.h"
-#include "lib/strategy/toeplitz_loss.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
 
 static double now_seconds(void)
 {

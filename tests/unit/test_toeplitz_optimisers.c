@@ -14,7 +14,9 @@
 
 #include <math.h>
 
-#include "lib/strategy/toeplitz_loss.h"
+#include "lib/strategy/families/banded.h"
+#include "lib/strategy/optimise/blt.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
 #include "tests/unit/toeplitz_mechanisms.h"
 
 /* ---- gradients ---- */

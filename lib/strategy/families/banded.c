@@ -10,13 +10,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/strategy/families/banded.h"
+
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/numerics/convolve.h"
+#include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
-#include "lib/strategy/toeplitz_loss.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/optimise/banded_loss.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
 
 struct banded {
     struct eps__toeplitz_loss loss;

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "lib/numerics/convolve.h"
+#include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
-#include "lib/strategy/toeplitz_loss.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
 
 struct inverse {
     struct eps__toeplitz_loss loss;

@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/strategy/decoder.h"
+#include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/optimise/blt.h"
 
 /* Steps after which the running powers of the decays are set anew, and between two polls. */
 enum { REFRESH = 256, POLL = 1 << 16 };

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/strategy.h"
 
 /* One row a family. */
 #define FAMILIES(row)                                                                                                \

@@ -9,7 +9,9 @@
 
 #include "lib/check.h"
 #include "lib/strategy/cost.h"
-#include "lib/strategy/internal.h"
+
+typedef enum eps_status eps__builder(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                     const struct eps_mechanism *mechanism);
 
 /* A function that is NULL says what its comment says of it. `block`: the steps of one stamp. */
 struct eps__family {

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 
 #include "lib/numerics/fft.h"
+#include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
 
 static bool make_kernel(double *y, size_t m)
 {

@@ -5,28 +5,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <stdlib.h>
-
-#include "lib/numerics/convolve.h"
+#include "lib/error.h"
 #include "lib/strategy/families/family.h"
-
-enum eps_status eps__inverse_root(double **out, struct eps_error *error, const struct eps__workload *w, size_t len)
-{
-    double *inverse = malloc(len * sizeof *inverse), *root = w->recursive ? NULL : malloc(len * sizeof *root);
-    bool ok = inverse && (w->recursive || root);
-    if (ok && w->recursive)
-        eps__workload_power(w, inverse, len, 0.5);
-    else if (ok)
-        ok = eps__series_sqrt(root, len, w->coefficients, w->coefficients_len) &&
-             eps__series_inverse(inverse, len, root, len);
-    free(root);
-    if (!ok) {
-        free(inverse);
-        return eps__strategy_no_memory(error);
-    }
-    *out = inverse;
-    return EPS_OK;
-}
+#include "lib/strategy/kinds/kinds.h"
 
 static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                              const struct eps_mechanism *mechanism)

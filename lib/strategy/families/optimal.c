@@ -6,12 +6,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/strategy/optimal.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/optimise/optimal.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 
 enum { STEPS_MAX = 4096 };
 

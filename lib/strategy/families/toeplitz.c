@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
 
 static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                              const struct eps_mechanism *mechanism)

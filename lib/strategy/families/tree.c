@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
 
 static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                              const struct eps_mechanism *mechanism)
