@@ -50,7 +50,7 @@ static struct lineup choose_lineup(const struct eps__setting *setting, struct ep
             lineup.items[lineup.len++] = serving[i];
             total += operations;
         } else {
-            lineup.dropped[lineup.dropped_len++] = (struct too_costly){serving[i]->name, operations, bytes};
+            lineup.dropped[lineup.dropped_len++] = (struct too_costly){serving[i]->method, operations, bytes};
         }
     }
     return lineup;
@@ -161,7 +161,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                 failed = task;
             continue;
         }
-        struct eps_candidate candidate = {.accountant = task->accountant->name,
+        struct eps_candidate candidate = {.accountant = task->accountant->method,
                                           .direction = task->direction,
                                           .value = task->answer.value,
                                           .bad_event_share = task->answer.bad_event_share};
@@ -236,7 +236,7 @@ static bool add_failures(struct eps_result *result, const struct tasks *tasks)
     struct eps__sentences list = {&result->hints, &result->hints_len, false};
     for (size_t i = 0; i < tasks->len; i++)
         if (tasks->items[i].status != EPS_OK)
-            eps__sentence(&list, "%s gave no answer for %s: %s", eps_accountant_name(tasks->items[i].accountant->name),
+            eps__sentence(&list, "%s gave no answer for %s: %s", tasks->items[i].accountant->name,
                           eps_direction_name(tasks->items[i].direction), tasks->items[i].error.message);
     return !list.failed;
 }

@@ -111,9 +111,11 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
     if (!mechanism->matrix.toeplitz)
         return eps__build_banded_columns(context, s, error, mechanism);
+    enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "banded");
+    if (status)
+        return status;
     double value, *c = malloc(b.bands * sizeof *c);
-    enum eps_status status =
-        eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism, eps__target_told(mechanism));
+    status = eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism, eps__target_told(mechanism));
     b.loss.either_sign = eps__banded_either_sign(mechanism);
     b.quotient = malloc(2 * s->block * sizeof *b.quotient);
     if (!status && (!c || !b.quotient))
@@ -207,7 +209,8 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
 }
 
 const struct eps__family eps__family_banded = {
-    .name = EPS_FAMILY_BANDED,
+    .family = EPS_FAMILY_BANDED,
+    .name = "banded",
     .bands = bands,
     .check = check,
     .optimised = optimised,

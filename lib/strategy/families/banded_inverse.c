@@ -105,9 +105,11 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     if (!v.bands || v.bands > s->block)
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
+    enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "banded_inverse");
+    if (status)
+        return status;
     double *inverse = malloc(v.bands * sizeof *inverse);
-    enum eps_status status =
-        eps__toeplitz_loss_init(&v.loss, context, error, s, mechanism, eps__target_told(mechanism));
+    status = eps__toeplitz_loss_init(&v.loss, context, error, s, mechanism, eps__target_told(mechanism));
     if (!status && !inverse)
         status = eps__strategy_no_memory(error);
     if (!status && v.bands > 1)
@@ -154,7 +156,8 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
 
 /* The bands are those of C^-1: C itself is full. */
 const struct eps__family eps__family_banded_inverse = {
-    .name = EPS_FAMILY_BANDED_INVERSE,
+    .family = EPS_FAMILY_BANDED_INVERSE,
+    .name = "banded_inverse",
     .check = check,
     .optimised = always,
     .told = always,

@@ -122,7 +122,10 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
         return eps__error(error, EPS_INVALID, "/matrix/buffers",
                           "must lie in [1, %d], and be no more than the number of rows of C (n/stamps)",
                           EPS__BLT_BUFFERS_MAX);
-    enum eps_status status = eps__blt_optimise(context, decay, scale, s, error, mechanism);
+    enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "blt");
+    if (status)
+        return status;
+    status = eps__blt_optimise(context, decay, scale, s, error, mechanism);
     return status ? status : fill(context, s, error, &blt);
 }
 
@@ -197,7 +200,8 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
 }
 
 const struct eps__family eps__family_blt = {
-    .name = EPS_FAMILY_BLT,
+    .family = EPS_FAMILY_BLT,
+    .name = "blt",
     .check = check,
     .optimised = optimised,
     .build = build,

@@ -3,7 +3,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/error.h"
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/workload.h"
 
 #define MAX_DENSE 4096 /* rows of a dense matrix that is computed, not given */
 
@@ -46,6 +48,15 @@ void eps__check_toeplitz_workload(struct eps__check *check, const char *what)
                         "makes the workload not Toeplitz, and %s needs a Toeplitz one: leave the cooldown out or name "
                         "another family",
                         what);
+}
+
+enum eps_status eps__need_toeplitz_workload(struct eps_error *error, const struct eps__workload *workload,
+                                            const char *name)
+{
+    if (eps__workload_is_toeplitz(workload))
+        return EPS_OK;
+    return eps__error(error, EPS_INVALID, "/workload/cooldown",
+                      "%s needs a Toeplitz workload: leave the cooldown out, or choose another family", name);
 }
 
 void eps__check_dense_size(struct eps__check *check, const char *what)

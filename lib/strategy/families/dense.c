@@ -80,7 +80,8 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
 }
 
 const struct eps__family eps__family_dense = {
-    .name = EPS_FAMILY_DENSE,
+    .family = EPS_FAMILY_DENSE,
+    .name = "dense",
     .bands = bands,
     .check = check,
     .build = build,

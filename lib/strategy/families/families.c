@@ -21,17 +21,17 @@ enum { ROWS = sizeof table / sizeof *table };
 
 _Static_assert((int)ROWS == (int)EPS_FAMILY_COUNT, "each family has one row");
 
-static const struct eps__family *find(enum eps_family name)
+static const struct eps__family *find(enum eps_family family)
 {
     for (size_t i = 0; i < ROWS; i++)
-        if (table[i]->name == name)
+        if (table[i]->family == family)
             return table[i];
     return NULL;
 }
 
 const struct eps__family *eps__family_of(const struct eps_matrix *matrix)
 {
-    static const struct eps__family unknown = {.name = EPS_FAMILY_COUNT};
+    static const struct eps__family unknown = {.family = EPS_FAMILY_COUNT};
     const struct eps__family *family = find(matrix->family);
     return family ? family : &unknown;
 }
@@ -47,10 +47,16 @@ struct eps_matrix eps__matrix_default(void)
                                .gap = 1e-3};
 }
 
-bool eps_serves_family(enum eps_family name)
+bool eps_serves_family(enum eps_family family)
 {
-    const struct eps__family *family = find(name);
-    return family && (family->build || family->kept);
+    const struct eps__family *row = find(family);
+    return row && (row->build || row->kept);
+}
+
+const char *eps_family_name(enum eps_family family)
+{
+    const struct eps__family *row = find(family);
+    return row ? row->name : NULL;
 }
 
 bool eps__strategy_is_optimised(const struct eps_matrix *matrix)

@@ -13,12 +13,15 @@
 typedef enum eps_status eps__builder(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                      const struct eps_mechanism *mechanism);
 
+struct eps__workload;
+
 /* A function that is NULL says what its comment says of it. `block`: the steps of one stamp. */
 struct eps__family {
-    enum eps_family name;
-    bool diagonal;  /* independent noise, and nothing else */
-    bool unsampled; /* it goes with sampling.scheme none only */
-    bool kept;      /* C was computed before: stored.c finds it, and there is no builder */
+    enum eps_family family;
+    const char *name; /* on the wire */
+    bool diagonal;    /* independent noise, and nothing else */
+    bool unsampled;   /* it goes with sampling.scheme none only */
+    bool kept;        /* C was computed before: stored.c finds it, and there is no builder */
     /* The members of `matrix` that follow from others. NULL: none does. */
     void (*defaults)(struct eps_matrix *matrix, size_t block);
     /* Bandwidth of C, per stamp, as far as the job alone tells: 0 where it does not. NULL: C is full. */
@@ -55,5 +58,8 @@ void eps__check_target(struct eps__check *check, const struct eps_matrix *matrix
 /* For `what`, which needs a Toeplitz workload, or is computed densely. */
 void eps__check_toeplitz_workload(struct eps__check *check, const char *what);
 void eps__check_dense_size(struct eps__check *check, const char *what);
+/* The same for a builder of family `name`, as not every job was checked: EPS_OK or EPS_INVALID. */
+enum eps_status eps__need_toeplitz_workload(struct eps_error *error, const struct eps__workload *workload,
+                                            const char *name);
 
 #endif

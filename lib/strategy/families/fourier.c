@@ -77,7 +77,8 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
 }
 
 const struct eps__family eps__family_fourier = {
-    .name = EPS_FAMILY_FOURIER,
+    .family = EPS_FAMILY_FOURIER,
+    .name = "fourier",
     .unsampled = true,
     .defaults = defaults,
     .check = check,

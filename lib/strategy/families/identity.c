@@ -31,7 +31,8 @@ static size_t bands(const struct eps_matrix *matrix, size_t block)
 }
 
 const struct eps__family eps__family_identity = {
-    .name = EPS_FAMILY_IDENTITY,
+    .family = EPS_FAMILY_IDENTITY,
+    .name = "identity",
     .diagonal = true,
     .bands = bands,
     .build = build,

@@ -18,14 +18,13 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     if (!bands || bands > s->block)
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
-    if (!eps__workload_is_toeplitz(w))
-        return eps__error(error, EPS_INVALID, "/workload/cooldown",
-                          "inverse_square_root needs a Toeplitz workload: leave the cooldown out, or choose "
-                          "another family");
+    enum eps_status status = eps__need_toeplitz_workload(error, w, "inverse_square_root");
+    if (status)
+        return status;
     if (!w->recursive && !(w->coefficients[0] > 0))
         return eps__error(error, EPS_INVALID, "/workload/coefficients/0",
                           "must be positive: inverse_square_root takes the root of the workload");
-    enum eps_status status = eps__inverse_root(&inverse, error, w, bands);
+    status = eps__inverse_root(&inverse, error, w, bands);
     return status ? status : eps__toeplitz_from_inverse(context, s, error, inverse, bands);
 }
 
@@ -50,7 +49,8 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
 
 /* The bands are those of C^-1: C itself is full. */
 const struct eps__family eps__family_inverse_square_root = {
-    .name = EPS_FAMILY_INVERSE_SQUARE_ROOT,
+    .family = EPS_FAMILY_INVERSE_SQUARE_ROOT,
+    .name = "inverse_square_root",
     .check = check,
     .build = build,
     .forecast = forecast,

@@ -176,7 +176,8 @@ static void cost_before(struct eps__cost *cost, const struct eps__forecast *c, c
 }
 
 const struct eps__family eps__family_optimal = {
-    .name = EPS_FAMILY_OPTIMAL,
+    .family = EPS_FAMILY_OPTIMAL,
+    .name = "optimal",
     .check = check,
     .optimised = optimised,
     .build = build,

@@ -20,10 +20,9 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     (void)context;
     const struct eps__workload *w = &s->workload;
     size_t bands = mechanism->matrix.bands, len = bands && bands < s->block ? bands : s->block;
-    if (!eps__workload_is_toeplitz(w))
-        return eps__error(error, EPS_INVALID, "/workload/cooldown",
-                          "square_root needs a Toeplitz workload: leave the cooldown out, or choose "
-                          "another family");
+    enum eps_status status = eps__need_toeplitz_workload(error, w, "square_root");
+    if (status)
+        return status;
     if (!w->recursive && !(w->coefficients[0] > 0))
         return eps__error(error, EPS_INVALID, "/workload/coefficients/0",
                           "must be positive: square_root takes the root of the workload");
@@ -83,7 +82,8 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
 }
 
 const struct eps__family eps__family_square_root = {
-    .name = EPS_FAMILY_SQUARE_ROOT,
+    .family = EPS_FAMILY_SQUARE_ROOT,
+    .name = "square_root",
     .defaults = defaults,
     .bands = bands,
     .check = check,

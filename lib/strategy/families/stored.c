@@ -22,7 +22,8 @@ static void check(struct eps__check *check, const struct eps_matrix *matrix)
 }
 
 const struct eps__family eps__family_stored = {
-    .name = EPS_FAMILY_STORED,
+    .family = EPS_FAMILY_STORED,
+    .name = "stored",
     .kept = true,
     .bands = bands,
     .check = check,

@@ -59,7 +59,8 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
 }
 
 const struct eps__family eps__family_toeplitz = {
-    .name = EPS_FAMILY_TOEPLITZ,
+    .family = EPS_FAMILY_TOEPLITZ,
+    .name = "toeplitz",
     .bands = bands,
     .check = check,
     .build = build,

@@ -41,7 +41,8 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
 }
 
 const struct eps__family eps__family_tree = {
-    .name = EPS_FAMILY_TREE,
+    .family = EPS_FAMILY_TREE,
+    .name = "tree",
     .defaults = defaults,
     .check = check,
     .build = build,

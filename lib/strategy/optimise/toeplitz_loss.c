@@ -57,10 +57,6 @@ enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const s
     const struct eps_matrix *matrix = &mechanism->matrix;
     size_t n = s->block, fit;
     *loss = (struct eps__toeplitz_loss){.context = context, .error = error, .n = n};
-    if (!eps__workload_is_toeplitz(&s->workload))
-        return eps__error(error, EPS_INVALID, "/workload/cooldown",
-                          "%s is optimised for a Toeplitz workload: leave the cooldown out, or choose another family",
-                          eps_family_name(matrix->family));
     loss->last_step = matrix->objective == EPS_OBJECTIVE_MAX_SQUARED;
     loss->epochs = matrix->epochs ? matrix->epochs : 1;
     loss->separation = matrix->separation ? matrix->separation : n / loss->epochs;

@@ -44,7 +44,7 @@ struct eps__toeplitz_loss {
 
 /* For the block of s (s->n, s->block and s->workload are set) and the job's objective and participation; target: what it is
  * told of the sampling.
- * EPS_INVALID for a workload that is zero or not Toeplitz. Release with eps__toeplitz_loss_clear() in any case. */
+ * EPS_INVALID for a workload that is zero; it must be Toeplitz. Release with eps__toeplitz_loss_clear() in any case. */
 enum eps_status eps__toeplitz_loss_init(struct eps__toeplitz_loss *loss, const struct eps_context *context,
                                         struct eps_error *error, const struct eps_strategy *s,
                                         const struct eps_mechanism *mechanism, struct eps__target target);
