@@ -7,7 +7,12 @@
 #include "lib/error.h"
 
 /* One row an accountant. */
-#define ACCOUNTANTS(row) row(pld) row(mmcc) row(gaussian)
+/* clang-format off */
+#define ACCOUNTANTS(row) \
+    row(pld)             \
+    row(mmcc)            \
+    row(gaussian)
+/* clang-format on */
 
 #define DECLARE(name) extern const struct eps__accountant eps__accountant_##name;
 ACCOUNTANTS(DECLARE)

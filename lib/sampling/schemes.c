@@ -16,7 +16,14 @@
 #define STEPS_MAX 0x1p53L
 
 /* One row a scheme. */
-#define SCHEMES(row) row(none) row(poisson) row(cyclic_poisson) row(balls_in_bins) row(b_min_sep)
+/* clang-format off */
+#define SCHEMES(row)    \
+    row(none)           \
+    row(poisson)        \
+    row(cyclic_poisson) \
+    row(balls_in_bins)  \
+    row(b_min_sep)
+/* clang-format on */
 
 #define DECLARE(name) extern const struct eps__scheme eps__scheme_##name;
 SCHEMES(DECLARE)

@@ -7,9 +7,21 @@
 #include "lib/strategy/strategy.h"
 
 /* One row a family. */
-#define FAMILIES(row)                                                                                                \
-    row(identity) row(toeplitz) row(dense) row(square_root) row(inverse_square_root) row(banded) row(banded_inverse) \
-        row(blt) row(optimal) row(tree) row(fourier) row(stored)
+/* clang-format off */
+#define FAMILIES(row)        \
+    row(identity)            \
+    row(toeplitz)            \
+    row(dense)               \
+    row(square_root)         \
+    row(inverse_square_root) \
+    row(banded)              \
+    row(banded_inverse)      \
+    row(blt)                 \
+    row(optimal)             \
+    row(tree)                \
+    row(fourier)             \
+    row(stored)
+/* clang-format on */
 
 #define DECLARE(name) extern const struct eps__family eps__family_##name;
 FAMILIES(DECLARE)
