@@ -26,7 +26,7 @@ only() {
     result "$found" "$5 are named in their own rows alone"
 }
 
-echo "1..4"
+echo "1..5"
 # The codec says which members go with which.
 only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' lib/sampling scheme 'api/codec_fields\.c' schemes
 # `auto` is no accountant but the choice among them.
@@ -36,3 +36,10 @@ only 'EPS_FAMILY_(IDENTITY|TOEPLITZ|DENSE|[A-Z_]*SQUARE_ROOT|BANDED|BLT|OPTIMAL|
     lib/strategy/families family 'api/codec_fields\.c|server/routes/drawing\.c' families
 # What sets the kinds of strategies apart is in their rows.
 result "$(grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy)" "nothing in lib/strategy asks which kind it has"
+# What fills a block in may use how one is held, not the other way round.
+upward='' above=''
+for room in families optimise kinds sensitivity; do
+    upward=$upward$(grep -rnE --include='*.[ch]' "lib/strategy/(none$above)/" "lib/strategy/$room")
+    above="$above|$room"
+done
+result "$upward" "the rooms of lib/strategy use each other one way"

@@ -35,17 +35,14 @@ static double gram_rules(double k)
 static void add_fixed_order(struct eps__cost *cost, const struct eps__forecast *c, const struct eps__participation *p,
                             double starts)
 {
-    double k = (double)p->epochs;
-    bool matrix = c->kind->inverse_is_matrix, toeplitz = c->kind->shape == EPS__SHAPE_TOEPLITZ;
+    double k = (double)p->epochs, numbers;
     if (c->nonnegative || k > EPS__GRAM_STEPS_MAX) {
-        cost->operations += c->kind->fixed_order_cost(c, p, starts);
-        cost->bytes += 8 * (matrix ? c->block * c->block : 3 * c->n);
+        c->kind->fixed_order_cost(cost, c, p, starts);
         return;
     }
-    double patterns = !matrix && c->stamps <= 1 ? 1 : starts;
-    double gram = matrix ? k * k * c->block : 8 * k * c->bands;
-    cost->operations += patterns * (gram + gram_rules(k));
-    cost->bytes += 8 * (4 * k * k + (toeplitz ? 0 : k * c->block));
+    double gram = c->kind->gram_cost(c, k, &numbers);
+    cost->operations += (c->kind->first_is_worst && c->stamps <= 1 ? 1 : starts) * (gram + gram_rules(k));
+    cost->bytes += 8 * (4 * k * k + numbers);
 }
 
 static void add_sensitivity(struct eps__cost *cost, const struct eps__forecast *c,

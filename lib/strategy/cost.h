@@ -33,6 +33,13 @@ static inline double eps__product_cost(double n, double len)
     return fmin(n * len, 60 * n * (log2(n) + 1));
 }
 
+/* Of the Gram matrix of k columns that are written out. */
+static inline double eps__columns_gram_cost(const struct eps__forecast *c, double k, double *numbers)
+{
+    *numbers = k * c->block;
+    return 8 * k * c->bands;
+}
+
 /* Of the row bound, from every row of the Gram matrix. */
 static inline void eps__row_bound_cost(struct eps__cost *cost, const struct eps__forecast *c)
 {

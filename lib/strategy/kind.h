@@ -72,11 +72,12 @@ struct eps__strategy_kind {
                                    const double *inverse, size_t row);
     enum eps_status (*noise_row)(const struct eps_strategy *s, double *out, struct eps_error *error,
                                  const double *inverse, size_t row);
-    /* For cost.c: the numbers that C takes; the operations of fixed_order from so many starts; and the operations and bytes
-     * of min_separation and of the error figures, added. */
+    /* For cost.c: the numbers that C takes; the operations of one Gram matrix of k columns, and the numbers beside it; and
+     * what fixed_order from so many starts, min_separation and the error figures take, added. */
     double (*numbers)(const struct eps__forecast *c);
-    double (*fixed_order_cost)(const struct eps__forecast *c, const struct eps__participation *participation,
-                               double starts);
+    double (*gram_cost)(const struct eps__forecast *c, double k, double *numbers);
+    void (*fixed_order_cost)(struct eps__cost *cost, const struct eps__forecast *c,
+                             const struct eps__participation *participation, double starts);
     void (*min_separation_cost)(struct eps__cost *cost, const struct eps__forecast *c);
     void (*error_cost)(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w);
     /* For the cache: writes and reads what this kind has beside block_rows, scale, height and entries. NULL: nothing.

@@ -30,7 +30,8 @@ struct eps__family {
     void (*check)(struct eps__check *check, const struct eps_matrix *matrix);
     /* Whether the builder is an optimiser, which may take minutes. NULL: it is none. */
     bool (*optimised)(const struct eps_matrix *matrix);
-    /* Whether that optimiser is told of the sampling, as eps__target_told() has it. NULL: it is not. */
+    /* Whether that optimiser looks at eps__target_told(), which then is part of the key of what it finds. NULL: it sees
+     * nothing of the sampling. */
     bool (*told)(const struct eps_matrix *matrix);
     /* Fills in kind, block_rows and entries of a block; an optimiser iterations and optimality_gap too. */
     eps__builder *build;

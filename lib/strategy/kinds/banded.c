@@ -300,10 +300,13 @@ static double banded_numbers(const struct eps__forecast *c)
     return c->stored * c->bands;
 }
 
-static double banded_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+static void banded_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
+                                    const struct eps__participation *p, double starts)
 {
     double k = (double)p->epochs, b = (double)p->separation;
-    return starts > b ? 10 * (c->n + c->stored * c->bands * (c->bands / b + 1)) : 2 * starts * k * c->bands;
+    cost->operations +=
+        starts > b ? 10 * (c->n + c->stored * c->bands * (c->bands / b + 1)) : 2 * starts * k * c->bands;
+    cost->bytes += 8 * (3 * c->n);
 }
 
 static void banded_min_separation_cost(struct eps__cost *cost, const struct eps__forecast *c)
@@ -341,6 +344,7 @@ const struct eps__strategy_kind eps__strategy_banded = {
     .save = banded_save,
     .load = banded_load,
     .numbers = banded_numbers,
+    .gram_cost = eps__columns_gram_cost,
     .fixed_order_cost = banded_fixed_order_cost,
     .min_separation_cost = banded_min_separation_cost,
     .error_cost = banded_error_cost,

@@ -186,9 +186,17 @@ static double dense_numbers(const struct eps__forecast *c)
     return c->block * c->block;
 }
 
-static double dense_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+static double dense_gram_cost(const struct eps__forecast *c, double k, double *numbers)
 {
-    return starts * (double)p->epochs * c->block;
+    *numbers = k * c->block;
+    return k * k * c->block;
+}
+
+static void dense_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
+                                   const struct eps__participation *p, double starts)
+{
+    cost->operations += starts * (double)p->epochs * c->block;
+    cost->bytes += 8 * (c->block * c->block);
 }
 
 static void dense_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
@@ -217,6 +225,7 @@ const struct eps__strategy_kind eps__strategy_dense = {
     .decoder_row = dense_decoder_row,
     .noise_row = dense_noise_row,
     .numbers = dense_numbers,
+    .gram_cost = dense_gram_cost,
     .fixed_order_cost = dense_fixed_order_cost,
     .min_separation_cost = eps__row_bound_cost,
     .error_cost = dense_error_cost,

@@ -206,10 +206,12 @@ static double fourier_numbers(const struct eps__forecast *c)
     return 8 * c->block;
 }
 
-static double fourier_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+static void fourier_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
+                                     const struct eps__participation *p, double starts)
 {
     (void)p;
-    return 60 * c->n + 8 * starts * c->stamps;
+    cost->operations += 60 * c->n + 8 * starts * c->stamps;
+    cost->bytes += 8 * (3 * c->n);
 }
 
 static void fourier_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
@@ -238,6 +240,7 @@ const struct eps__strategy_kind eps__strategy_fourier = {
     .decoder_row = eps__fourier_decoder_row,
     .noise_row = eps__fourier_noise_row,
     .numbers = fourier_numbers,
+    .gram_cost = eps__columns_gram_cost,
     .fixed_order_cost = fourier_fixed_order_cost,
     .min_separation_cost = eps__pass_cost,
     .error_cost = fourier_error_cost,

@@ -318,10 +318,17 @@ static double toeplitz_numbers(const struct eps__forecast *c)
     return c->bands;
 }
 
-static double toeplitz_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p,
-                                        double starts)
+static double toeplitz_gram_cost(const struct eps__forecast *c, double k, double *numbers)
 {
-    return 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, (double)p->epochs) : 0);
+    *numbers = 0;
+    return 8 * k * c->bands;
+}
+
+static void toeplitz_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
+                                      const struct eps__participation *p, double starts)
+{
+    cost->operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, (double)p->epochs) : 0);
+    cost->bytes += 8 * (3 * c->n);
 }
 
 static void toeplitz_min_separation_cost(struct eps__cost *cost, const struct eps__forecast *c)
@@ -363,6 +370,7 @@ const struct eps__strategy_kind eps__strategy_toeplitz = {
     .save = toeplitz_save,
     .load = toeplitz_load,
     .numbers = toeplitz_numbers,
+    .gram_cost = toeplitz_gram_cost,
     .fixed_order_cost = toeplitz_fixed_order_cost,
     .min_separation_cost = toeplitz_min_separation_cost,
     .error_cost = toeplitz_error_cost,

@@ -158,10 +158,12 @@ static double tree_numbers(const struct eps__forecast *c)
     return 1;
 }
 
-static double tree_fixed_order_cost(const struct eps__forecast *c, const struct eps__participation *p, double starts)
+static void tree_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
+                                  const struct eps__participation *p, double starts)
 {
     double k = (double)p->epochs, b = (double)p->separation;
-    return starts * k * (log2(c->block) + 1 - fmin(log2(b), log2(c->block)));
+    cost->operations += starts * k * (log2(c->block) + 1 - fmin(log2(b), log2(c->block)));
+    cost->bytes += 8 * (3 * c->n);
 }
 
 static void tree_error_cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_workload *w)
@@ -186,6 +188,7 @@ const struct eps__strategy_kind eps__strategy_tree = {
     .decoder_row = eps__tree_decoder_row,
     .noise_row = eps__tree_noise_row,
     .numbers = tree_numbers,
+    .gram_cost = eps__columns_gram_cost,
     .fixed_order_cost = tree_fixed_order_cost,
     .min_separation_cost = eps__pass_cost,
     .error_cost = tree_error_cost,
