@@ -1,6 +1,6 @@
 /*
- * The rules of a job's two matrices: the strategy C and the workload A. What needs the numbers of a computed
- * matrix (singular, negative where amplification needs none) is left to the strategy.
+ * The rules of a job's two matrices: the strategy C, whose family brings its own, and the workload A. What needs the
+ * numbers of a computed matrix (singular, negative where amplification needs none) is left to the strategy.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

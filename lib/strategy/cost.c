@@ -1,6 +1,6 @@
 /*
- * What a strategy costs, from the job alone: counts of the loops in the other files of this room, each within a small
- * factor. An upper estimate is meant: a job near the limits is better refused with figures than stopped by a timeout.
+ * What a strategy costs, from the job alone: counts of the loops that its family and its kind have told of, each within
+ * a small factor. An upper estimate is meant: a job near the limits is better refused with figures than stopped by a timeout.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

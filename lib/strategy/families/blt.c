@@ -1,6 +1,6 @@
 /*
  * blt: buffered linear Toeplitz strategies, c_0 = 1 and c_t = sum over buffers of scale decay^(t-1), given or
- * optimised (blt_optimise.c). Noise needs one number a buffer and coordinate, whatever the stream's length, and so do
+ * optimised (optimise/blt.c). Noise needs one number a buffer and coordinate, whatever the stream's length, and so do
  * the first columns here: both C and C^-1 are streamed from the buffers, O(n buffers).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later

@@ -1,6 +1,6 @@
 /*
- * banded with toeplitz: false: the best b-banded matrix with columns of equal norm (dense BandMF). The columns of one pattern must
- * not overlap, so that the sensitivity is the norm times the root of the number of participations, whatever C is; then
+ * banded with toeplitz: false: the best b-banded matrix with columns of equal norm (dense BandMF). The columns of one
+ * pattern must not overlap, so that the sensitivity is the norm times the root of the number of participations, whatever C is; then
  * one loss serves them all. It is convex in X = C'C, banded with a unit diagonal, and C is its only lower-triangular
  * root with a positive diagonal: minimising over the columns finds the optimum. Largest variances are minimised as
  * power means of growing powers, each from the optimum of the one before: that of power p is at most n^(1/p) below the

@@ -2,7 +2,7 @@
  * The loss of banded strategies with equal column norms, and its gradient, in O(n bands^2) and n bands numbers.
  *
  * With x = C^-1 z for white noise z, and s_t the t-th query of x, the loss is a mean of Var(s_t). Forwards, the
- * covariances of the process give all variances (banded_error.c). Backwards runs the adjoint: the cost still to come
+ * covariances of the process give all variances (kinds/banded_error.c). Backwards runs the adjoint: the cost still to come
  * is a quadratic form in the state, whose matrix Pi follows from that of the next step by one more rank-two update.
  * C_{t,t-d} enters x_t = (z_t - sum of C_{t,t-d} x_{t-d}) / C_tt only, so that the derivative of the loss is
  * -2/C_tt E[g x_{t-d}] with g = h' Pi (state), h being what a unit of x_t adds to the state. Pi needs no more than
