@@ -22,4 +22,12 @@ struct eps__check {
 void eps__check_fail(struct eps__check *check, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+enum { EPS__LISTED_MAX = 16 }; /* offenders named per array */
+
+/* Each must be finite; pointers name the row and the column where there are columns. */
+void eps__check_finite(struct eps__check *check, const char *pointer, const double *values, size_t len, size_t columns);
+/* 1 to `most` finite numbers; most 0: any. */
+void eps__check_first_column(struct eps__check *check, const char *pointer, const double *values, size_t len,
+                             size_t most);
+
 #endif

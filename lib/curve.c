@@ -167,9 +167,9 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         merge(&result->curve[i], traces, len, i, complete);
     }
     result->curve_len = POINTS;
-    result->accountant = accountants[0]->name;
+    result->accountant = accountants[0]->method;
     for (size_t direction = 0; direction < EPS_DIRECTIONS; direction++)
-        result->directions[direction] = (struct eps_candidate){.accountant = accountants[0]->name,
+        result->directions[direction] = (struct eps_candidate){.accountant = accountants[0]->method,
                                                                .direction = (enum eps_direction)direction,
                                                                .value = NAN,
                                                                .bad_event_share = NAN};

@@ -12,21 +12,14 @@
 #include <string.h>
 
 #include "lib/sampling/scheme.h"
+#include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
 void eps_job_init(struct eps_job *job)
 {
     memset(job, 0, sizeof *job);
 
-    struct eps_matrix *matrix = &job->mechanism.matrix;
-    matrix->family = EPS_FAMILY_IDENTITY;
-    matrix->normalization = EPS_NORMALIZATION_MAX_COLUMN;
-    matrix->stamps = 1;
-    matrix->toeplitz = true;
-    matrix->nonnegative = true;
-    matrix->objective = EPS_OBJECTIVE_MEAN_SQUARED;
-    matrix->gap = 1e-3;
-
+    job->mechanism.matrix = eps__matrix_default();
     job->mechanism.epochs = NAN;
     job->mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1.0, .momentum = NAN};
     job->mechanism.sampling = eps__sampling_default();
@@ -40,48 +33,6 @@ void eps_job_init(struct eps_job *job)
                                                 .threshold_share = 0.5,
                                                 .estimator = EPS_ESTIMATOR_AUTO,
                                                 .max_seconds = NAN};
-}
-
-/* Distance of the farthest nonzero entry below the diagonal, plus one; n where there is one above it. */
-static size_t measured_bands(const double *rows, size_t n)
-{
-    size_t bands = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < n; j++) {
-            if (rows[i * n + j] == 0.0)
-                continue;
-            if (j > i)
-                return n;
-            if (i - j + 1 > bands)
-                bands = i - j + 1;
-        }
-    }
-    return bands;
-}
-
-/* Bandwidth of the strategy, per stamp, as far as the job alone tells: 0 where it does not. */
-static size_t strategy_bands(const struct eps_matrix *matrix, size_t block)
-{
-    size_t len = matrix->coefficients_len;
-
-    switch (matrix->family) {
-    case EPS_FAMILY_IDENTITY:
-        return 1;
-    case EPS_FAMILY_TOEPLITZ:
-        while (len > 0 && matrix->coefficients && matrix->coefficients[len - 1] == 0.0)
-            len--;
-        return len;
-    case EPS_FAMILY_DENSE:
-        return matrix->rows ? measured_bands(matrix->rows, matrix->rows_n) : 0;
-    case EPS_FAMILY_SQUARE_ROOT:
-    case EPS_FAMILY_BANDED:
-        return matrix->bands;
-    case EPS_FAMILY_STORED:
-        return 0;
-    default:
-        return block; /* bands of the inverse families are those of C^-1: C itself is full */
-    }
 }
 
 /* The participation an optimised family is optimised for: the job's, where one block sees all of it. */
@@ -106,17 +57,12 @@ void eps_job_defaults(struct eps_job *job)
     if (mechanism->n == 0)
         mechanism->n = eps__sampling_steps(mechanism);
     size_t block = matrix->stamps > 0 ? mechanism->n / matrix->stamps : 0;
-    if (matrix->family == EPS_FAMILY_SQUARE_ROOT && matrix->bands == 0)
-        matrix->bands = block;
-    if (matrix->decoder == EPS_DECODER_DEFAULT) {
-        if (matrix->family == EPS_FAMILY_TREE)
-            matrix->decoder = EPS_DECODER_ONLINE;
-        else if (matrix->family == EPS_FAMILY_FOURIER)
-            matrix->decoder = EPS_DECODER_OPTIMAL;
-    }
+    const struct eps__family *family = eps__family_of(matrix);
+    if (family->defaults)
+        family->defaults(matrix, block);
     const struct eps__scheme *scheme = eps__scheme_of(mechanism);
     if (scheme->defaults)
-        scheme->defaults(mechanism, strategy_bands(matrix, block));
+        scheme->defaults(mechanism, family->bands ? family->bands(matrix, block) : block);
     if (eps__strategy_is_optimised(matrix))
         default_target(mechanism, block);
 }

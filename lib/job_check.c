@@ -15,6 +15,7 @@
 
 #include "lib/accountants/accountant.h"
 #include "lib/sampling/scheme.h"
+#include "lib/strategy/families/family.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
 #define MAX_SEED ((int64_t)1 << 53)
@@ -80,7 +81,7 @@ static void check_additions(struct eps__check *check, const struct eps__scheme *
         eps__check_fail(check, "/sampling/examples_per_user", "must be an integer of at least 1");
     else if ((double)sampling->examples_per_user * fmax((double)check->n, 1) > TRIALS_MAX)
         eps__check_fail(check, "/sampling/examples_per_user", "times n must be at most 2^52");
-    if (sampling->last_iterate && check->job->mechanism.matrix.family != EPS_FAMILY_IDENTITY)
+    if (sampling->last_iterate && !eps__family_of(&check->job->mechanism.matrix)->diagonal)
         eps__check_fail(check, "/sampling/last_iterate", "goes with matrix.family identity only");
 }
 
@@ -159,7 +160,7 @@ static void check_tuning_taken(struct eps__check *check, const struct eps_tuning
     for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
         if ((tuning_given(tuning) & ~accountant->tuning) >> i & 1)
             eps__check_fail(check, pointers[i], "is no tuning of %s: leave it out, or ask for auto, which takes all",
-                            eps_accountant_name(accountant->name));
+                            accountant->name);
 }
 
 static void refuse_curve(struct eps__check *check, enum eps_accountant name)
@@ -180,7 +181,7 @@ static void check_tuning(struct eps__check *check)
     }
     check_tuning_taken(check, tuning, accountant);
     if (check->job->query.curve && !accountant->curves)
-        refuse_curve(check, accountant->name);
+        refuse_curve(check, accountant->method);
     if (!(tuning->tolerance >= 1e-9 && tuning->tolerance <= 0.1))
         eps__check_fail(check, "/accountant/tolerance", "must lie in [1e-9, 0.1]");
     if (!isnan(tuning->bad_event_share) && !(tuning->bad_event_share > 0.0 && tuning->bad_event_share < 1.0))

@@ -1,6 +1,7 @@
 /*
  * The names of the vocabulary: one table an enum, in the enum's order, so that the codec, the errors and the service's
- * index can never spell a name differently; and the library's version, which is its own name.
+ * index can never spell a name differently; and the library's version, which is its own name. Families, schemes and
+ * accountants have theirs in their rows.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,18 +23,12 @@ const char *eps_version(void)
 
 NAME_TABLE(eps_status_name, enum eps_status, EPS_STATUS_COUNT, "ok", "invalid", "unsupported", "too_costly",
            "unattainable", "canceled", "timeout", "no_memory", "internal")
-NAME_TABLE(eps_family_name, enum eps_family, EPS_FAMILY_COUNT, "identity", "toeplitz", "dense", "square_root",
-           "inverse_square_root", "banded", "banded_inverse", "blt", "optimal", "tree", "fourier", "stored")
 NAME_TABLE(eps_normalization_name, enum eps_normalization, EPS_NORMALIZATION_COUNT, "max_column", "none", "sensitivity")
 NAME_TABLE(eps_objective_name, enum eps_objective, EPS_OBJECTIVE_COUNT, "mean_squared", "max_squared")
 NAME_TABLE(eps_decoder_name, enum eps_decoder, EPS_DECODER_COUNT, "default", "online", "full", "optimal", "standard")
 NAME_TABLE(eps_workload_name, enum eps_workload_type, EPS_WORKLOAD_COUNT, "prefix_sum", "momentum", "toeplitz")
-NAME_TABLE(eps_scheme_name, enum eps_scheme, EPS_SCHEME_COUNT, "none", "poisson", "cyclic_poisson", "balls_in_bins",
-           "b_min_sep")
 NAME_TABLE(eps_schema_name, enum eps_schema, EPS_SCHEMA_COUNT, "fixed_order", "min_separation")
 NAME_TABLE(eps_adjacency_name, enum eps_adjacency, EPS_ADJACENCY_COUNT, "zero_out", "add_remove", "replace_one")
-NAME_TABLE(eps_accountant_name, enum eps_accountant, EPS_ACCOUNTANT_COUNT, "auto", "gaussian", "pld", "mmcc", "renyi",
-           "conditional_composition", "monte_carlo")
 NAME_TABLE(eps_estimator_name, enum eps_estimator, EPS_ESTIMATOR_COUNT, "auto", "plain", "tilted")
 NAME_TABLE(eps_direction_name, enum eps_direction, EPS_DIRECTIONS, "remove", "add")
 NAME_TABLE(eps_unknown_name, enum eps_unknown, EPS_SOLVE_COUNT, "epsilon", "delta", "noise_multiplier", "curve")

@@ -15,6 +15,7 @@
 #include "lib/sampling/scheme.h"
 #include "lib/search.h"
 #include "lib/setting.h"
+#include "lib/strategy/families/family.h"
 
 /* ------------------------------------------------------------ cost */
 
@@ -50,7 +51,7 @@ static struct lineup choose_lineup(const struct eps__setting *setting, struct ep
             lineup.items[lineup.len++] = serving[i];
             total += operations;
         } else {
-            lineup.dropped[lineup.dropped_len++] = (struct too_costly){serving[i]->name, operations, bytes};
+            lineup.dropped[lineup.dropped_len++] = (struct too_costly){serving[i]->method, operations, bytes};
         }
     }
     return lineup;
@@ -161,7 +162,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                 failed = task;
             continue;
         }
-        struct eps_candidate candidate = {.accountant = task->accountant->name,
+        struct eps_candidate candidate = {.accountant = task->accountant->method,
                                           .direction = task->direction,
                                           .value = task->answer.value,
                                           .bad_event_share = task->answer.bad_event_share};
@@ -219,7 +220,7 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
                       sampling->examples_per_user);
     if (sampling->last_iterate)
         eps__sentence(&list, "the losses are linear and only the last iterate is released");
-    if (mechanism->matrix.family != EPS_FAMILY_IDENTITY && eps__strategy_nonnegative(setting->strategy))
+    if (!eps__family_of(&mechanism->matrix)->diagonal && eps__strategy_nonnegative(setting->strategy))
         eps__sentence(&list, "all entries of the strategy are >= 0");
     for (int d = 0; d < EPS_DIRECTIONS; d++) {
         enum eps_accountant name = result->directions[d].accountant;
@@ -236,7 +237,7 @@ static bool add_failures(struct eps_result *result, const struct tasks *tasks)
     struct eps__sentences list = {&result->hints, &result->hints_len, false};
     for (size_t i = 0; i < tasks->len; i++)
         if (tasks->items[i].status != EPS_OK)
-            eps__sentence(&list, "%s gave no answer for %s: %s", eps_accountant_name(tasks->items[i].accountant->name),
+            eps__sentence(&list, "%s gave no answer for %s: %s", tasks->items[i].accountant->name,
                           eps_direction_name(tasks->items[i].direction), tasks->items[i].error.message);
     return !list.failed;
 }

@@ -3,7 +3,7 @@
 # pytest writes JUnit. The last line is "N passed, N failed". A program that dies counts as one failure, and
 # so does one that runs nothing, for a silent suite proves nothing.
 #
-#   tests/run.sh [unit] [paper] [truth] [soak] [tables] [exports] [install] [fuzz] [e2e] [readme] [e2e-sanitized]     (default: all but the last)
+#   tests/run.sh [unit] [paper] [truth] [soak] [tables] [toys] [exports] [install] [fuzz] [e2e] [readme] [e2e-sanitized]     (default: all but the last)
 #
 # From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds a program, 900), E2E_TIMEOUT
 # (seconds for all of pytest, 1800; a single test has its deadline from tests/pytest.ini).
@@ -12,7 +12,7 @@
 set -u
 B=${B:-build/release} BIN=${BIN:-build} PYTHON=${PYTHON:-/usr/bin/python3} CC=${CC:-cc}
 export B BIN CC
-suites=${*:-unit paper truth soak tables exports install fuzz e2e readme}
+suites=${*:-unit paper truth soak tables toys exports install fuzz e2e readme}
 log=$B/tests/log
 mkdir -p "$log"
 passed=0 failed=0 skipped=0
@@ -116,6 +116,7 @@ for suite in $suites; do
     case $suite in
     unit | paper | truth | soak) programs "$suite" ;;
     tables) tap tables sh tests/check_tables.sh; B=$B tap circles "$PYTHON" tests/check_circles.py; tap lemmas "$PYTHON" tests/check_lemmas.py ;;
+    toys) tap toys "$PYTHON" tests/check_toys.py ;;
     exports) tap exports sh tests/check_exports.sh ;;
     install) tap install sh tests/check_install.sh ;;
     fuzz) replays ;;

@@ -55,10 +55,11 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
                                        double *log_delta, struct eps_error *error);
 
 struct eps__accountant {
-    enum eps_accountant name;
-    uint32_t tuning; /* bits 1u << enum eps_tuning_member: what it takes */
-    bool curves;     /* it has curves of its own */
-    bool amplifies;  /* its answer is less for the sampling */
+    enum eps_accountant method;
+    const char *name; /* on the wire */
+    uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
+    bool curves;      /* it has curves of its own */
+    bool amplifies;   /* its answer is less for the sampling */
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps_result *result);
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
@@ -74,16 +75,12 @@ struct eps__accountant {
     double (*least_sigma)(const struct eps__setting *setting);
 };
 
-extern const struct eps__accountant eps__accountant_gaussian;
-extern const struct eps__accountant eps__accountant_pld;
-extern const struct eps__accountant eps__accountant_mmcc;
-
 /* The table, in the order in which `auto` tries them; NULL at the end. */
 extern const struct eps__accountant *const eps__accountants[];
 
 /* A row of the table, or one for a name that no accountant of this version serves yet, or for `auto`: of these only the tuning
- * and `curves` are there. NULL where the name is none. */
-const struct eps__accountant *eps__accountant_find(enum eps_accountant name);
+ * and `curves` are there. NULL where there is none. */
+const struct eps__accountant *eps__accountant_find(enum eps_accountant method);
 
 /* "a, b and c": the accountants that are served, or that have curves; `auto` is the first or the last of them. */
 void eps__accountant_names_served(char *text, size_t size);

@@ -109,7 +109,8 @@ static double least_sigma(const struct eps__setting *setting)
 }
 
 const struct eps__accountant eps__accountant_gaussian = {
-    .name = EPS_ACCOUNTANT_GAUSSIAN,
+    .method = EPS_ACCOUNTANT_GAUSSIAN,
+    .name = "gaussian",
     .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
     .serves = serves,

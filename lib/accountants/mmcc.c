@@ -478,7 +478,8 @@ static void assume(struct eps__sentences *list, const struct eps_result *result)
 }
 
 const struct eps__accountant eps__accountant_mmcc = {
-    .name = EPS_ACCOUNTANT_MMCC,
+    .method = EPS_ACCOUNTANT_MMCC,
+    .name = "mmcc",
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE,
     .amplifies = true,
     .assume = assume,

@@ -427,7 +427,8 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
 }
 
 const struct eps__accountant eps__accountant_pld = {
-    .name = EPS_ACCOUNTANT_PLD,
+    .method = EPS_ACCOUNTANT_PLD,
+    .name = "pld",
     .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
     .amplifies = true,

@@ -6,35 +6,62 @@
 #include "lib/accountants/accountant.h"
 #include "lib/error.h"
 
-const struct eps__accountant *const eps__accountants[] = {&eps__accountant_pld, &eps__accountant_mmcc,
-                                                          &eps__accountant_gaussian, NULL};
+/* One row an accountant. */
+/* clang-format off */
+#define ACCOUNTANTS(row) \
+    row(pld)             \
+    row(mmcc)            \
+    row(gaussian)
+/* clang-format on */
+
+#define DECLARE(name) extern const struct eps__accountant eps__accountant_##name;
+ACCOUNTANTS(DECLARE)
+
+#define ADDRESS(name) &eps__accountant_##name,
+const struct eps__accountant *const eps__accountants[] = {ACCOUNTANTS(ADDRESS) NULL};
 
 #define TUNING(member) (1u << EPS_TUNING_##member)
 
 /* `auto`, which takes all, and what has no accountant yet but a name that jobs may use. */
 static const struct eps__accountant names_alone[] = {
-    {.name = EPS_ACCOUNTANT_AUTO, .tuning = UINT32_MAX, .curves = true},
-    {.name = EPS_ACCOUNTANT_RENYI, .tuning = TUNING(TOLERANCE) | TUNING(MAX_ORDER) | TUNING(BANDWIDTH), .curves = true},
-    {.name = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION, .tuning = TUNING(TOLERANCE) | TUNING(BAD_EVENT_SHARE)},
-    {.name = EPS_ACCOUNTANT_MONTE_CARLO,
+    {.method = EPS_ACCOUNTANT_AUTO, .name = "auto", .tuning = UINT32_MAX, .curves = true},
+    {.method = EPS_ACCOUNTANT_RENYI,
+     .name = "renyi",
+     .tuning = TUNING(TOLERANCE) | TUNING(MAX_ORDER) | TUNING(BANDWIDTH),
+     .curves = true},
+    {.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
+     .name = "conditional_composition",
+     .tuning = TUNING(TOLERANCE) | TUNING(BAD_EVENT_SHARE)},
+    {.method = EPS_ACCOUNTANT_MONTE_CARLO,
+     .name = "monte_carlo",
      .tuning = TUNING(SAMPLES) | TUNING(SEED) | TUNING(THRESHOLD_SHARE) | TUNING(ESTIMATOR) | TUNING(MAX_SECONDS)},
 };
 
-const struct eps__accountant *eps__accountant_find(enum eps_accountant name)
+_Static_assert(sizeof eps__accountants / sizeof *eps__accountants - 1 + sizeof names_alone / sizeof *names_alone ==
+                   EPS_ACCOUNTANT_COUNT,
+               "each accountant has one row");
+
+const struct eps__accountant *eps__accountant_find(enum eps_accountant method)
 {
     for (size_t i = 0; eps__accountants[i]; i++)
-        if (eps__accountants[i]->name == name)
+        if (eps__accountants[i]->method == method)
             return eps__accountants[i];
     for (size_t i = 0; i < sizeof names_alone / sizeof *names_alone; i++)
-        if (names_alone[i].name == name)
+        if (names_alone[i].method == method)
             return &names_alone[i];
     return NULL;
 }
 
-bool eps_serves_accountant(enum eps_accountant name)
+bool eps_serves_accountant(enum eps_accountant method)
 {
-    const struct eps__accountant *accountant = eps__accountant_find(name);
-    return accountant && (accountant->open || name == EPS_ACCOUNTANT_AUTO);
+    const struct eps__accountant *accountant = eps__accountant_find(method);
+    return accountant && (accountant->open || method == EPS_ACCOUNTANT_AUTO);
+}
+
+const char *eps_accountant_name(enum eps_accountant method)
+{
+    const struct eps__accountant *accountant = eps__accountant_find(method);
+    return accountant ? accountant->name : NULL;
 }
 
 /* The names, by number from `first` on and around, that are served or have curves. */
@@ -43,9 +70,9 @@ static void list_names(char *text, size_t size, int first, bool curves)
     const char *names[EPS_ACCOUNTANT_COUNT];
     size_t names_len = 0;
     for (int i = 0; i < EPS_ACCOUNTANT_COUNT; i++) {
-        enum eps_accountant name = (enum eps_accountant)((first + i) % EPS_ACCOUNTANT_COUNT);
-        if (curves ? eps__accountant_find(name)->curves : eps_serves_accountant(name))
-            names[names_len++] = eps_accountant_name(name);
+        enum eps_accountant method = (enum eps_accountant)((first + i) % EPS_ACCOUNTANT_COUNT);
+        if (curves ? eps__accountant_find(method)->curves : eps_serves_accountant(method))
+            names[names_len++] = eps_accountant_name(method);
     }
     eps__list(text, size, names, names_len);
 }
@@ -74,11 +101,11 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
             serving[0] = accountant;
             return 1;
         }
-        if (serves && (wanted == EPS_ACCOUNTANT_AUTO || wanted == accountant->name))
+        if (serves && (wanted == EPS_ACCOUNTANT_AUTO || wanted == accountant->method))
             serving[count++] = accountant;
         else if (serves)
-            others |= 1u << accountant->name;
-        else if (!reason.message[0] || wanted == accountant->name)
+            others |= 1u << accountant->method;
+        else if (!reason.message[0] || wanted == accountant->method)
             reason = why;
     }
     if (count == 0) {

@@ -47,7 +47,8 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
 }
 
 const struct eps__scheme eps__scheme_balls_in_bins = {
-    .name = EPS_SCHEME_BALLS_IN_BINS,
+    .scheme = EPS_SCHEME_BALLS_IN_BINS,
+    .name = "balls_in_bins",
     .random = true,
     .check = check,
     .bins = bins,

@@ -71,7 +71,8 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
 }
 
 const struct eps__scheme eps__scheme_cyclic_poisson = {
-    .name = EPS_SCHEME_CYCLIC_POISSON,
+    .scheme = EPS_SCHEME_CYCLIC_POISSON,
+    .name = "cyclic_poisson",
     .served = true,
     .random = true,
     .coins = true,

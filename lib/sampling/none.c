@@ -128,7 +128,8 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
 }
 
 const struct eps__scheme eps__scheme_none = {
-    .name = EPS_SCHEME_NONE,
+    .scheme = EPS_SCHEME_NONE,
+    .name = "none",
     .served = true,
     .defaults = defaults,
     .check = check,

@@ -33,7 +33,8 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
 }
 
 const struct eps__scheme eps__scheme_poisson = {
-    .name = EPS_SCHEME_POISSON,
+    .scheme = EPS_SCHEME_POISSON,
+    .name = "poisson",
     .served = true,
     .random = true,
     .coins = true,

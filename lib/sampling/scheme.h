@@ -16,7 +16,8 @@ enum eps__addition { EPS__TRUNCATION, EPS__EXAMPLES_PER_USER, EPS__LAST_ITERATE,
 
 /* A function that is NULL says what its comment says of it. All see a job with its defaults, but for `defaults` and `check`. */
 struct eps__scheme {
-    enum eps_scheme name;
+    enum eps_scheme scheme;
+    const char *name;   /* on the wire */
     bool served;        /* by an accountant of this version */
     bool random;        /* an example's participation is drawn, and so can amplify */
     bool coins;         /* it takes part in each of its group's rounds with probability p, by a coin of its own */
@@ -44,12 +45,9 @@ struct eps__scheme {
     void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);
 };
 
-extern const struct eps__scheme eps__scheme_none, eps__scheme_poisson, eps__scheme_cyclic_poisson,
-    eps__scheme_balls_in_bins, eps__scheme_b_min_sep;
-
-/* NULL where the name is none. */
-const struct eps__scheme *eps__scheme_find(enum eps_scheme name);
-/* The mechanism's own; a row that knows nothing where its name is none. */
+/* NULL where there is none. */
+const struct eps__scheme *eps__scheme_find(enum eps_scheme scheme);
+/* The mechanism's own; a row that knows nothing where its scheme is none. */
 const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism);
 
 /* "a, b and c": the schemes whose row passes, for messages. */

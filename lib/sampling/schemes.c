@@ -15,37 +15,54 @@
 
 #define STEPS_MAX 0x1p53L
 
-static const struct eps__scheme *const table[] = {
-    &eps__scheme_none,          &eps__scheme_poisson,   &eps__scheme_cyclic_poisson,
-    &eps__scheme_balls_in_bins, &eps__scheme_b_min_sep,
-};
+/* One row a scheme. */
+/* clang-format off */
+#define SCHEMES(row)    \
+    row(none)           \
+    row(poisson)        \
+    row(cyclic_poisson) \
+    row(balls_in_bins)  \
+    row(b_min_sep)
+/* clang-format on */
 
-enum { SCHEMES = sizeof table / sizeof *table };
+#define DECLARE(name) extern const struct eps__scheme eps__scheme_##name;
+SCHEMES(DECLARE)
 
-_Static_assert((int)SCHEMES == (int)EPS_SCHEME_COUNT, "each scheme has one row");
+#define ADDRESS(name) &eps__scheme_##name,
+static const struct eps__scheme *const table[] = {SCHEMES(ADDRESS)};
 
-const struct eps__scheme *eps__scheme_find(enum eps_scheme name)
+enum { ROWS = sizeof table / sizeof *table };
+
+_Static_assert((int)ROWS == (int)EPS_SCHEME_COUNT, "each scheme has one row");
+
+const struct eps__scheme *eps__scheme_find(enum eps_scheme scheme)
 {
-    for (size_t i = 0; i < SCHEMES; i++)
-        if (table[i]->name == name)
+    for (size_t i = 0; i < ROWS; i++)
+        if (table[i]->scheme == scheme)
             return table[i];
     return NULL;
 }
 
+const char *eps_scheme_name(enum eps_scheme scheme)
+{
+    const struct eps__scheme *row = eps__scheme_find(scheme);
+    return row ? row->name : NULL;
+}
+
 const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism)
 {
-    static const struct eps__scheme unknown = {.name = EPS_SCHEME_COUNT};
+    static const struct eps__scheme unknown = {.scheme = EPS_SCHEME_COUNT};
     const struct eps__scheme *scheme = eps__scheme_find(mechanism->sampling.scheme);
     return scheme ? scheme : &unknown;
 }
 
 void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user)
 {
-    const char *names[SCHEMES];
+    const char *names[ROWS];
     size_t len = 0;
-    for (size_t i = 0; i < SCHEMES; i++)
+    for (size_t i = 0; i < ROWS; i++)
         if (passes(table[i], user))
-            names[len++] = eps_scheme_name(table[i]->name);
+            names[len++] = table[i]->name;
     eps__list(text, size, names, len);
 }
 
@@ -172,8 +189,8 @@ struct eps_sampling eps__sampling_like(bool random, bool fixed)
 {
     struct eps_mechanism mechanism = {.n = 1, .sampling = eps__sampling_default()};
     mechanism.sampling.schema = fixed ? EPS_SCHEMA_FIXED_ORDER : EPS_SCHEMA_MIN_SEPARATION;
-    for (size_t i = 0; i < SCHEMES; i++) {
-        mechanism.sampling.scheme = table[i]->name;
+    for (size_t i = 0; i < ROWS; i++) {
+        mechanism.sampling.scheme = table[i]->scheme;
         if (table[i]->random == random && table[i]->worst(&mechanism).fixed == fixed)
             break;
     }

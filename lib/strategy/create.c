@@ -1,5 +1,5 @@
 /*
- * Making a strategy: the table of families, and what every family goes through.
+ * Making a strategy: what every family goes through.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,27 +7,8 @@
 #include <stdlib.h>
 
 #include "lib/sentences.h"
-#include "lib/strategy/internal.h"
-
-/* How a family is built; NULL: not by this build. Family stored is built by another's builder. */
-static eps__builder *const builders[EPS_FAMILY_COUNT] = {
-    [EPS_FAMILY_IDENTITY] = eps__build_identity,
-    [EPS_FAMILY_TOEPLITZ] = eps__build_toeplitz,
-    [EPS_FAMILY_DENSE] = eps__build_dense,
-    [EPS_FAMILY_SQUARE_ROOT] = eps__build_square_root,
-    [EPS_FAMILY_TREE] = eps__build_tree,
-    [EPS_FAMILY_BANDED] = eps__build_banded,
-    [EPS_FAMILY_INVERSE_SQUARE_ROOT] = eps__build_inverse_square_root,
-    [EPS_FAMILY_BANDED_INVERSE] = eps__build_banded_inverse,
-    [EPS_FAMILY_BLT] = eps__build_blt,
-    [EPS_FAMILY_FOURIER] = eps__build_fourier,
-    [EPS_FAMILY_OPTIMAL] = eps__build_optimal,
-};
-
-bool eps_serves_family(enum eps_family family)
-{
-    return family == EPS_FAMILY_STORED || ((size_t)family < EPS_FAMILY_COUNT && builders[family]);
-}
+#include "lib/strategy/failures.h"
+#include "lib/strategy/making.h"
 
 static enum eps_status unserved(struct eps_error *error, enum eps_family family)
 {
@@ -47,10 +28,8 @@ static enum eps_status unserved(struct eps_error *error, enum eps_family family)
 static enum eps_status check_range(const struct eps_strategy *s, struct eps_error *error,
                                    const struct eps_matrix *matrix)
 {
-    const char *pointer = matrix->family == EPS_FAMILY_DENSE      ? "/matrix/rows"
-                          : matrix->family == EPS_FAMILY_TOEPLITZ ? "/matrix/coefficients"
-                          : matrix->family == EPS_FAMILY_BLT ? (matrix->buffers ? "/matrix/buffers" : "/matrix/scale")
-                                                             : "/workload";
+    const struct eps__family *family = eps__family_of(matrix);
+    const char *pointer = family->source ? family->source(matrix) : "/workload";
     double largest = 0;
     for (size_t i = 0; i < s->entries_len; i++) {
         if (!isfinite(s->entries[i]))
@@ -87,7 +66,7 @@ enum eps_status eps__strategy_check_cost(const struct eps_context *context, stru
 enum eps_status eps__strategy_base(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                    const struct eps_mechanism *mechanism, const uint8_t *key, bool *deferred)
 {
-    enum eps_family family = mechanism->matrix.family;
+    eps__builder *builder = eps__family_of(&mechanism->matrix)->build;
     uint8_t derived[EPS__HASH_BYTES] = {0};
     bool optimised = eps__strategy_is_optimised(&mechanism->matrix);
     if (optimised && !key && !eps__factorization_key(derived, mechanism))
@@ -96,10 +75,9 @@ enum eps_status eps__strategy_base(const struct eps_context *context, struct eps
         return eps__strategy_no_memory(error);
     enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
     if (!status && optimised)
-        status =
-            eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builders[family], deferred);
+        status = eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builder, deferred);
     else if (!status)
-        status = builders[family](context, s, error, mechanism);
+        status = builder(context, s, error, mechanism);
     if (status || (deferred && *deferred))
         return status;
     status = check_range(s, error, &mechanism->matrix);
@@ -111,7 +89,7 @@ enum eps_status eps__strategy_base(const struct eps_context *context, struct eps
 static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                              const struct eps_mechanism *mechanism, bool *deferred)
 {
-    enum eps_status status = mechanism->matrix.family == EPS_FAMILY_STORED
+    enum eps_status status = eps__family_of(&mechanism->matrix)->kept
                                  ? eps__build_stored(context, s, error, mechanism, deferred)
                                  : eps__strategy_base(context, s, error, mechanism, NULL, deferred);
     if (status || (deferred && *deferred))

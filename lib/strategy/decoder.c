@@ -7,11 +7,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/strategy/decoder.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/numerics/convolve.h"
-#include "lib/strategy/internal.h"
+#include "lib/strategy/failures.h"
 
 enum eps_status eps__strategy_inverse(const double **out, struct eps_error *error, const struct eps_strategy *strategy)
 {

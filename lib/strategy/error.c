@@ -15,7 +15,8 @@
 
 #include "lib/numerics/convolve.h"
 #include "lib/numerics/linalg.h"
-#include "lib/strategy/internal.h"
+#include "lib/strategy/decoder.h"
+#include "lib/strategy/failures.h"
 
 /* Columns of one pass of the cooldown recursion: two arrays of this length stay in the first-level cache. */
 enum { COLUMN_CHUNK = 1024 };

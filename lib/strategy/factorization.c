@@ -12,20 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/making.h"
 #include "lib/strategy/recipe.h"
 
 #define NAME_MAX_BYTES 32
 #define FORMAT 3 /* of a blob */
-
-static const struct eps__strategy_kind *const kinds[] = {
-    &eps__strategy_toeplitz, &eps__strategy_dense, &eps__strategy_tree, &eps__strategy_fourier, &eps__strategy_banded};
-
-bool eps__strategy_is_optimised(const struct eps_matrix *matrix)
-{
-    return matrix->family == EPS_FAMILY_BANDED || matrix->family == EPS_FAMILY_BANDED_INVERSE ||
-           matrix->family == EPS_FAMILY_OPTIMAL || (matrix->family == EPS_FAMILY_BLT && matrix->blt_len == 0);
-}
 
 bool eps__factorization_key(uint8_t key[EPS__HASH_BYTES], const struct eps_mechanism *mechanism)
 {
@@ -63,21 +55,13 @@ static void save(const struct eps_strategy *s, struct eps__record *out)
         s->kind->save(s, out);
 }
 
-static const struct eps__strategy_kind *kind_named(const char name[NAME_MAX_BYTES])
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strncmp(kinds[i]->name, name, NAME_MAX_BYTES) == 0)
-            return kinds[i];
-    return NULL;
-}
-
 /* Into a strategy as its builder finds it, which it leaves so where the blob does not fit. */
 static bool load(struct eps_strategy *s, const void *blob, size_t blob_len)
 {
     struct eps__record from = eps__record_over(blob, blob_len);
     char name[NAME_MAX_BYTES];
     bool fits = eps__record_get_u64(&from) == FORMAT && eps__record_get(&from, name, sizeof name);
-    const struct eps__strategy_kind *kind = fits ? kind_named(name) : NULL;
+    const struct eps__strategy_kind *kind = fits ? eps__kind_named(name, sizeof name) : NULL;
     fits = kind && eps__record_get_u64(&from) == s->n && eps__record_get_u64(&from) == s->stamps;
     if (!fits)
         return false;

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/strategy/internal.h"
+#include "lib/strategy/failures.h"
 
 enum eps_status eps__strategy_no_memory(struct eps_error *error)
 {

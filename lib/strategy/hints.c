@@ -5,7 +5,8 @@
  */
 #include <stdio.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/decoder.h"
+#include "lib/strategy/families/family.h"
 
 static void write_missing(char *out, size_t size, const struct eps_strategy *s)
 {
@@ -22,8 +23,7 @@ bool eps__strategy_hint(char *out, size_t size, const struct eps_strategy *strat
                         const struct eps_mechanism *mechanism, bool error_defined, size_t index)
 {
     /* The gap asked for is not known of a stored factorisation. */
-    if (mechanism->matrix.family == EPS_FAMILY_OPTIMAL && strategy->optimality_gap > mechanism->matrix.gap &&
-        index-- == 0) {
+    if (!eps__family_of(&mechanism->matrix)->kept && strategy->optimality_gap > mechanism->matrix.gap && index-- == 0) {
         snprintf(
             out, size,
             "the loss of the factorisation is proven to be within %.2g of the least one, relative; matrix.gap asks for "

@@ -3,7 +3,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/strategy/internal.h"
+#include "lib/strategy/failures.h"
+#include "lib/strategy/making.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 
 static enum eps_status divide_by(struct eps_strategy *s, struct eps_error *error, double norm)
 {
@@ -20,7 +22,7 @@ static enum eps_status divide_by(struct eps_strategy *s, struct eps_error *error
  * and with them its id. */
 static bool scaled_before(const struct eps_mechanism *mechanism, double largest)
 {
-    return mechanism->matrix.family == EPS_FAMILY_STORED && fabs(largest - 1) < 1e-12;
+    return eps__family_of(&mechanism->matrix)->kept && fabs(largest - 1) < 1e-12;
 }
 
 enum eps_status eps__strategy_divide(struct eps_strategy *s, struct eps_error *error, double divisor)

@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/families/family.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 
 static void write_workload(struct eps__record *out, const struct eps_workload *workload)
 {
@@ -23,9 +24,16 @@ static void write_workload(struct eps__record *out, const struct eps_workload *w
     eps__record_put_doubles(out, workload->coefficients, workload->coefficients_len);
 }
 
+static struct eps__target target_of(const struct eps_mechanism *mechanism)
+{
+    const struct eps__family *family = eps__family_of(&mechanism->matrix);
+    return family->told && family->told(&mechanism->matrix) ? eps__target_told(mechanism) : (struct eps__target){0};
+}
+
 void eps__recipe_write(struct eps__record *out, const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
+    struct eps__target target = target_of(mechanism);
     eps__record_put_u64(out, mechanism->n);
     eps__record_put_u64(out, (uint64_t)matrix->family);
     eps__record_put_u64(out, matrix->stamps ? matrix->stamps : 1);
@@ -45,8 +53,8 @@ void eps__recipe_write(struct eps__record *out, const struct eps_mechanism *mech
     eps__record_put_doubles(out, matrix->decay, matrix->decay ? matrix->blt_len : 0);
     eps__record_put_doubles(out, matrix->scale, matrix->scale ? matrix->blt_len : 0);
     write_workload(out, &mechanism->workload);
-    eps__record_put_u64(out, eps__target_of(mechanism).separated);
-    eps__record_put_u64(out, eps__target_of(mechanism).sampled);
+    eps__record_put_u64(out, target.separated);
+    eps__record_put_u64(out, target.sampled);
 }
 
 /* An enumeration, or 0 and a bad record. */
@@ -102,7 +110,7 @@ bool eps__recipe_read(struct eps__recipe *out, struct eps__record *from)
     matrix->rows = out->arrays[1];
     matrix->decay = out->arrays[2];
     matrix->scale = out->arrays[3];
-    return !from->bad && matrix->family != EPS_FAMILY_STORED && matrix->rows_n <= 1u << 20 &&
+    return !from->bad && !eps__family_of(matrix)->kept && matrix->rows_n <= 1u << 20 &&
            rows_len == matrix->rows_n * matrix->rows_n && scale_len == matrix->blt_len && matrix->stamps > 0 &&
            out->mechanism.n > 0 && out->mechanism.n % matrix->stamps == 0;
 }

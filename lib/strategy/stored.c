@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/failures.h"
+#include "lib/strategy/making.h"
 #include "lib/strategy/recipe.h"
 
 #define FORMAT 2 /* of a note */
@@ -121,9 +122,11 @@ static enum eps_status check_fits(const struct note *note, struct eps_error *err
     if (steps != mechanism->n / stamps)
         return eps__error(error, EPS_INVALID, "/n", "must be %zu: the stored factorisation has %zu steps%s",
                           steps * stamps, steps, stamps > 1 ? ", times matrix.stamps" : "");
-    if (note->recipe.mechanism.matrix.family == EPS_FAMILY_FOURIER && eps__sampling_random(mechanism))
+    const struct eps_matrix *source = &note->recipe.mechanism.matrix;
+    if (eps__family_of(source)->unsampled && eps__sampling_random(mechanism))
         return eps__error(error, EPS_INVALID, "/matrix/id",
-                          "is a factorisation of family fourier, which goes with sampling.scheme none only");
+                          "is a factorisation of family %s, which goes with sampling.scheme none only",
+                          eps_family_name(source->family));
     return EPS_OK;
 }
 

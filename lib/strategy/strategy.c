@@ -3,12 +3,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/strategy/strategy.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/making.h"
 
 /* What C is, not how it was asked for; with its decoder, where there is a choice. */
 void eps__strategy_identify(struct eps_strategy *s)
@@ -92,6 +90,15 @@ size_t eps_strategy_iterations(const struct eps_strategy *strategy)
 double eps_strategy_optimality_gap(const struct eps_strategy *strategy)
 {
     return strategy->optimality_gap;
+}
+
+size_t eps_strategy_blt(const struct eps_strategy *strategy, const double **decay, const double **scale)
+{
+    if (decay)
+        *decay = strategy->blt;
+    if (scale)
+        *scale = strategy->blt ? strategy->blt + strategy->blt_len : NULL;
+    return strategy->blt_len;
 }
 
 enum eps_cache_state eps__strategy_cache_state(const struct eps_strategy *strategy)

@@ -5,10 +5,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/strategy/workload.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/numerics/convolve.h"
+#include "lib/strategy/failures.h"
 
 enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,
                                    const struct eps_mechanism *mechanism)
@@ -91,6 +94,24 @@ void eps__workload_power(const struct eps__workload *w, double *out, size_t len,
         double t = (double)(i - 1), before = i > 1 ? out[i - 2] : 0;
         out[i] = ((a + m) * (t - power) * out[i - 1] - a * m * (t - 1 - 2 * power) * before) / (t + 1);
     }
+}
+
+enum eps_status eps__inverse_root(double **out, struct eps_error *error, const struct eps__workload *w, size_t len)
+{
+    double *inverse = malloc(len * sizeof *inverse), *root = w->recursive ? NULL : malloc(len * sizeof *root);
+    bool ok = inverse && (w->recursive || root);
+    if (ok && w->recursive)
+        eps__workload_power(w, inverse, len, 0.5);
+    else if (ok)
+        ok = eps__series_sqrt(root, len, w->coefficients, w->coefficients_len) &&
+             eps__series_inverse(inverse, len, root, len);
+    free(root);
+    if (!ok) {
+        free(inverse);
+        return eps__strategy_no_memory(error);
+    }
+    *out = inverse;
+    return EPS_OK;
 }
 
 void eps__workload_row(const struct eps__workload *w, double *out, size_t t)

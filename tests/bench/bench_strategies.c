@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "lib/numerics/convolve.h"
-#include "lib/strategy/toeplitz_loss.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
 
 static double now_seconds(void)
 {
@@ -124,7 +124,7 @@ static void time_noise(char **arguments)
 
 /* ---- one loss, two minimisers ---- */
 
-/* The banded inverse's loss, as lib/strategy/banded_inverse.c has it, one participation. */
+/* The banded inverse's loss, as lib/strategy/families/banded_inverse.c has it, one participation. */
 struct problem {
     struct eps__toeplitz_loss loss;
     size_t bands, evaluations;
@@ -217,7 +217,7 @@ static void compare_minimisers(char **arguments)
     job.mechanism.matrix.family = EPS_FAMILY_INVERSE_SQUARE_ROOT;
     job.mechanism.matrix.bands = bands;
     struct eps_strategy *s = strategy_new(&job.mechanism);
-    if (eps__toeplitz_loss_init(&p.loss, NULL, &error, s, &job.mechanism) != EPS_OK)
+    if (eps__toeplitz_loss_init(&p.loss, NULL, &error, s, &job.mechanism, (struct eps__target){0}) != EPS_OK)
         stop(&error);
     eps__workload_power(&s->workload, start, bands, 0.5);
     memmove(start, start + 1, (bands - 1) * sizeof *start);

@@ -19,7 +19,8 @@
 
 #include <math.h>
 
-#include "lib/strategy/optimal.h"
+#include "lib/strategy/optimise/optimal.h"
+#include "lib/strategy/strategy.h"
 
 enum { N = 2000, EPOCHS = 20, SEPARATION = 100, QUICK_STEPS = 500 };
 

@@ -684,7 +684,8 @@ static void a_part_that_is_too_costly_is_bounded(void **unused)
     for (int limited = 0; limited < 2; limited++) {
         struct eps__profile *profile;
         context.max_bytes = limited ? 2e5 : 0; /* a transform of some thousand points */
-        assert_int_equal(eps__accountant_pld.open(&setting, 0.5, &accuracy, &profile, NULL), EPS_OK);
+        assert_int_equal(eps__accountant_find(EPS_ACCOUNTANT_PLD)->open(&setting, 0.5, &accuracy, &profile, NULL),
+                         EPS_OK);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             for (int estimate = 0; estimate < 2; estimate++)
                 status[limited][direction] = profile->class->log_delta(profile, direction, (enum eps__estimate)estimate,

@@ -15,7 +15,7 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "lib/strategy/banded.h"
+#include "lib/strategy/optimise/banded_loss.h"
 #include "tests/unit/matrices.h"
 
 static void assert_near(long double got, long double wanted, long double tolerance)

@@ -16,7 +16,9 @@
 
 #include <math.h>
 
-#include "lib/strategy/optimal.h"
+#include "lib/strategy/making.h"
+#include "lib/strategy/optimise/optimal.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 #include "tests/unit/matrices.h"
 
 struct setting {

@@ -30,7 +30,8 @@ static void every_scheme_has_a_whole_row(void **state)
     for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++) {
         const struct eps__scheme *scheme = eps__scheme_find(name);
         assert_non_null(scheme);
-        assert_int_equal(scheme->name, name);
+        assert_int_equal(scheme->scheme, name);
+        assert_non_null(scheme->name);
         assert_true(scheme->check && scheme->worst && scheme->assume);
         assert_true(!scheme->coins || (scheme->random && scheme->probability));
         assert_true(!scheme->probability || scheme->batch);

@@ -15,7 +15,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "lib/strategy/internal.h"
+#include "lib/strategy/sensitivity/sensitivity.h"
 #include "tests/unit/matrices.h"
 
 enum { MAX_N = 24 };

@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "lib/numerics/convolve.h"
+#include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 #include "tests/unit/matrices.h"
 
@@ -105,6 +106,22 @@ static void check_parts(const struct eps_mechanism *mechanism)
     matrix_free(&c);
     matrix_free(&encoder);
     eps_strategy_destroy(strategy);
+}
+
+static void every_family_has_a_whole_row(void **unused)
+{
+    (void)unused;
+    for (enum eps_family name = 0; name < EPS_FAMILY_COUNT; name++) {
+        const struct eps__family *family = eps__family_of(&(struct eps_matrix){.family = name});
+        assert_int_equal(family->family, name);
+        assert_non_null(family->name);
+        assert_true(family->kept ? !family->build : family->build != NULL);
+        assert_true(!family->told || family->optimised);
+        assert_true(eps_serves_family(name));
+    }
+    const struct eps__family *none = eps__family_of(&(struct eps_matrix){.family = EPS_FAMILY_COUNT});
+    assert_true(!none->name && !none->build && !none->kept);
+    assert_false(eps_serves_family(EPS_FAMILY_COUNT));
 }
 
 static void every_family_is_its_definition(void **unused)
@@ -609,6 +626,7 @@ static void long_series_that_grow_have_digits(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_family_has_a_whole_row),
         cmocka_unit_test(every_family_is_its_definition),
         cmocka_unit_test(trees_of_any_size),
         cmocka_unit_test(toeplitz_parts_have_coefficients),

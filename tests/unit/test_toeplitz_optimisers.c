@@ -14,7 +14,9 @@
 
 #include <math.h>
 
-#include "lib/strategy/toeplitz_loss.h"
+#include "lib/strategy/families/banded.h"
+#include "lib/strategy/optimise/blt.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
 #include "tests/unit/toeplitz_mechanisms.h"
 
 /* ---- gradients ---- */
@@ -44,7 +46,7 @@ static void check_gradient(const struct eps_mechanism *m, bool barrier, double s
     struct probe p = {.len = m->matrix.bands};
     double c[64], gradient[64], scratch[64], buffers[128];
     unsigned long long state = 7;
-    assert_int_equal(eps__toeplitz_loss_init(&p.loss, NULL, NULL, s, m), EPS_OK);
+    assert_int_equal(eps__toeplitz_loss_init(&p.loss, NULL, NULL, s, m, eps__target_told(m)), EPS_OK);
     p.loss.barrier = barrier ? 0.3 : 0;
     p.loss.smoothing = smoothing;
     p.loss.either_sign = either_sign;
@@ -101,7 +103,7 @@ static void squares_of_either_sign_sum_the_gram_matrix(void **unused)
         struct eps__toeplitz_loss loss;
         double c[40], gradient[40];
         set_participation(&m, ks[i], bs[i]);
-        assert_int_equal(eps__toeplitz_loss_init(&loss, NULL, NULL, s, &m), EPS_OK);
+        assert_int_equal(eps__toeplitz_loss_init(&loss, NULL, NULL, s, &m, eps__target_told(&m)), EPS_OK);
         loss.either_sign = true;
         for (size_t len = 1; len <= ns[i]; len++) {
             long double sum = 0;

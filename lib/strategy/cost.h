@@ -1,0 +1,68 @@
+/*
+ * What a strategy costs, estimated from the job alone: what its family foretells of C, and what its kind makes of that.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_STRATEGY_COST_H
+#define EPS_STRATEGY_COST_H
+
+#include <math.h>
+
+#include "lib/epsilon.h"
+
+struct eps__cost {
+    double operations, bytes;
+};
+
+struct eps__strategy_kind;
+
+/* What is known of C before it is computed. */
+struct eps__forecast {
+    const struct eps__strategy_kind *kind;
+    double n, block, stamps;
+    double bands; /* at most; 1: diagonal */
+    bool nonnegative;
+    bool inverse_known; /* its first column costs nothing more */
+    double stored;      /* banded: columns that are not alike */
+};
+
+/* The fewest operations for a product of series of length n: term by term, or by transforms, of which Newton's iterations
+ * take a few. */
+static inline double eps__product_cost(double n, double len)
+{
+    return fmin(n * len, 60 * n * (log2(n) + 1));
+}
+
+/* Of the Gram matrix of k columns that are written out. */
+static inline double eps__columns_gram_cost(const struct eps__forecast *c, double k, double *numbers)
+{
+    *numbers = k * c->block;
+    return 8 * k * c->bands;
+}
+
+/* Of the row bound, from every row of the Gram matrix. */
+static inline void eps__row_bound_cost(struct eps__cost *cost, const struct eps__forecast *c)
+{
+    double m = c->block;
+    cost->operations += m * m * c->bands + 100 * m * c->bands + 100 * c->n;
+    cost->bytes += 8 * (3 * m * m + 4 * c->n);
+}
+
+/* Of a bound in one pass over the steps. */
+static inline void eps__pass_cost(struct eps__cost *cost, const struct eps__forecast *c)
+{
+    cost->operations += 40 * c->n;
+    cost->bytes += 32 * c->n;
+}
+
+static inline bool eps__workload_given(const struct eps_workload *w)
+{
+    return w->type == EPS_WORKLOAD_TOEPLITZ;
+}
+
+static inline bool eps__workload_cools(const struct eps_workload *w)
+{
+    return w->type == EPS_WORKLOAD_MOMENTUM && w->cooldown;
+}
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * How a strategy fails: without memory, or because the context says so; other ways in words of their own.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_STRATEGY_FAILURES_H
+#define EPS_STRATEGY_FAILURES_H
+
+#include "lib/error.h"
+
+enum eps_status eps__strategy_no_memory(struct eps_error *error);
+/* EPS_OK, or what the context says. */
+enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error);
+
+#endif

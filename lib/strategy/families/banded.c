@@ -1,0 +1,221 @@
+/*
+ * banded: the best lower-triangular Toeplitz matrix of so many bands (BandMF with Toeplitz strategies). The loss in
+ * its first column c is smooth and, from the banded square root, so well conditioned that L-BFGS ends after a few
+ * dozen evaluations of O(n bands). The loss does not see the scale of c: the family's own is a first column of norm 1.
+ *
+ * Columns of a Toeplitz matrix only get shorter, so with bands <= separation every number of participations has the
+ * optimum of a single one, but for what the end of the stream cuts off. Beyond that the columns of one pattern
+ * overlap. The best of them are orthogonal to each other or nearly so, which takes entries of both signs: the loss then
+ * goes by C'C where a sensitivity by C'C is sure to be found (sensitivity.c), else by the absolute values.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/strategy/families/banded.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/convolve.h"
+#include "lib/strategy/failures.h"
+#include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/optimise/banded_loss.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
+
+struct banded {
+    struct eps__toeplitz_loss loss;
+    size_t bands;
+    double *quotient, *adjoint; /* n numbers each */
+};
+
+static bool banded_objective(void *user, double *value, double *gradient, const double *c)
+{
+    struct banded *b = user;
+    double square = eps__toeplitz_log_square(&b->loss, gradient, c, b->bands);
+    if (!eps__toeplitz_loss_quotient(&b->loss, b->quotient, b->loss.workload, c, b->bands))
+        return false;
+    *value = eps__toeplitz_log_error(&b->loss, b->adjoint, b->quotient) + square;
+    if (!isfinite(*value))
+        return true;
+    return eps__toeplitz_quotient_gradient(&b->loss, gradient, b->adjoint, b->quotient, c, b->bands);
+}
+
+bool eps__banded_either_sign(const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    struct eps__target target = eps__target_told(mechanism);
+    return matrix->toeplitz && !matrix->column_normalize && matrix->stamps <= 1 && matrix->epochs > 1 &&
+           matrix->epochs <= EPS__GRAM_STEPS_MAX && !target.sampled && !target.separated;
+}
+
+/* The square root of the workload, cut to the bands, or that of the prefix sums where that one is none, or is worse:
+ * for a wild workload it can be so badly conditioned as to be useless. */
+static enum eps_status start(struct banded *b, double *c)
+{
+    struct eps__toeplitz_loss *loss = &b->loss;
+    double value = INFINITY, other, *plain = malloc(2 * b->bands * sizeof *plain);
+    enum eps_status status = EPS_OK;
+    if (!plain || (loss->workload[0] > 0 && !eps__series_sqrt(c, b->bands, loss->workload, loss->n))) {
+        status = eps__strategy_no_memory(loss->error);
+        goto out;
+    }
+    plain[0] = 1;
+    for (size_t t = 1; t < b->bands; t++)
+        plain[t] = plain[t - 1] * (1 - 0.5 / (double)t);
+    if ((loss->workload[0] > 0 && !banded_objective(b, &value, plain + b->bands, c)) ||
+        !banded_objective(b, &other, plain + b->bands, plain))
+        status = loss->status;
+    else if (!(value <= other))
+        memcpy(c, plain, b->bands * sizeof *c);
+out:
+    free(plain);
+    return status;
+}
+
+static enum eps_status optimise(struct banded *b, double *c, double *value, size_t *iterations, double gap)
+{
+    enum eps_status status = start(b, c);
+    return status ? status : eps__toeplitz_minimise(&b->loss, c, value, iterations, b->bands, gap, banded_objective, b);
+}
+
+/* Where columns of one pattern overlap there are local minima: the best that does not overlap, widened by a little, is
+ * the other place to begin. */
+static enum eps_status optimise_from_narrow(struct banded *b, double *c, double *value, size_t *iterations, double gap)
+{
+    size_t bands = b->bands, narrow = b->loss.separation;
+    double other, *wide = malloc(bands * sizeof *wide);
+    if (!wide)
+        return eps__strategy_no_memory(b->loss.error);
+    b->bands = narrow;
+    enum eps_status status = optimise(b, wide, &other, iterations, gap);
+    b->bands = bands;
+    for (size_t j = narrow; j < bands; j++)
+        wide[j] = 1e-3 * wide[narrow - 1];
+    if (!status)
+        status = eps__toeplitz_minimise(&b->loss, wide, &other, iterations, bands, gap, banded_objective, b);
+    if (!status && other < *value) {
+        *value = other;
+        memcpy(c, wide, bands * sizeof *c);
+    }
+    free(wide);
+    return status;
+}
+
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
+{
+    struct banded b = {.bands = mechanism->matrix.bands};
+    if (!b.bands || b.bands > s->block)
+        return eps__error(error, EPS_INVALID, "/matrix/bands",
+                          "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
+    if (!mechanism->matrix.toeplitz)
+        return eps__build_banded_columns(context, s, error, mechanism);
+    enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "banded");
+    if (status)
+        return status;
+    double value, *c = malloc(b.bands * sizeof *c);
+    status = eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism, eps__target_told(mechanism));
+    b.loss.either_sign = eps__banded_either_sign(mechanism);
+    b.quotient = malloc(2 * s->block * sizeof *b.quotient);
+    if (!status && (!c || !b.quotient))
+        status = eps__strategy_no_memory(error);
+    if (status)
+        goto out;
+    b.adjoint = b.quotient + s->block;
+    status = optimise(&b, c, &value, &s->iterations, mechanism->matrix.gap);
+    if (!status && b.loss.epochs > 1 && b.bands > b.loss.separation)
+        status = optimise_from_narrow(&b, c, &value, &s->iterations, mechanism->matrix.gap);
+    if (status)
+        goto out;
+    double norm = copysign(cblas_dnrm2((blasint)b.bands, c, 1), c[0]);
+    for (size_t j = 0; j < b.bands; j++)
+        c[j] /= norm;
+    eps__toeplitz_steal(s, c, b.bands);
+    c = NULL;
+    if (mechanism->matrix.column_normalize)
+        status = eps__normalise_columns(s, error);
+out:
+    free(c);
+    free(b.quotient);
+    eps__toeplitz_loss_clear(&b.loss);
+    return status;
+}
+
+static size_t bands(const struct eps_matrix *matrix, size_t block)
+{
+    (void)block;
+    return matrix->bands;
+}
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    eps__check_bands(check, matrix);
+    eps__check_target(check, matrix);
+    if (matrix->toeplitz) {
+        eps__check_toeplitz_workload(check, "banded with toeplitz: true");
+        return;
+    }
+    eps__check_dense_size(check, "banded with toeplitz: false");
+    if (matrix->epochs > 1 && matrix->bands > matrix->separation)
+        eps__check_fail(check, "/matrix/bands",
+                        "with toeplitz: false must be at most matrix.separation = %zu, so that the columns of one "
+                        "pattern do not overlap",
+                        matrix->separation);
+    if (matrix->column_normalize)
+        eps__check_fail(check, "/matrix/column_normalize",
+                        "goes with toeplitz: true; without it the columns are equal as is");
+}
+
+static bool optimised(const struct eps_matrix *matrix)
+{
+    (void)matrix;
+    return true;
+}
+
+static bool told(const struct eps_matrix *matrix)
+{
+    return matrix->toeplitz;
+}
+
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+
+    c->bands = fmin((double)matrix->bands, c->block);
+    c->nonnegative = matrix->bands <= matrix->separation || !eps__banded_either_sign(mechanism);
+    if (!matrix->toeplitz || matrix->column_normalize)
+        c->kind = &eps__strategy_banded;
+    c->stored = matrix->toeplitz ? c->bands : c->block;
+}
+
+/* Evaluations of the loss with its gradient, times what the searches take: a dozen iterations where bands do not overlap,
+ * thousands where there are kinks or C must be kept positive. */
+static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double m = c->block, bands = (double)matrix->bands;
+
+    if (matrix->toeplitz) {
+        bool overlap = matrix->epochs > 1 && matrix->bands > matrix->separation;
+        cost->operations += (overlap ? 2000 : 40) * m * (6 * bands + 20);
+        cost->bytes += 8 * (5 * m + 80 * bands);
+    } else {
+        bool given = eps__workload_given(&mechanism->workload);
+        cost->operations += (matrix->objective == EPS_OBJECTIVE_MAX_SQUARED ? 800 : 150) *
+                            (given ? 6 * m * m * bands : 12 * m * bands * (bands + 20));
+        cost->bytes += 8 * 25 * m * bands;
+    }
+}
+
+const struct eps__family eps__family_banded = {
+    .family = EPS_FAMILY_BANDED,
+    .name = "banded",
+    .bands = bands,
+    .check = check,
+    .optimised = optimised,
+    .told = told,
+    .build = build,
+    .forecast = forecast,
+    .cost = cost,
+};

@@ -1,0 +1,167 @@
+/*
+ * banded_inverse: the best Toeplitz C whose inverse has so many bands (BandInvMF). The variables are the inverse's
+ * first column v, v_0 = 1: B = A C^-1 is linear in it, and C is its series inverse, whose sensitivity is taken as it
+ * is: for one participation the column norm, whether C decreases or not. Where a majorant is needed the loss has
+ * kinks, and the line search copes (lbfgs.h).
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/convolve.h"
+#include "lib/strategy/failures.h"
+#include "lib/strategy/families/family.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/optimise/toeplitz_loss.h"
+
+struct inverse {
+    struct eps__toeplitz_loss loss;
+    size_t bands;
+    double *filter, *gradient;     /* bands numbers: v, and the gradient with respect to it */
+    double *error, *error_adjoint; /* n numbers: B's first column, and the gradient with respect to it */
+    double *c, *c_adjoint;
+};
+
+/* x is v_1, v_2... */
+static bool inverse_objective(void *user, double *value, double *gradient, const double *x)
+{
+    struct inverse *s = user;
+    struct eps__toeplitz_loss *loss = &s->loss;
+    size_t n = loss->n, bands = s->bands;
+    s->filter[0] = 1;
+    memcpy(s->filter + 1, x, (bands - 1) * sizeof *x);
+    if (!eps__convolve(s->error, n, s->filter, bands, loss->workload, n)) {
+        loss->status = eps__strategy_no_memory(loss->error);
+        return false;
+    }
+    if (!eps__toeplitz_loss_quotient(loss, s->c, NULL, s->filter, bands))
+        return false;
+    *value = eps__toeplitz_log_error(loss, s->error_adjoint, s->error) +
+             eps__toeplitz_log_square(loss, s->c_adjoint, s->c, n);
+    if (!isfinite(*value))
+        return true;
+    memset(s->gradient, 0, bands * sizeof *s->gradient);
+    eps__toeplitz_correlate(s->gradient, bands, s->error_adjoint, loss->workload, n);
+    if (!eps__toeplitz_quotient_gradient(loss, s->gradient, s->c_adjoint, s->c, s->filter, bands))
+        return false;
+    memcpy(gradient, s->gradient + 1, (bands - 1) * sizeof *gradient);
+    return true;
+}
+
+/* The inverse square root of the workload, or of the prefix sums where that one is none, or is worse: for a wild
+ * workload it can be so badly conditioned as to be useless. */
+static enum eps_status start(struct inverse *v, double *x, struct eps_error *error, const struct eps__workload *w)
+{
+    static const struct eps__workload prefix_sum = {.recursive = true, .decay = 1};
+    size_t len = v->bands - 1;
+    double *root = NULL, *plain = malloc(2 * (len + 1) * sizeof *plain), value = INFINITY, other;
+    enum eps_status status = plain ? EPS_OK : eps__strategy_no_memory(error);
+    if (!status && (w->recursive || w->coefficients[0] > 0))
+        status = eps__inverse_root(&root, error, w, len + 1);
+    if (status)
+        goto out;
+    eps__workload_power(&prefix_sum, plain, len + 1, 0.5);
+    for (size_t j = 0; root && j < len; j++)
+        x[j] = root[j + 1] / root[0];
+    if ((root && !inverse_objective(v, &value, plain + len + 1, x)) ||
+        !inverse_objective(v, &other, plain + len + 1, plain + 1))
+        status = v->loss.status;
+    else if (!(value <= other))
+        memcpy(x, plain + 1, len * sizeof *x);
+out:
+    free(root);
+    free(plain);
+    return status;
+}
+
+static enum eps_status optimise(struct inverse *v, double *inverse, struct eps_strategy *s, struct eps_error *error,
+                                double gap)
+{
+    size_t n = v->loss.n, bands = v->bands;
+    double *all = malloc((2 * bands + 4 * n) * sizeof *all);
+    if (!all)
+        return eps__strategy_no_memory(error);
+    v->filter = all;
+    v->gradient = all + bands;
+    v->error = all + 2 * bands;
+    v->error_adjoint = v->error + n;
+    v->c = v->error + 2 * n;
+    v->c_adjoint = v->error + 3 * n;
+    inverse[0] = 1;
+    double value;
+    enum eps_status status = start(v, inverse + 1, error, &s->workload);
+    if (!status)
+        status =
+            eps__toeplitz_minimise(&v->loss, inverse + 1, &value, &s->iterations, bands - 1, gap, inverse_objective, v);
+    free(all);
+    return status;
+}
+
+static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_mechanism *mechanism)
+{
+    struct inverse v = {.bands = mechanism->matrix.bands};
+    if (!v.bands || v.bands > s->block)
+        return eps__error(error, EPS_INVALID, "/matrix/bands",
+                          "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
+    enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "banded_inverse");
+    if (status)
+        return status;
+    double *inverse = malloc(v.bands * sizeof *inverse);
+    status = eps__toeplitz_loss_init(&v.loss, context, error, s, mechanism, eps__target_told(mechanism));
+    if (!status && !inverse)
+        status = eps__strategy_no_memory(error);
+    if (!status && v.bands > 1)
+        status = optimise(&v, inverse, s, error, mechanism->matrix.gap);
+    else if (!status)
+        inverse[0] = 1;
+    eps__toeplitz_loss_clear(&v.loss);
+    if (status) {
+        free(inverse);
+        return status;
+    }
+    return eps__toeplitz_from_inverse(context, s, error, inverse, v.bands);
+}
+
+static void check(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    eps__check_bands(check, matrix);
+    eps__check_target(check, matrix);
+    eps__check_toeplitz_workload(check, "banded_inverse");
+}
+
+static bool always(const struct eps_matrix *matrix)
+{
+    (void)matrix;
+    return true;
+}
+
+static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    (void)mechanism;
+    c->bands = c->block;
+    c->inverse_known = true;
+}
+
+/* A hundred or so evaluations of the loss and its gradient; thousands where there are kinks. */
+static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    double m = c->block, bands = (double)matrix->bands;
+
+    cost->operations += (matrix->epochs > 1 ? 1000 : 150) * m * (8 * bands + 30);
+    cost->bytes += 8 * (8 * m + 80 * bands);
+}
+
+/* The bands are those of C^-1: C itself is full. */
+const struct eps__family eps__family_banded_inverse = {
+    .family = EPS_FAMILY_BANDED_INVERSE,
+    .name = "banded_inverse",
+    .check = check,
+    .optimised = always,
+    .told = always,
+    .build = build,
+    .forecast = forecast,
+    .cost = cost,
+};

@@ -1,0 +1,178 @@
+/*
+ * One evaluation of the dual: from U = L L' to T, the sum of the singular values of G = diag(w)^1/2 A L, and to
+ * X = L^-T (G'G)^1/2 L^-1, the solution of X U X = V, whose entries are the derivatives of 2 T by those of U.
+ *
+ * By one symmetric eigendecomposition of G'G, about 5/6 of the time. Squaring halves the digits of the small singular
+ * values. What is reported is proven apart (optimal_proof.c), but where they have none left the gradients have none
+ * either, in just the directions in which U is small, and the search ends there: then by a singular value decomposition,
+ * which takes four times as long. (Newton's iterations for the polar factor, eight inverses, are slower as well where the
+ * linear algebra runs on one core.)
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/linalg.h"
+#include "lib/strategy/decoder.h"
+#include "lib/strategy/optimise/optimal.h"
+
+bool eps__optimal_point_init(struct eps__optimal_point *p, const struct eps__optimal *o)
+{
+    size_t n = o->n, square = n * n;
+    *p = (struct eps__optimal_point){.lower = calloc(square, sizeof(double)),
+                                     .images = malloc(square * sizeof(double)),
+                                     .vectors = malloc(square * sizeof(double)),
+                                     .gram = malloc(square * sizeof(double)),
+                                     .weights = malloc(n * sizeof(double)),
+                                     .sums = malloc(o->starts * sizeof(double)),
+                                     .values = malloc(n * sizeof(double)),
+                                     .variances = calloc(n, sizeof(double))};
+    if (p->lower && p->images && p->vectors && p->gram && p->weights && p->sums && p->values && p->variances)
+        return true;
+    eps__optimal_point_clear(p);
+    return false;
+}
+
+void eps__optimal_point_clear(struct eps__optimal_point *p)
+{
+    free(p->lower);
+    free(p->images);
+    free(p->vectors);
+    free(p->gram);
+    free(p->weights);
+    free(p->sums);
+    free(p->values);
+    free(p->variances);
+    *p = (struct eps__optimal_point){0};
+}
+
+double eps__optimal_cover(const struct eps__optimal *o, const double *v, size_t i, size_t j)
+{
+    size_t b = o->separation, s = j;
+    if (s >= o->starts)
+        s -= (s - o->starts) / b * b + b;
+    double sum = 0;
+    for (;; s -= b) {
+        if (s + (o->epochs - 1) * b < i)
+            break;
+        sum += v[s];
+        if (s < b)
+            break;
+    }
+    return sum;
+}
+
+void eps__optimal_apply(const struct eps__optimal *o, double *m)
+{
+    const struct eps__workload *w = o->workload;
+    size_t n = o->n;
+    if (o->dense) {
+        eps__multiply_lower(m, o->dense, n, n);
+        return;
+    }
+    /* Row t of the momentum matrix times m, and of A times m, from those above: a chunk of columns at a time, which
+     * stays in the first-level cache. */
+    enum { CHUNK = 256 };
+    double u[CHUNK];
+    for (size_t from = 0; from < n; from += CHUNK) {
+        size_t count = n - from < CHUNK ? n - from : CHUNK;
+        memset(u, 0, sizeof u);
+        for (size_t t = 0; t < n; t++) {
+            double *row = m + t * n + from, rate = eps__workload_rate(w, t);
+            for (size_t j = 0; j < count; j++) {
+                u[j] = w->momentum * u[j] + row[j];
+                row[j] = rate * u[j] + (t ? w->decay * row[(ptrdiff_t)j - (ptrdiff_t)n] : 0);
+            }
+        }
+    }
+}
+
+/* The rows of A X^-1 A' on the diagonal: X^-1 = L Y diag(1/values) Y' L' with the eigenvectors Y. */
+static void row_variances(const struct eps__optimal *o, struct eps__optimal_point *p)
+{
+    size_t n = o->n;
+    eps__multiply_transposed(p->gram, p->images, p->vectors, n);
+    for (size_t t = 0; t < n; t++) {
+        double sum = 0;
+        for (size_t a = 0; a < n; a++)
+            sum += p->gram[t * n + a] * p->gram[t * n + a] / p->values[a];
+        p->variances[t] = sum / p->weights[t];
+    }
+}
+
+/* Squares of singular values under this part of the largest have too few digits as eigenvalues. */
+static const double square_least = 1e-11;
+
+bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *found, size_t n)
+{
+    *found = false;
+    eps__gram(p->vectors, p->images, n, n);
+    if (!eps__all_finite(p->vectors, n * n) || !eps__symmetric_eigenvectors(p->values, p->vectors, n))
+        return false;
+    double largest = p->values[n - 1];
+    if (!(largest > 0))
+        return false;
+    if (p->values[0] >= square_least * largest) {
+        for (size_t a = 0; a < n; a++)
+            p->values[a] = sqrt(p->values[a]);
+        return true;
+    }
+    double *own = left ? NULL : malloc(n * n * sizeof *own);
+    memcpy(p->gram, p->images, n * n * sizeof *p->gram);
+    *found = (left || own) && eps__singular_vectors(p->values, p->vectors, left ? left : own, p->gram, n);
+    free(own);
+    if (!*found)
+        return false;
+    for (size_t a = 0; a < n; a++)
+        p->values[a] = fmax(p->values[a], p->values[n - 1] * 4 * DBL_EPSILON);
+    return true;
+}
+
+bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_point *p)
+{
+    size_t n = o->n;
+    memcpy(p->images, p->lower, n * n * sizeof *p->images);
+    eps__optimal_apply(o, p->images);
+    for (size_t t = 0; t < n; t++) {
+        double root = sqrt(p->weights[t]);
+        for (size_t j = 0; j < n; j++)
+            p->images[t * n + j] *= root;
+    }
+    bool ignored;
+    if (!eps__optimal_decompose(p, NULL, &ignored, n))
+        return false;
+    double trace = 0, total = 0;
+    for (size_t a = 0; a < n; a++)
+        trace += p->values[a];
+    for (size_t s = 0; s < o->starts; s++)
+        total += p->sums[s];
+    p->trace = trace;
+    p->total = total;
+    if (o->max_squared)
+        row_variances(o, p);
+    eps__solve_lower(p->vectors, p->lower, n, n);
+    for (size_t a = 0; a < n; a++) {
+        double root = sqrt(p->values[a]);
+        for (size_t i = 0; i < n; i++)
+            p->vectors[a * n + i] *= root;
+    }
+    eps__gram(p->gram, p->vectors, n, n);
+    return eps__all_finite(p->gram, n * n);
+}
+
+void eps__optimal_rescale(const struct eps__optimal *o, struct eps__optimal_point *p, double factor)
+{
+    size_t n = o->n;
+    for (size_t i = 0; i < n * n; i++) {
+        p->lower[i] *= factor;
+        p->gram[i] /= factor;
+    }
+    for (size_t s = 0; s < o->starts; s++)
+        p->sums[s] *= factor * factor;
+    for (size_t t = 0; t < n; t++)
+        p->variances[t] *= factor;
+    p->trace *= factor;
+    p->total *= factor * factor;
+}

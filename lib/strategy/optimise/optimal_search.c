@@ -1,0 +1,301 @@
+/*
+ * The search for the optimal factorisation.
+ *
+ * The dual is ascended, not the primal: X has half a million to eight million free entries and a Hessian as badly
+ * conditioned as the square root of A'A, U has n k entries of its own and a Hessian close to diagonal. Ten to thirty
+ * evaluations (optimal_dual.c) take the place of the thousands of a primal L-BFGS or of the paper's fixed point, and
+ * the lower bound comes with them. First, the fixed point for a few steps, from nothing to a few percent; then L-BFGS
+ * over the factors of U. Where that problem is not the one that was asked for (optimal_model.c), L-BFGS over entries, in
+ * stages in which mu falls: hundreds of evaluations. After each step a feasible C is made of X, and the best one kept; so
+ * is the point of the largest lower bound, for the proof.
+ *
+ * The largest error is minimised by the same means: it is the largest of the losses with weights w on the steps, so
+ * the dual is maximised over w as well (T is concave in U and w together). Lest V become singular, over factors a part of
+ * w, a quarter of the target, is spread evenly; the target falls from stage to stage to the gap that was asked for, each
+ * stage beginning where the one before it ended. So a finer gap goes the way of a coarser one, and then on.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/strategy/failures.h"
+#include "lib/strategy/optimise/optimal.h"
+
+enum { FIXED_POINTS = 6, FACTOR_MOVES = 300, PATH_MOVES = 2000, SMALL_GAINS = 20 };
+
+/* Aimed at, of the gap asked for: the rest is for rounding. */
+static const double aim = 0.98;
+
+/* Over factors: the first target of the largest error, and by how much it falls. */
+static const double first_target = 0.1, target_ratio = 0.25;
+
+/* Over entries: by how much mu falls; its last value, as mu n over T, of the gap; and a gain in one move that is small, of
+ * mu n. */
+static const double path_ratio = 0.3, path_end = 0.05, small_gain = 5e-4;
+
+/* For progress: the parts of the time that coming near the optimum takes, and the search; the rest is the proof. */
+static const double approach_share = 0.3, search_share = 0.6;
+
+/* ---------------------------------------------------------------- what a point gives */
+
+/* Fixed points, and then the digits of the gap that are won. */
+static void report(struct eps__optimal_search *s)
+{
+    double gap = s->loss / s->bound - 1, wanted = s->gap * aim, won = 0;
+    if (!s->context || !s->context->progress)
+        return;
+    if (isfinite(gap)) {
+        s->first = s->first > 0 ? fmax(s->first, gap) : gap;
+        won = s->first > wanted ? log(s->first / fmax(gap, wanted)) / log(s->first / wanted) : 1;
+    }
+    double near = fmin((double)s->iterations / FIXED_POINTS, 1);
+    s->context->progress(s->context->user, approach_share * near + search_share * fmin(fmax(won, 0), 1), "optimise",
+                         NAN);
+}
+
+static void take_bound(struct eps__optimal_search *s, const struct eps__optimal_point *p)
+{
+    size_t n = s->problem.n;
+    double bound = eps__optimal_bound(&s->problem, p);
+    if (!(bound > s->bound))
+        return;
+    s->bound = bound;
+    memcpy(s->lower, p->lower, n * n * sizeof *s->lower);
+    memcpy(s->weights, p->weights, n * sizeof *s->weights);
+    memcpy(s->sums, p->sums, s->problem.starts * sizeof *s->sums);
+}
+
+/* Makes a C of the point, and keeps it if it is the best. */
+static double attempt(struct eps__optimal_search *s, struct eps__optimal_point *p, const struct eps__optimal_cut *how,
+                      bool *cut)
+{
+    double loss = eps__optimal_recover(&s->problem, p, s->attempt, how, cut);
+    if (loss < s->loss && !how->relaxed) {
+        double *swap = s->c;
+        s->c = s->attempt;
+        s->attempt = swap;
+        s->loss = loss;
+    }
+    return loss;
+}
+
+/* Loss and bound are as close as that. */
+static bool within(const struct eps__optimal_search *s, double gap)
+{
+    return s->loss <= s->bound * (1 + aim * gap);
+}
+
+/* Takes the bound and a C from the point; true if the gap is what was asked for. */
+static bool take(struct eps__optimal_search *s, struct eps__optimal_model *m)
+{
+    struct eps__optimal_point *p = &m->point;
+    bool cut, factors = m->coordinates == EPS__OPTIMAL_FACTORS;
+    struct eps__optimal_cut how = {.apart = factors || !s->problem.overlapping};
+    take_bound(s, p);
+    double least = attempt(s, p, &how, &cut);
+    /* Far from the optimum only a larger lift gives anything at all. */
+    for (how.lift = s->target / 4; how.lift < 1 && !within(s, s->target); how.lift *= 10) {
+        double loss = attempt(s, p, &how, &cut);
+        least = fmin(least, loss);
+        if (loss <= 2 * s->bound)
+            break;
+    }
+    how.relaxed = true;
+    how.lift = s->target / 4;
+    if (factors && cut && !within(s, s->target))
+        least = fmin(least, attempt(s, p, &how, &cut));
+    s->relaxed = least / (p->trace * p->trace / p->total) - 1;
+    report(s);
+    return within(s, s->gap);
+}
+
+/* ---------------------------------------------------------------- over factors */
+
+/* Up from a's point until the target is reached (*done), the relaxed problem solved, or no step found. */
+static enum eps_status ascend(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done)
+{
+    struct eps__optimal_model *m = a->model;
+    enum eps_status status = EPS_OK;
+    if (!eps__optimal_ascent_begin(a, 2 * m->point.trace - m->point.total))
+        return eps__strategy_no_memory(s->error);
+    for (size_t move = 0; move < FACTOR_MOVES && !(*done = take(s, m)); move++) {
+        if (within(s, s->target) || (s->problem.nonnegative && s->relaxed <= s->target / 2))
+            break;
+        if (eps__optimal_ascend(a, s->context, &status, s->error) != EPS__OPTIMAL_MOVED)
+            break;
+        s->iterations++;
+    }
+    return status;
+}
+
+/* From the identity to a few percent. */
+static enum eps_status approach(struct eps__optimal_search *s, struct eps__optimal_ascent *a)
+{
+    struct eps__optimal_model *m = a->model;
+    for (size_t step = 0; step < FIXED_POINTS; step++) {
+        double before = m->point.trace;
+        enum eps_status status = eps__strategy_poll(s->context, s->error);
+        if (status)
+            return status;
+        if (!eps__optimal_fixed_point(m, a->trial, a->x))
+            return eps__strategy_no_memory(s->error);
+        double value = eps__optimal_value(m, a->trial);
+        if (value > -INFINITY)
+            eps__optimal_model_rescale(m, a->trial);
+        s->iterations++;
+        report(s);
+        /* Scaled best, T is the value of the dual. */
+        if (!(value > -INFINITY && m->point.trace > before)) {
+            eps__optimal_value(m, a->x);
+            break;
+        }
+        memcpy(a->x, a->trial, m->size * sizeof *a->x);
+    }
+    return EPS_OK;
+}
+
+static enum eps_status singular(const struct eps__optimal_search *s)
+{
+    return eps__error(s->error, EPS_INVALID, "/workload",
+                      "the workload is singular to working precision; the optimal factorisation needs a regular "
+                      "one: change its coefficients, or choose another family");
+}
+
+static enum eps_status search_factors(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done)
+{
+    struct eps__optimal_model *m = a->model;
+    bool stages = s->problem.max_squared;
+    s->target = stages ? first_target : s->gap;
+    m->floor = stages ? s->target / 4 : 0;
+    eps__optimal_model_start(m, a->x);
+    if (!(eps__optimal_value(m, a->x) > -INFINITY))
+        return singular(s);
+    eps__optimal_model_rescale(m, a->x);
+    enum eps_status status = approach(s, a);
+    if (!status)
+        status = ascend(s, a, done);
+    /* Where the cut to X >= 0 costs more than the target, finer ones bring nothing. */
+    while (!status && !*done && stages && s->target > s->gap && (!s->problem.nonnegative || within(s, s->target))) {
+        s->target *= target_ratio;
+        m->floor = s->target / 4;
+        if (!(eps__optimal_value(m, a->x) > -INFINITY))
+            break;
+        eps__optimal_model_rescale(m, a->x);
+        status = ascend(s, a, done);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- over entries */
+
+/* Close to the maximum at one mu: until gains are small beside it, or the gap is reached. */
+static enum eps_status settle(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done)
+{
+    struct eps__optimal_model *m = a->model;
+    enum eps_status status = EPS_OK;
+    double value = eps__optimal_value(m, a->x), small = small_gain * m->mu * (double)s->problem.n;
+    if (!(value > -INFINITY))
+        return EPS_OK;
+    if (!eps__optimal_ascent_begin(a, value))
+        return eps__strategy_no_memory(s->error);
+    for (size_t in_a_row = 0; s->moves < PATH_MOVES && in_a_row < SMALL_GAINS; s->moves++) {
+        if ((*done = take(s, m)))
+            break;
+        value = a->value;
+        if (eps__optimal_ascend(a, s->context, &status, s->error) != EPS__OPTIMAL_MOVED)
+            break;
+        s->iterations++;
+        in_a_row = a->value - value < small ? in_a_row + 1 : 0;
+    }
+    return status;
+}
+
+/* From a's x. share: of T, what mu n is at first. */
+static enum eps_status follow_path(struct eps__optimal_search *s, struct eps__optimal_ascent *a, double share,
+                                   bool *done)
+{
+    struct eps__optimal_model *m = a->model;
+    enum eps_status status = EPS_OK;
+    double n = (double)s->problem.n;
+    m->mu = 0;
+    if (!(eps__optimal_value(m, a->x) > -INFINITY))
+        return isfinite(s->loss) ? EPS_OK : singular(s);
+    eps__optimal_model_rescale(m, a->x);
+    double trace = m->point.trace;
+    for (; !status && !*done && share > path_end * s->gap; share *= path_ratio) {
+        s->target = share;
+        m->mu = share * trace / n;
+        m->guarded = false;
+        status = settle(s, a, done);
+    }
+    return status;
+}
+
+static enum eps_status search_entries(struct eps__optimal_search *s, const struct eps__optimal_model *factors,
+                                      const double *factors_x, struct eps__optimal_point *point)
+{
+    struct eps__optimal_model model = {0};
+    struct eps__optimal_ascent ascent = {0};
+    bool done = false,
+         made = eps__optimal_model_init(&model, &s->problem, EPS__OPTIMAL_ENTRIES, 0, factors ? point : NULL) &&
+                eps__optimal_ascent_init(&ascent, &model);
+    enum eps_status status = made ? EPS_OK : eps__strategy_no_memory(s->error);
+    double share = 1;
+    if (made && factors) {
+        share = fmin(s->loss / s->bound - 1, 1);
+        eps__optimal_model_continue(&model, ascent.x, factors, factors_x, share);
+    } else if (made) {
+        eps__optimal_model_identity(&model, ascent.x);
+    }
+    if (!status)
+        status = follow_path(s, &ascent, share, &done);
+    eps__optimal_ascent_clear(&ascent);
+    eps__optimal_model_clear(&model);
+    return status;
+}
+
+/* ---------------------------------------------------------------- both */
+
+enum eps_status eps__optimal_find(struct eps__optimal_search *s)
+{
+    size_t n = s->problem.n;
+    struct eps__optimal_model factors = {0};
+    struct eps__optimal_ascent ascent = {0};
+    struct eps__optimal_point point = {0};
+    bool done = false;
+    enum eps_status status = EPS_OK;
+    s->loss = INFINITY;
+    s->c = calloc(n * n, sizeof *s->c);
+    s->attempt = malloc(n * n * sizeof *s->attempt);
+    s->lower = calloc(n * n, sizeof *s->lower);
+    s->weights = calloc(n, sizeof *s->weights);
+    s->sums = calloc(s->problem.starts, sizeof *s->sums);
+    if (!s->c || !s->attempt || !s->lower || !s->weights || !s->sums)
+        return eps__strategy_no_memory(s->error);
+    /* The factors' problem is far from that of overlapping patterns. */
+    if (s->problem.overlapping)
+        return search_entries(s, NULL, NULL, &point);
+    if (!eps__optimal_model_init(&factors, &s->problem, EPS__OPTIMAL_FACTORS, 0, NULL) ||
+        !eps__optimal_ascent_init(&ascent, &factors))
+        status = eps__strategy_no_memory(s->error);
+    if (!status)
+        status = search_factors(s, &ascent, &done);
+    point = factors.point;
+    factors.point = (struct eps__optimal_point){0};
+    if (!status && !done && s->problem.nonnegative)
+        status = search_entries(s, &factors, ascent.x, &point);
+    eps__optimal_point_clear(&point);
+    eps__optimal_ascent_clear(&ascent);
+    eps__optimal_model_clear(&factors);
+    return status;
+}
+
+void eps__optimal_search_clear(struct eps__optimal_search *s)
+{
+    free(s->c);
+    free(s->attempt);
+    free(s->lower);
+    free(s->weights);
+    free(s->sums);
+}

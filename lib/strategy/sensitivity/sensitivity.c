@@ -1,0 +1,188 @@
+/*
+ * The sensitivity of C under (k,b)-participation (MEMF section 2): from the participation to the rule that bounds
+ * it best. In the order tried:
+ *   column_norm        k = 1: the largest column norm, exact
+ *   banded_columns     columns b apart share no row: sums of squared column norms, exact
+ *   nonnegative_gram   C >= 0, fixed_order: contributions that all agree are the worst, exact
+ *   the Gram rules     fixed_order, one pattern at a time (gram_rules.c, semidefinite.c)
+ *   absolute_entries   fixed_order with patterns too long for that: |C| in the place of C
+ *   min_separation.c   the other schema
+ * Bounds are on the square, and rounded outwards throughout.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/strategy/sensitivity/sensitivity.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/strategy/failures.h"
+
+static struct eps__interval largest_column(const struct eps_strategy *s)
+{
+    struct eps__interval best = {0};
+    for (size_t i = 0; i < s->squares_len; i++) {
+        best.lower = fmax(best.lower, s->squares[i].lower);
+        best.upper = fmax(best.upper, s->squares[i].upper);
+    }
+    return best;
+}
+
+double eps__strategy_largest_norm(const struct eps_strategy *strategy)
+{
+    return eps__sqrt_up(largest_column(strategy).upper);
+}
+
+/* Sums of k squared column norms b apart, each from the one before it; every k-th afresh, so that the compensated sums,
+ * which also subtract, stay within their error (L1). */
+static struct eps__interval separated_columns(const struct eps_strategy *s, const struct eps__participation *p)
+{
+    struct eps__interval best = {0};
+    size_t b = p->separation, starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(p, s->n);
+    for (size_t class = 0; class < b && class < starts; class ++) {
+        struct eps__sum lower = {0}, upper = {0};
+        size_t next = class, taken = 0;
+        for (size_t start = class; start < starts; start += b) {
+            if ((start - class) / b % p->epochs == 0) {
+                lower = upper = (struct eps__sum){0};
+                taken = 0;
+                next = start;
+            } else {
+                eps__sum_add(&lower, -eps__column_square(s, start - b)->lower);
+                eps__sum_add(&upper, -eps__column_square(s, start - b)->upper);
+                taken--;
+            }
+            for (; taken < p->epochs && next < s->n; next += b, taken++) {
+                eps__sum_add(&lower, eps__column_square(s, next)->lower);
+                eps__sum_add(&upper, eps__column_square(s, next)->upper);
+            }
+            best.lower = fmax(best.lower, eps__sum_interval(&lower, 0).lower);
+            best.upper = fmax(best.upper, eps__sum_interval(&upper, 0).upper);
+        }
+    }
+    return best;
+}
+
+/* The Gram matrix (k x k) of the pattern from `start`, block by block; returns its number of steps, 0 without
+ * memory. *norms: the sum of the column norms. */
+static size_t pattern_gram(const struct eps_strategy *s, double *x, double *norms, const struct eps__participation *p,
+                           size_t start)
+{
+    size_t b = p->separation, k = (s->n - 1 - start) / b + 1, done = 0;
+    k = k < p->epochs ? k : p->epochs;
+    memset(x, 0, k * k * sizeof *x);
+    *norms = 0;
+    while (done < k) {
+        size_t at = start + done * b, count = (s->block - 1 - at % s->block) / b + 1;
+        count = count < k - done ? count : k - done;
+        if (!s->kind->gram(s, x + done * k + done, k, at % s->block, b, count))
+            return 0;
+        for (size_t i = 0; i < count; i++)
+            *norms += eps__sqrt_up(eps__column_square(s, at + i * b)->upper);
+        done += count;
+    }
+    return k;
+}
+
+/* The first pattern is the worst: the Gram matrix of any other is that of some of its columns, or less. */
+static bool first_is_worst(const struct eps_strategy *s)
+{
+    return s->stamps == 1 && s->kind->first_is_worst;
+}
+
+static enum eps_status gram_patterns(const struct eps_context *context, struct eps__square *out,
+                                     struct eps_error *error, const struct eps_strategy *s,
+                                     const struct eps__participation *p)
+{
+    enum eps_status status = EPS_OK;
+    size_t cells = p->epochs * p->epochs, before = 0,
+           starts = first_is_worst(s) ? 1 : eps__participation_starts(p, s->n);
+    double *x = malloc(2 * cells * sizeof *x), *last = x ? x + cells : NULL;
+    struct eps__square best = {.rule = "nonnegative_gram", .exact = true};
+    for (size_t start = 0; start < starts; start++) {
+        double norms;
+        struct eps__square square;
+        if ((status = eps__strategy_poll(context, error)))
+            goto out;
+        size_t k = x ? pattern_gram(s, x, &norms, p, start) : 0;
+        /* Neighbouring patterns often have the very same Gram matrix. */
+        if (k && k == before && memcmp(x, last, k * k * sizeof *x) == 0)
+            continue;
+        if (k)
+            memcpy(last, x, k * k * sizeof *x);
+        before = k;
+        if (!k || !eps__gram_square(&square, x, k, best.value.upper * (1 - 1e-9))) {
+            status = eps__strategy_no_memory(error);
+            goto out;
+        }
+        /* A pattern that cannot be the worst got its cheapest bound. Each entry of x is off by at most gram_error
+         * times the two norms. */
+        double rounding = s->gram_error * norms * norms * (1 + 1e-9);
+        square.value.upper += rounding;
+        square.value.lower = fmax(square.value.lower - rounding, 0);
+        if (square.value.upper > best.value.upper)
+            best = square;
+    }
+    *out = best;
+out:
+    free(x);
+    return status;
+}
+
+static enum eps_status fixed_order_square(const struct eps_context *context, struct eps__square *out,
+                                          struct eps_error *error, const struct eps_strategy *s,
+                                          const struct eps__participation *p)
+{
+    if (!s->nonnegative && p->epochs <= EPS__GRAM_STEPS_MAX)
+        return gram_patterns(context, out, error, s, p);
+    out->rule = s->nonnegative ? "nonnegative_gram" : "absolute_entries";
+    out->exact = s->nonnegative;
+    return s->kind->fixed_order(context, &out->value, error, s, p);
+}
+
+enum eps_status eps__participation_square(const struct eps_context *context, struct eps__square *out,
+                                          struct eps_error *error, const struct eps_strategy *s,
+                                          const struct eps__participation *p)
+{
+    if (p->epochs == 1) {
+        *out = (struct eps__square){largest_column(s), "column_norm", true};
+        return EPS_OK;
+    }
+    if (s->bands <= p->separation && (p->fixed || eps_strategy_is_toeplitz(s))) {
+        /* Toeplitz columns only get shorter, so the earliest steps are the best ones of either schema. */
+        *out = (struct eps__square){separated_columns(s, p), "banded_columns", true};
+        return EPS_OK;
+    }
+    return p->fixed ? fixed_order_square(context, out, error, s, p)
+                    : eps__min_separation_square(context, out, error, s, p);
+}
+
+enum eps_status eps__strategy_sensitivity(const struct eps_context *context, struct eps_sensitivity *out,
+                                          struct eps_error *error, const struct eps_strategy *strategy,
+                                          const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    double factor = mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    if (eps__sampling_random(mechanism)) {
+        if (!strategy->nonnegative)
+            return eps__error(error, EPS_UNSUPPORTED, "/matrix",
+                              "C has a negative entry: its worst pattern under sampling is bounded only where "
+                              "C >= 0; use sampling.scheme none, or a non-negative strategy");
+        if (sampling->examples_per_user > 1)
+            factor *= (double)sampling->examples_per_user;
+        /* One more example in a full batch is one instead of another; the batches of the other adjacencies are drawn
+         * alike for both data sets (sampling/LEMMAS.md, L4). */
+        if (sampling->truncation && mechanism->adjacency == EPS_ADJACENCY_ADD_REMOVE)
+            factor = 2;
+    }
+    struct eps__participation participation = eps__sampling_worst(mechanism);
+    struct eps__square square = {0};
+    enum eps_status status = eps__participation_square(context, &square, error, strategy, &participation);
+    if (status)
+        return status;
+    out->value = eps__multiply_up(eps__sqrt_up(square.value.upper), factor);
+    out->lower = eps__multiply_down(eps__sqrt_down(fmax(square.value.lower, 0)), factor);
+    out->rule = square.rule;
+    out->exact = square.exact;
+    return EPS_OK;
+}
