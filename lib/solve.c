@@ -15,6 +15,9 @@
 #include "lib/sampling/scheme.h"
 #include "lib/search.h"
 #include "lib/setting.h"
+
+/* A strategy that was scaled to a sensitivity of 1 has it but for rounding. */
+#define SAME 1e-12
 #include "lib/strategy/families/family.h"
 
 /* ------------------------------------------------------------ cost */
@@ -291,7 +294,7 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     add_dropped(&list, setting, lineup);
     for (size_t i = 0; i < lineup->len; i++)
         amplified |= lineup->items[i]->amplifies;
-    if (!random && result->sensitivity != 1 && result->sensitivity > 0 && !curve)
+    if (!random && fabs(result->sensitivity - 1) > SAME && result->sensitivity > 0 && !curve)
         eps__sentence(&list, "noise_multiplier / sensitivity = %.6g, the figure that papers print",
                       result->noise_multiplier / result->sensitivity);
     if (random && !curve && decided_by_sampling(result, setting))

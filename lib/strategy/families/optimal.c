@@ -41,7 +41,7 @@ static enum eps_status prove(struct eps__optimal_search *s, double *gap)
                           "the factorisation that was found after %zu iterations is singular to working precision; "
                           "choose another objective or family",
                           s->iterations);
-    *gap = fmax(loss / bound - 1, 0) * (1 + 0x1p-50) + 0x1p-50;
+    *gap = eps__raise(fmax(loss / bound - 1, 0), 8) + 0x1p-50;
     return EPS_OK;
 }
 

@@ -230,8 +230,8 @@ static enum eps_status banded_fixed_order(const struct eps_context *context, str
             sliding(out, s, v, p, class, starts);
             status = class % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }
-        out->upper *= 1 + 0x1p-51;
-        out->lower *= 1 - 0x1p-51;
+        out->upper = eps__raise(out->upper, 4);
+        out->lower = eps__lower(out->lower, 4);
     } else {
         for (size_t start = 0; !status && start < starts; start++) {
             largest = fmax(largest, pattern_square(s, v, p, start));

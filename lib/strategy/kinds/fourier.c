@@ -189,7 +189,7 @@ static enum eps_status circulant_row_bound(const struct eps_context *context, st
         }
         double others = eps__separated_bound(row, width, most - 1, p->separation, best, taken);
         double slack = (double)most * lag_error / s->squares[0].lower + eps__separated_error(most);
-        out->value.upper = (double)p->epochs * (s->squares[0].upper + others) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        out->value.upper = eps__raise((double)p->epochs * (s->squares[0].upper + others), 6);
         out->value.lower = out->value.upper * (1 - 4 * slack);
         out->rule = "row_bound";
         out->exact = false;

@@ -201,9 +201,9 @@ bool eps__optimal_bound_lower(const struct eps__optimal *o, struct eps__optimal_
     double norm = frobenius_up(p->vectors, n * n);
     for (size_t i = 0; i < n; i++)
         p->gram[i * n + i] -= 1;
-    norm = eps__sqrt_up((1 + frobenius_up(p->gram, n * n) + rounding(n) * norm * norm) * (1 + 0x1p-50));
+    norm = eps__sqrt_up(eps__raise(1 + frobenius_up(p->gram, n * n) + rounding(n) * norm * norm, 8));
     if (inner > 0 && isfinite(most))
-        *bound = inner / norm * (inner / norm) / (most * eps__sum_interval(&weights, 0).upper) * (1 - 0x1p-48);
+        *bound = eps__lower(inner / norm * (inner / norm) / (most * eps__sum_interval(&weights, 0).upper), 32);
     return true;
 }
 
@@ -266,6 +266,6 @@ bool eps__optimal_loss_upper(const struct eps__optimal *o, struct eps__optimal_p
     }
     double figure = o->max_squared ? worst * worst : eps__sum_interval(&total, 0).upper / (double)n;
     if (residual < 0.5)
-        *loss = figure * square / ((1 - residual) * (1 - residual)) * (1 + 0x1p-48);
+        *loss = eps__raise(figure * square / ((1 - residual) * (1 - residual)), 32);
     return true;
 }

@@ -62,7 +62,7 @@ static bool solve(const struct eps__optimal *o, struct eps__optimal_point *p, do
         v[u] = 1;
     *bound = 0;
     *loss = INFINITY;
-    for (size_t round = 0; ok && round < ROUNDS && !(*loss <= *bound * (1 + 1e-8)); round++) {
+    for (size_t round = 0; ok && round < ROUNDS && !(*loss <= eps__raise(*bound, 1e8)); round++) {
         double total = 0, largest = 0;
         if (!(ok = place(o, p, signs, v, count)))
             break;

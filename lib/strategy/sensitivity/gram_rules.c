@@ -104,7 +104,7 @@ bool eps__gram_square(struct eps__square *out, const double *x, size_t k, double
     if (k <= signs_max) {
         struct eps__interval signs = sign_maximum(x, k, magnitude);
         attained = signs.lower;
-        take(&best, signs.upper * (M_PI_2 * (1 + 0x1p-50)), signs.lower * M_PI_2 * (1 - 0x1p-50), "sign_maximum");
+        take(&best, eps__raise(signs.upper * M_PI_2, 8), eps__lower(signs.lower * M_PI_2, 8), "sign_maximum");
     }
     if (k <= spectral_max) {
         if (!spectral(&bound, x, k))

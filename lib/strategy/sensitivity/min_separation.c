@@ -236,8 +236,7 @@ enum eps_status eps__row_bound(const struct eps_context *context, struct eps__sq
         for (size_t i = m; i < n; i++)
             v[i] = v[i - m];
         double slack = (double)p->epochs * s->gram_error + eps__separated_error(p->epochs);
-        out->value.upper =
-            eps__separated_bound(v, n, p->epochs, p->separation, best, taken) * (1 + 4 * EPS__UNIT_ROUNDOFF);
+        out->value.upper = eps__raise(eps__separated_bound(v, n, p->epochs, p->separation, best, taken), 6);
         out->value.lower = out->value.upper * (1 - 4 * slack);
         out->rule = "row_bound";
         out->exact = false;

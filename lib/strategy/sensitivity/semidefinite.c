@@ -81,7 +81,7 @@ double eps__semidefinite_certify(const double *x, const double *d, size_t k, dou
     if (!eps__symmetric_eigenvalues(values, work, k))
         return INFINITY;
     double margin = eps__positive_margin(trace, k) + 4 * EPS__UNIT_ROUNDOFF * largest;
-    double shift = fmax(-values[0], 0) * (1 + 1e-6) + 2 * margin;
+    double shift = eps__raise(fmax(-values[0], 0), 1e10) + 2 * margin;
     for (int attempt = 0; attempt < 60; attempt++, shift = 2 * shift + margin) {
         memcpy(work, x, k * k * sizeof *work);
         for (size_t i = 0; i < k * k; i++)
@@ -89,7 +89,7 @@ double eps__semidefinite_certify(const double *x, const double *d, size_t k, dou
         for (size_t i = 0; i < k; i++)
             work[i * k + i] += d[i] + shift;
         if (eps__proven_positive(work, k, 4 * EPS__UNIT_ROUNDOFF * (largest + shift)))
-            return (total + (double)k * shift) * (1 + 2 * ((double)k + 4) * EPS__UNIT_ROUNDOFF);
+            return eps__raise(total + (double)k * shift, 2 * ((double)k + 5));
     }
     return INFINITY;
 }

@@ -111,13 +111,13 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
         if (k)
             memcpy(last, x, k * k * sizeof *x);
         before = k;
-        if (!k || !eps__gram_square(&square, x, k, best.value.upper * (1 - 1e-9))) {
+        if (!k || !eps__gram_square(&square, x, k, eps__lower(best.value.upper, 1e7))) {
             status = eps__strategy_no_memory(error);
             goto out;
         }
         /* A pattern that cannot be the worst got its cheapest bound. Each entry of x is off by at most gram_error
          * times the two norms. */
-        double rounding = s->gram_error * norms * norms * (1 + 1e-9);
+        double rounding = eps__raise(s->gram_error * norms * norms, 1e7);
         square.value.upper += rounding;
         square.value.lower = fmax(square.value.lower - rounding, 0);
         if (square.value.upper > best.value.upper)
