@@ -17,7 +17,6 @@
 #include "server/jobs/claims.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
-#include "server/ops/text.h"
 
 /* ---------------------------------------------------------------- what the library is lent */
 
@@ -215,6 +214,22 @@ static char *member_text(json_t *object, const char *name)
     return text;
 }
 
+/* As the text says it: a curve is of all epsilons and deltas. */
+static void fill_figures(struct result_figures *figures, const struct eps_result *result)
+{
+    bool curve = result->solved_for == EPS_SOLVE_CURVE;
+    *figures = (struct result_figures){
+        .epsilon = curve ? NAN : result->epsilon,
+        .delta = curve ? NAN : result->delta,
+        .noise_multiplier = curve ? NAN : result->noise_multiplier,
+        .lower = curve ? NAN : result->bracket_lower,
+        .upper = curve ? NAN : result->bracket_upper,
+    };
+    snprintf(figures->solved_for, sizeof figures->solved_for, "%s", eps_unknown_name(result->solved_for));
+    snprintf(figures->accountant, sizeof figures->accountant, "%s", eps_accountant_name(result->accountant));
+    snprintf(figures->factorization, sizeof figures->factorization, "%s", result->factorization_id);
+}
+
 /* See struct result_record: the parts that differ between a hit and a miss come out of the object. */
 static bool encode_result(struct result_record *record, const struct eps_result *result, double elapsed,
                           double compute_seconds)
@@ -225,6 +240,7 @@ static bool encode_result(struct result_record *record, const struct eps_result 
         return false;
     }
     record->elapsed_seconds = elapsed;
+    fill_figures(&record->figures, result);
     json_object_del(object, "elapsed_seconds");
     record->cache = member_text(object, "cache");
     record->curve = member_text(object, "curve");
@@ -269,20 +285,6 @@ static bool add_curve(struct result_record *record, const struct eps_result *res
     return !reason || record->note;
 }
 
-/* The noise multiplier that the result states. */
-static double stated_noise(const struct result_record *result)
-{
-    struct text text = {0};
-    char message[256];
-    text_puts(&text, result->core);
-    text_puts(&text, "}");
-    json_t *core = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
-    double noise = json_number_value(json_object_get(core, "noise_multiplier"));
-    json_decref(core);
-    text_clear(&text);
-    return noise;
-}
-
 struct result_record *computation_curve(struct computation *computation, const struct result_record *result)
 {
     struct result_record *record = result_record_copy(result);
@@ -293,7 +295,7 @@ struct result_record *computation_curve(struct computation *computation, const s
     pthread_mutex_init(&computation->mutex, NULL);
     struct eps_context context = computation_context(computation);
     enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, computation->job,
-                                               stated_noise(result));
+                                               result->figures.noise_multiplier);
     computation_close(computation);
     pthread_mutex_destroy(&computation->mutex);
     if (status != EPS_OK && status != EPS_CANCELED && status != EPS_NO_MEMORY) {

@@ -30,7 +30,6 @@ static void drawing_free(void *state)
     }
     json_decref(drawing->problem);
     job_record_clear(&drawing->record);
-    free(drawing->core);
     free(drawing);
 }
 
@@ -123,25 +122,16 @@ static bool canceled(void *user)
     return drawing_stopping(user);
 }
 
-/* Reads the result: its noise multiplier, and the mechanism whose matrix is the one of its factorization.id. */
-static bool read_core(struct drawing *drawing, struct eps_mechanism *mechanism)
+/* The mechanism's matrix becomes the one of the result's factorization.id. */
+static bool use_stored(const struct drawing *drawing, struct eps_mechanism *mechanism)
 {
-    struct text text = {0};
-    char message[256];
-    text_puts(&text, drawing->core);
-    text_puts(&text, "}");
-    json_t *core = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
-    const char *id = json_string_value(json_object_get(json_object_get(core, "factorization"), "id"));
-    drawing->noise_multiplier = json_number_value(json_object_get(core, "noise_multiplier"));
-    bool known = id && strlen(id) + 1 == sizeof mechanism->matrix.stored_id;
-    if (known) {
-        mechanism->matrix =
-            (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
-        memcpy(mechanism->matrix.stored_id, id, sizeof mechanism->matrix.stored_id);
+    if (strlen(drawing->factorization) + 1 != sizeof mechanism->matrix.stored_id) {
+        return false;
     }
-    json_decref(core);
-    text_clear(&text);
-    return known;
+    mechanism->matrix =
+        (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
+    memcpy(mechanism->matrix.stored_id, drawing->factorization, sizeof mechanism->matrix.stored_id);
+    return true;
 }
 
 static bool create_strategy(struct drawing *drawing, const struct eps_context *context,
@@ -149,7 +139,7 @@ static bool create_strategy(struct drawing *drawing, const struct eps_context *c
 {
     struct eps_error error = {0};
     struct eps_mechanism used = *mechanism;
-    if (read_core(drawing, &used)) {
+    if (use_stored(drawing, &used)) {
         enum eps_status status = eps_strategy_create(context, strategy, &error, &used);
         if (status != EPS_INVALID) {
             return drawing_ok(drawing, status, &error);
@@ -203,8 +193,6 @@ static void draw_task(struct pool_task *task)
     spool_close(drawing);
     api_job_destroy(job);
     job_record_clear(&drawing->record);
-    free(drawing->core);
-    drawing->core = NULL;
     request_resume(drawing->request);
 }
 
@@ -237,11 +225,8 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     }
     memcpy(request->job, record.id, UUID_SIZE);
     struct drawing *drawing = calloc(1, sizeof *drawing);
-    char *core = strdup(result->core);
-    result_record_release(result);
-    if (!drawing || !core) {
-        free(drawing);
-        free(core);
+    if (!drawing) {
+        result_record_release(result);
         job_record_clear(&record);
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
     }
@@ -252,9 +237,11 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->task.run = draw_task;
     drawing->write = write;
     drawing->part = part;
-    drawing->core = core;
+    drawing->noise_multiplier = isnan(result->figures.noise_multiplier) ? 0 : result->figures.noise_multiplier;
+    memcpy(drawing->factorization, result->figures.factorization, sizeof drawing->factorization);
+    result_record_release(result);
     drawing->record = record;
-    size_t waiting = sizeof *drawing + job_record_bytes(&record) + strlen(drawing->core);
+    size_t waiting = sizeof *drawing + job_record_bytes(&record);
     if (!jobs_reserve(request->server->jobs, waiting)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
     }

@@ -30,8 +30,8 @@ struct drawing {
     drawing_write *write;
     enum eps_part part; /* of a matrix */
     struct job_record record;
-    char *core;              /* result_record.core */
     double noise_multiplier; /* of the result; 0: none */
+    char factorization[65];  /* of the result: its id */
     FILE *file;              /* counts what it writes in server->spool */
     int fd;                  /* beneath it, and behind the reply; -1: none */
     uint64_t len;            /* written */
