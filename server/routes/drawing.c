@@ -14,6 +14,7 @@
 
 #include "server/http/wait.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/decode.h"
 #include "server/jobs/jobs.h"
 
 static void drawing_free(void *state)
@@ -51,9 +52,9 @@ bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct ep
     return false;
 }
 
-bool drawing_stopping(const struct drawing *drawing)
+bool drawing_stopping(struct drawing *drawing)
 {
-    return jobs_stopping(drawing->request->server->jobs) || atomic_load(&drawing->request->gone);
+    return work_unwanted(&drawing->work);
 }
 
 void drawing_numbers(FILE *file, const double *values, size_t len)
@@ -117,11 +118,6 @@ static void spool_close(struct drawing *drawing)
 
 /* ---------------------------------------------------------------- on the side pool */
 
-static bool canceled(void *user)
-{
-    return drawing_stopping(user);
-}
-
 /* The mechanism's matrix becomes the one of the result's factorization.id. */
 static bool use_stored(const struct drawing *drawing, struct eps_mechanism *mechanism)
 {
@@ -154,33 +150,25 @@ static void draw(struct drawing *drawing, const struct api_job *job)
     const struct config *config = server->config;
     struct eps_strategy *strategy = NULL;
     double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
-    struct computation computation = {
-        .config = config,
-        .pool = server->pool,
-        .store = server->store,
-        .claims = server->claims,
-        .deadline = drawing->request->started + longest,
-        .canceled = canceled,
-        .user = drawing,
-        .mutex = PTHREAD_MUTEX_INITIALIZER,
-    };
+    struct computation computation;
+    computation_open(&computation, server, &drawing->work, longest);
+    computation.deadline = drawing->request->started + longest;
     struct eps_context context = computation_context(&computation);
     if (create_strategy(drawing, &context, &job->job.mechanism, &strategy)) {
         drawing->write(drawing, &context, strategy);
     }
     computation_close(&computation);
     eps_strategy_destroy(strategy);
-    free(computation.uses);
 }
 
 static void draw_task(struct pool_task *task)
 {
-    struct drawing *drawing = (struct drawing *)(void *)((char *)task - offsetof(struct drawing, task));
+    struct drawing *drawing = (struct drawing *)task;
     struct server *server = drawing->request->server;
     struct eps_error error;
     jobs_unreserve(server->jobs, drawing->waiting);
     drawing->waiting = 0;
-    struct api_job *job = jobs_decode(server->jobs, &drawing->record, &error);
+    struct api_job *job = decode_stored(&drawing->record, server->config->max_n, &error);
     if (drawing_stopping(drawing)) {
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
     } else if (!spool_open(drawing, server->config->db)) {
@@ -215,8 +203,24 @@ static enum handled drawing_resume(struct request *request)
     return reply_file(request, request->route->produces[request->offer], fd, drawing->len);
 }
 
+static bool drawing_give(void *user)
+{
+    struct drawing *drawing = user;
+    pool_submit(drawing->request->server->side, &drawing->work.task);
+    return true;
+}
+
+/* One that a thread has begun gives up soon. */
+static bool drawing_take_back(void *user)
+{
+    struct drawing *drawing = user;
+    work_cancel(&drawing->work);
+    return pool_withdraw(drawing->request->server->side, &drawing->work.task);
+}
+
 enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part)
 {
+    static const struct holder holder = {drawing_give, drawing_take_back};
     struct job_record record;
     struct result_record *result;
     enum handled handled;
@@ -234,7 +238,8 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     request->state_free = drawing_free;
     drawing->request = request;
     drawing->fd = -1;
-    drawing->task.run = draw_task;
+    work_init(&drawing->work, request->server->works, WORK_DRAWING, NULL);
+    drawing->work.task.run = draw_task;
     drawing->write = write;
     drawing->part = part;
     drawing->noise_multiplier = isnan(result->figures.noise_multiplier) ? 0 : result->figures.noise_multiplier;
@@ -249,6 +254,6 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     if (!request_suspend(request, drawing_resume)) {
         return reply_stopping(request);
     }
-    request_submit(request, request->server->side, &drawing->task);
+    request_give(request, &holder, drawing, INFINITY);
     return HANDLED_SUSPENDED;
 }

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/wait.h"
 #include "server/jobs/jobs.h"
 #include "server/ops/clock.h"
 #include "server/routes/routes.h"
+#include "server/routes/waiting.h"
 
 #define ENDING_SECONDS 5 /* that a cancel waits for a job that is just being finished */
 
@@ -35,6 +35,22 @@ enum handled reply_gone(struct request *request)
 enum handled reply_stopping(struct request *request)
 {
     return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the service is stopping; ask again when it is back");
+}
+
+static void free_document(void *document)
+{
+    document_release(document);
+}
+
+enum handled reply_document(struct request *request, int status, struct document *document, bool conditional)
+{
+    struct shared_text shared = {.data = document->text,
+                                 .len = document->len,
+                                 .etag = document->etag,
+                                 .release = free_document,
+                                 .owner = document};
+    memcpy(request->job, document->id, UUID_SIZE);
+    return reply_shared(request, status, &shared, conditional);
 }
 
 bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
@@ -89,22 +105,21 @@ enum handled handle_job_get(struct request *request)
     if (status != STORE_OK) {
         return reply_unreadable(request, status);
     }
-    if (seconds <= 0 || job_status_final(document->status)) {
-        return reply_document(request, 200, document, true);
-    }
-    if (!request_suspend(request, get_resume)) {
+    bool waits = seconds > 0 && !job_status_final(document->status);
+    request->state = waits ? malloc(sizeof(struct watching)) : NULL;
+    request->state_free = free;
+    if (!request->state || !request_suspend(request, get_resume)) {
         return reply_document(request, 200, document, true);
     }
     document_release(document);
-    if (!jobs_watch(request->server->jobs, request->param, request, clock_monotonic() + seconds)) {
-        request_resume(request); /* it became final meanwhile */
-    }
+    watch_job(request->state, request, request->param, clock_monotonic() + seconds);
     return HANDLED_SUSPENDED;
 }
 
 /* ---------------------------------------------------------------- cancel */
 
 struct canceling {
+    struct watching watching;
     enum cancel_outcome outcome;
 };
 
@@ -148,13 +163,15 @@ enum handled handle_job_cancel(struct request *request)
     if (!request_suspend(request, cancel_resume)) {
         return reply_stopping(request);
     }
-    enum cancel_outcome outcome = jobs_cancel(jobs, request->param, request);
+    watching_init(&canceling->watching, request);
+    enum cancel_outcome outcome = jobs_cancel(jobs, request->param, &canceling->watching.waiter);
     if (outcome == CANCEL_STARTED) {
         return HANDLED_SUSPENDED;
     }
     canceling->outcome = outcome;
-    bool soon = outcome == CANCEL_ENDING && !store_trouble(request->server->store);
-    if (!soon || !jobs_watch(jobs, request->param, request, clock_monotonic() + ENDING_SECONDS)) {
+    if (outcome == CANCEL_ENDING && !store_trouble(request->server->store)) {
+        watch_job(&canceling->watching, request, request->param, clock_monotonic() + ENDING_SECONDS);
+    } else {
         request_resume(request);
     }
     return HANDLED_SUSPENDED;

@@ -13,7 +13,7 @@
 #include "api/codec.h"
 #include "server/http/wait.h"
 #include "server/jobs/jobs.h"
-#include "server/jobs/pool.h"
+#include "server/work/pool.h"
 #include "server/routes/routes.h"
 
 #define LIMIT_DEFAULT 50
@@ -191,8 +191,22 @@ static enum handled list_resume(struct request *request)
     return reply_text(request, 200, "application/json", &listing->text, true);
 }
 
+static bool list_give(void *user)
+{
+    struct listing *listing = user;
+    pool_submit(listing->request->server->lists, &listing->task);
+    return true;
+}
+
+static bool list_take_back(void *user)
+{
+    struct listing *listing = user;
+    return pool_withdraw(listing->request->server->lists, &listing->task);
+}
+
 enum handled handle_jobs_list(struct request *request)
 {
+    static const struct holder holder = {list_give, list_take_back};
     struct listing *listing = calloc(1, sizeof *listing);
     if (!listing) {
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
@@ -205,6 +219,6 @@ enum handled handle_jobs_list(struct request *request)
     if (!request_suspend(request, list_resume)) {
         return reply_stopping(request);
     }
-    request_submit(request, request->server->lists, &listing->task);
+    request_give(request, &holder, listing, INFINITY);
     return HANDLED_SUSPENDED;
 }

@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/wait.h"
 #include "server/jobs/submit.h"
 #include "server/ops/clock.h"
 #include "server/routes/routes.h"
+#include "server/routes/waiting.h"
 
 #define SMALL_BODY 65536 /* bytes that are parsed in less than a millisecond */
 
 struct posting {
     struct submission submission; /* first */
     struct pool_task task;
+    struct watching watching;
     struct request *request;
     double wait_seconds;
     bool preferred;
@@ -58,11 +59,11 @@ static void wait_or_resume(struct posting *posting)
 {
     struct request *request = posting->request;
     enum submit_outcome outcome = posting->submission.outcome;
-    if (posting->wait_seconds > 0 && (outcome == SUBMIT_ACCEPTED || outcome == SUBMIT_REPLAYED) &&
-        jobs_watch(request->server->jobs, posting->submission.id, request, clock_monotonic() + posting->wait_seconds)) {
-        return;
+    if (posting->wait_seconds > 0 && (outcome == SUBMIT_ACCEPTED || outcome == SUBMIT_REPLAYED)) {
+        watch_job(&posting->watching, request, posting->submission.id, clock_monotonic() + posting->wait_seconds);
+    } else {
+        request_resume(request);
     }
-    request_resume(request);
 }
 
 static void post_stored(struct submission *submission)

@@ -14,9 +14,9 @@
 
 #include "lib/epsilon.h"
 #include "server/ops/clock.h"
+#include "server/ops/log.h"
 
-#define HASH_SIZE 65       /* 64 hex digits and NUL */
-#define REQUEST_ID_SIZE 65 /* at most 64 visible ASCII characters and NUL */
+#define HASH_SIZE 65 /* 64 hex digits and NUL */
 
 /* The numbers stand in the database: never renumber. */
 enum job_status {
