@@ -46,6 +46,7 @@ struct route {
     const char *const *produces;      /* media types, the default first; NULL ends */
     const struct query_member *query; /* a row without a name ends it; NULL: none */
     unsigned traits;                  /* of enum route_traits */
+    const void *resource;             /* the handler's: what it serves; or NULL */
 };
 
 /* A suspended connection's place among those that wait; see wait.c. */

@@ -42,12 +42,6 @@ bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter);
 
 /* ---------------------------------------------------------------- changing */
 
-enum cancel_outcome {
-    CANCEL_NOT_LIVE, /* final, or unknown */
-    CANCEL_ENDING,   /* it is being finished: wait for it */
-    CANCEL_STARTED,  /* the waiter is called once it is canceled, or once that could not be written yet */
-    CANCEL_FAILED    /* out of memory */
-};
 /* The waiter (or NULL) is called only where CANCEL_STARTED is returned, perhaps before that. */
 enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter *waiter);
 /* Forgets the document of a deleted job. */

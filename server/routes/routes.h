@@ -11,10 +11,10 @@
 #include "server/store/store.h"
 
 request_handler handle_jobs_post;
-request_handler handle_jobs_list;
-request_handler handle_job_get;
-request_handler handle_job_cancel;
-request_handler handle_job_delete;
+request_handler handle_resource_list;
+request_handler handle_resource_get;
+request_handler handle_resource_cancel;
+request_handler handle_resource_delete;
 request_handler handle_job_curve;
 request_handler handle_job_matrix;
 request_handler handle_job_error;
@@ -30,7 +30,7 @@ extern const struct query_member wait_query[];
 extern const struct query_member list_query[];
 extern const struct query_member matrix_query[];
 
-/* Replies what a store's failure to read a job means: 404 or 500. */
+/* Replies what a store's failure to read the resource means: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);
 /* Takes the reference over. conditional: answer If-None-Match. */
 enum handled reply_document(struct request *request, int status, struct document *document, bool conditional);

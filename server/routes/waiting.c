@@ -1,11 +1,11 @@
 /*
- * Waiting for jobs.
+ * Waiting for the end of a resource.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/routes/waiting.h"
 
-#include "server/jobs/jobs.h"
+#include "server/routes/resource.h"
 
 static void resume(void *request)
 {
@@ -23,15 +23,16 @@ bool watching_take_back(void *user)
     return waiter_withdraw(&watching->waiter);
 }
 
-static bool job_give(void *user)
+static bool end_give(void *user)
 {
     struct watching *watching = user;
-    return jobs_watch(watching->request->server->jobs, watching->id, &watching->waiter);
+    struct request *request = watching->request;
+    return resource_of(request)->watch(request->server, watching->id, &watching->waiter);
 }
 
-void watch_job(struct watching *watching, struct request *request, const char *id, double deadline)
+void watch_end(struct watching *watching, struct request *request, const char *id, double deadline)
 {
-    static const struct holder holder = {job_give, watching_take_back};
+    static const struct holder holder = {end_give, watching_take_back};
     watching_init(watching, request);
     watching->id = id;
     request_give(request, &holder, watching, deadline);

@@ -14,14 +14,15 @@
 struct watching {
     struct waiter waiter; /* resumes the request */
     struct request *request;
-    const char *id; /* of a job */
+    const char *id;
 };
 
 void watching_init(struct watching *watching, struct request *request);
 /* For a holder whose user is (or begins with) the watching. */
 bool watching_take_back(void *watching);
 
-/* The suspended request resumes when the job is final, or is not live, or at the deadline. The caller loses it. */
-void watch_job(struct watching *watching, struct request *request, const char *id, double deadline);
+/* The suspended request resumes when the resource of that id is final, or is not live, or at the deadline. The caller loses
+ * it. */
+void watch_end(struct watching *watching, struct request *request, const char *id, double deadline);
 
 #endif

@@ -51,6 +51,13 @@ void waiters_call(struct works *works, struct waiters *waiters);
 /* True: it was not called and will not be. False: it was called, or does not wait yet. */
 bool waiter_withdraw(struct waiter *waiter);
 
+/* What becomes of a cancel of whatever is made of work. */
+enum cancel_outcome {
+    CANCEL_NOT_LIVE, /* final, or unknown */
+    CANCEL_ENDING,   /* it is being finished: wait for it */
+    CANCEL_STARTED,  /* the waiter is called once it is canceled, or once that could not be written yet */
+    CANCEL_FAILED    /* out of memory */
+};
 /* ---------------------------------------------------------------- what they wait for */
 
 /* Embed it; work_init() first. */
