@@ -9,6 +9,7 @@ ALTER TABLE results ADD COLUMN delta REAL;
 ALTER TABLE results ADD COLUMN noise_multiplier REAL;
 ALTER TABLE results ADD COLUMN lower REAL;   -- the bracket of the one that was solved for
 ALTER TABLE results ADD COLUMN upper REAL;
+ALTER TABLE results ADD COLUMN mean_squared REAL; -- of its error figures
 ALTER TABLE results ADD COLUMN accountant TEXT;
 ALTER TABLE results ADD COLUMN factorization TEXT; -- its id
 ALTER TABLE results ADD COLUMN figures_checksum BLOB;
@@ -20,7 +21,9 @@ UPDATE results SET
     noise_multiplier = figure(core, 'noise_multiplier'),
     lower = figure(core, 'bracket', 'lower'),
     upper = figure(core, 'bracket', 'upper'),
+    mean_squared = figure(core, 'error', 'mean_squared'),
     accountant = figure(core, 'accountant'),
     factorization = figure(core, 'factorization', 'id');
 UPDATE results SET figures_checksum =
-    digest(hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, accountant, factorization);
+    digest(hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, accountant,
+           factorization);

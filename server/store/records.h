@@ -71,6 +71,7 @@ struct result_figures {
     double noise_multiplier;
     double lower; /* the bracket of the one that was solved for */
     double upper;
+    double mean_squared; /* of its error figures */
     char accountant[32];
     char factorization[65]; /* its id */
 };

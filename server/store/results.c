@@ -15,6 +15,8 @@
 
 #define CHECKSUM_SIZE 16
 
+enum { NUMBERS = 6 }; /* among the figures */
+
 static void hash_text(crypto_generichash_state *state, const char *text)
 {
     /* The NUL separates the texts, and NULL from "". */
@@ -76,14 +78,14 @@ static void bind_number(sqlite3_stmt *statement, int column, double number)
 
 static void bind_figures(sqlite3_stmt *statement, int first, const struct result_figures *figures)
 {
-    const double numbers[] = {figures->epsilon, figures->delta, figures->noise_multiplier, figures->lower,
-                              figures->upper};
+    const double numbers[NUMBERS] = {figures->epsilon, figures->delta, figures->noise_multiplier,
+                                     figures->lower,   figures->upper, figures->mean_squared};
     bind_name(statement, first, figures->solved_for);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < NUMBERS; i++) {
         bind_number(statement, first + 1 + i, numbers[i]);
     }
-    bind_name(statement, first + 6, figures->accountant);
-    bind_name(statement, first + 7, figures->factorization);
+    bind_name(statement, first + 1 + NUMBERS, figures->accountant);
+    bind_name(statement, first + 2 + NUMBERS, figures->factorization);
 }
 
 enum store_status store__result_put(struct store *store, const struct store_update *update)
@@ -149,14 +151,14 @@ static double read_number(sqlite3_stmt *row, int column)
 
 static void figures_of_row(struct result_figures *figures, sqlite3_stmt *row, int first)
 {
-    double *numbers[] = {&figures->epsilon, &figures->delta, &figures->noise_multiplier, &figures->lower,
-                         &figures->upper};
+    double *numbers[NUMBERS] = {&figures->epsilon, &figures->delta, &figures->noise_multiplier,
+                                &figures->lower,   &figures->upper, &figures->mean_squared};
     read_name(figures->solved_for, sizeof figures->solved_for, row, first);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < NUMBERS; i++) {
         *numbers[i] = read_number(row, first + 1 + i);
     }
-    read_name(figures->accountant, sizeof figures->accountant, row, first + 6);
-    read_name(figures->factorization, sizeof figures->factorization, row, first + 7);
+    read_name(figures->accountant, sizeof figures->accountant, row, first + 1 + NUMBERS);
+    read_name(figures->factorization, sizeof figures->factorization, row, first + 2 + NUMBERS);
 }
 
 /* Columns as SQL_RESULT_READ names them. */
@@ -184,7 +186,7 @@ static enum store_status result_of_row(struct result_record *result, sqlite3_stm
     unsigned char checksum[CHECKSUM_SIZE];
     result_checksum(checksum, result);
     if (sqlite3_column_bytes(row, 7) != CHECKSUM_SIZE ||
-        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 16)) {
+        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 17)) {
         return STORE_CORRUPT;
     }
     figures_of_row(&result->figures, row, 8);

@@ -495,12 +495,13 @@ static const struct result_figures some_figures = {.solved_for = "epsilon",
                                                    .noise_multiplier = 2,
                                                    .lower = 0,
                                                    .upper = 0.1 + 0.2,
+                                                   .mean_squared = 202,
                                                    .accountant = "pld",
                                                    .factorization = "abc"};
 static const char some_core[] =
     "{\"solved_for\":\"epsilon\",\"epsilon\":0.30000000000000004,\"delta\":1e-6,\"noise_multiplier\":2,"
     "\"bracket\":{\"lower\":0,\"upper\":0.30000000000000004},\"accountant\":\"pld\",\"directions\":{},"
-    "\"factorization\":{\"id\":\"abc\",\"iterations\":0}";
+    "\"factorization\":{\"id\":\"abc\",\"iterations\":0},\"error\":{\"mean_squared\":202}";
 
 static void put_figures(struct store *store, const char *hash, const struct result_figures *figures)
 {
@@ -523,11 +524,11 @@ static void assert_figures(struct store *store, const char *hash, const struct r
     assert_string_equal(figures->solved_for, expected->solved_for);
     assert_string_equal(figures->accountant, expected->accountant);
     assert_string_equal(figures->factorization, expected->factorization);
-    const double numbers[] = {figures->epsilon, figures->delta, figures->noise_multiplier, figures->lower,
-                              figures->upper};
-    const double wanted[] = {expected->epsilon, expected->delta, expected->noise_multiplier, expected->lower,
-                             expected->upper};
-    for (int i = 0; i < 5; i++)
+    const double numbers[] = {figures->epsilon, figures->delta, figures->noise_multiplier,
+                              figures->lower,   figures->upper, figures->mean_squared};
+    const double wanted[] = {expected->epsilon, expected->delta, expected->noise_multiplier,
+                             expected->lower,   expected->upper, expected->mean_squared};
+    for (int i = 0; i < 6; i++)
         assert_true(numbers[i] == wanted[i] || (isnan(numbers[i]) && isnan(wanted[i])));
     result_record_release(read);
 }
@@ -535,10 +536,10 @@ static void assert_figures(struct store *store, const char *hash, const struct r
 static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
 {
     static const char *const changes[] = {
-        "solved_for = 'delta'",    "epsilon = epsilon / 2",   "epsilon = NULL",
-        "delta = 2 * delta",       "noise_multiplier = 20",   "lower = 1",
-        "upper = upper + 1",       "accountant = 'gaussian'", "factorization = NULL",
-        "figures_checksum = NULL",
+        "solved_for = 'delta'", "epsilon = epsilon / 2",   "epsilon = NULL",
+        "delta = 2 * delta",    "noise_multiplier = 20",   "lower = 1",
+        "upper = upper + 1",    "accountant = 'gaussian'", "factorization = NULL",
+        "mean_squared = 201",   "figures_checksum = NULL",
     };
     char hash[HASH_SIZE];
     snprintf(hash, sizeof hash, "%064u", 1U);
@@ -554,7 +555,7 @@ static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
             fail_msg("%s", changes[i]);
     }
     struct result_figures none = {
-        .epsilon = NAN, .delta = NAN, .noise_multiplier = -0.0, .lower = NAN, .upper = INFINITY};
+        .epsilon = NAN, .delta = NAN, .noise_multiplier = -0.0, .lower = NAN, .upper = INFINITY, .mean_squared = NAN};
     put_figures(store, hash, &none);
     none.upper = NAN;
     assert_figures(store, hash, &none);
@@ -578,7 +579,8 @@ static void an_older_result_gets_its_figures(void **state)
                  "ALTER TABLE results DROP COLUMN solved_for; ALTER TABLE results DROP COLUMN epsilon;"
                  "ALTER TABLE results DROP COLUMN delta; ALTER TABLE results DROP COLUMN noise_multiplier;"
                  "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
-                 "ALTER TABLE results DROP COLUMN accountant; ALTER TABLE results DROP COLUMN factorization;"
+                 "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant; ALTER "
+                 "TABLE results DROP COLUMN factorization;"
                  "ALTER TABLE results DROP COLUMN figures_checksum; PRAGMA user_version = 6");
     store = open_store(*state, 1 << 20, 0);
     assert_figures(store, good, &some_figures);
