@@ -20,7 +20,6 @@
 #include "server/http/http.h"
 #include "server/http/listen.h"
 #include "server/http/wait.h"
-#include "server/jobs/claims.h"
 #include "server/jobs/jobs.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
@@ -28,6 +27,7 @@
 #include "server/ops/signals.h"
 #include "server/routes/routes.h"
 #include "server/store/store.h"
+#include "server/work/work.h"
 
 #define DRAIN_SECONDS 1.0 /* for replies under way */
 #define STOP_SECONDS 2.0  /* for an orderly end */
@@ -47,10 +47,10 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->bulk = pool_create(1, 0, METRIC_COUNT);
     server->lists = pool_create(1, 0, METRIC_COUNT);
     server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
-    server->claims = claims_create();
+    server->works = works_create();
     server->waits = waits_create();
-    server->jobs = server->waits ? jobs_create(server) : NULL;
-    if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->side || !server->claims ||
+    server->jobs = server->works ? jobs_create(server) : NULL;
+    if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->side || !server->waits ||
         !server->jobs) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
@@ -114,7 +114,7 @@ static void server_free(struct server *server)
     store_close(server->store);
     jobs_destroy(server->jobs);
     waits_destroy(server->waits);
-    claims_destroy(server->claims);
+    works_destroy(server->works);
 }
 
 /* On the signals' thread: the process was asked to stop GRACE_SECONDS ago, or a second time. */

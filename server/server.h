@@ -13,19 +13,19 @@ struct store;
 struct jobs;
 struct pool;
 struct waits;
-struct claims;
+struct works;
 struct route;
 
 struct server {
     const struct config *config;
     const struct route *routes; /* the table; a row without a method ends it */
     struct store *store;
-    struct pool *pool;     /* computes */
-    struct pool *side;     /* two threads: questions about finished jobs, which do not wait for those that run */
-    struct pool *gate;     /* one thread: decides whether a job is accepted, where that takes time */
-    struct pool *bulk;     /* one thread: the same for jobs of large bodies, so that others need not wait for them */
-    struct pool *lists;    /* one thread: pages of jobs */
-    struct claims *claims; /* who computes which factorisation */
+    struct pool *pool;   /* computes */
+    struct pool *side;   /* two threads: questions about finished jobs, which do not wait for those that run */
+    struct pool *gate;   /* one thread: decides whether a job is accepted, where that takes time */
+    struct pool *bulk;   /* one thread: the same for jobs of large bodies, so that others need not wait for them */
+    struct pool *lists;  /* one thread: pages of jobs */
+    struct works *works; /* what is under way, and who waits for it */
     struct waits *waits;
     struct jobs *jobs;
     struct budget bodies;  /* in memory, of requests under way */

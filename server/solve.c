@@ -13,6 +13,7 @@
 #include "api/problem.h"
 #include "server/commands.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/decode.h"
 #include "server/jobs/document.h"
 #include "server/ops/log.h"
 #include "server/ops/signals.h"
@@ -25,6 +26,7 @@ struct solving {
     struct text input;
     struct api_job *job;
     struct job_record record;
+    struct server server; /* of its parts those that compute */
     struct computation computation;
     bool from_cache;
 };
@@ -62,26 +64,6 @@ static int print_problem(json_t *problem)
     return 1;
 }
 
-/* The decoded job, or NULL with *problem. */
-static struct api_job *decode(const struct solving *solving, json_t **problem)
-{
-    char message[256];
-    struct api_errors errors = {0};
-    const char *text = solving->input.data ? solving->input.data : "";
-    json_t *json = api_json_parse(text, solving->input.len, message, sizeof message);
-    if (!json) {
-        *problem = api_problem_encode(API_PROBLEM_MALFORMED_JSON, message, NULL, NULL);
-        return NULL;
-    }
-    struct api_job *job = api_job_decode(&errors, json, (size_t)solving->config.max_n);
-    if (!job) {
-        *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
-    }
-    api_errors_clear(&errors);
-    json_decref(json);
-    return job;
-}
-
 static bool solve_canceled(void *user)
 {
     (void)user;
@@ -112,21 +94,21 @@ static void fill_record(struct solving *solving)
 }
 
 /* Keeps the result for the next solve or serve on this database. */
-static void keep_result(struct computation *computation)
+static void keep_result(struct store *store, const struct computation *computation)
 {
     struct store_update update = {
         .result = computation->result,
         .uses = (const uint8_t(*)[32])computation->uses,
         .uses_len = computation->uses_len,
     };
-    store_update_jobs_wait(computation->store, &update);
+    store_update_jobs_wait(store, &update);
 }
 
 static void compute(struct solving *solving)
 {
     struct computation *computation = &solving->computation;
     const struct config *config = &solving->config;
-    struct store *store = computation->store;
+    struct store *store = solving->server.store;
     struct eps_context checks = computation_checks(config, store);
     solving->from_cache = store && store_read_result(store, solving->record.hash, EPS_ACCOUNTING_VERSION,
                                                      &computation->result) == STORE_OK;
@@ -138,19 +120,17 @@ static void compute(struct solving *solving)
     if (computation->status != EPS_OK) {
         return;
     }
-    computation->job = &solving->job->job;
-    computation->hash = solving->record.hash;
-    computation->config = config;
-    computation->deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY;
+    computation_open(computation, &solving->server, NULL, config->max_seconds);
     computation->canceled = solve_canceled;
     computation->progress = terminal ? solve_progress : NULL;
-    computation_run(computation);
+    computation_run(computation, &solving->job->job, solving->record.hash);
     if (terminal) {
         fputs("\r\033[K", stderr);
     }
     if (store && computation->result) {
-        keep_result(computation);
+        keep_result(store, computation);
     }
+    computation_close(computation);
 }
 
 static int print_answer(struct solving *solving)
@@ -177,8 +157,10 @@ static int print_answer(struct solving *solving)
 static int solve_one(struct solving *solving, char *message, size_t message_size)
 {
     json_t *problem = NULL;
-    struct computation *computation = &solving->computation;
-    solving->job = decode(solving, &problem);
+    struct server *server = &solving->server;
+    server->config = &solving->config;
+    const struct text *input = &solving->input;
+    solving->job = decode_request(input->data ? input->data : "", input->len, solving->config.max_n, NULL, &problem);
     if (!solving->job) {
         return print_problem(problem);
     }
@@ -189,13 +171,13 @@ static int solve_one(struct solving *solving, char *message, size_t message_size
     if (solving->config.db) {
         struct store_options options = {
             .path = solving->config.db, .guest = true, .cache_bytes = solving->config.cache_bytes};
-        computation->store = store_open(&options, message, message_size);
-        if (!computation->store) {
+        server->store = store_open(&options, message, message_size);
+        if (!server->store) {
             return 2;
         }
     }
-    computation->pool = pool_create((size_t)solving->config.workers, 0, METRIC_COUNT);
-    if (!computation->pool) {
+    server->pool = pool_create((size_t)solving->config.workers, 0, METRIC_COUNT);
+    if (!server->pool) {
         snprintf(message, message_size, "cannot start %llu threads", (unsigned long long)solving->config.workers);
         return 2;
     }
@@ -237,10 +219,9 @@ int command_solve(int argc, char **argv)
     if (status == 2) {
         fprintf(stderr, "epsilond: %s\n", message);
     }
-    pool_destroy(solving.computation.pool);
-    store_close(solving.computation.store);
+    pool_destroy(solving.server.pool);
+    store_close(solving.server.store);
     result_record_release(solving.computation.result);
-    free(solving.computation.uses);
     job_record_clear(&solving.record);
     api_job_destroy(solving.job);
     text_clear(&solving.input);

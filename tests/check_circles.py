@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Files that need each other, by the symbols of their objects: a circle stays within one room and is of five files at most,
-and rooms have none. Prints TAP. B as in tests/run.sh.
+and rooms have none. And by what they include: rooms of the server that must not know of each other do not. Prints TAP. B as
+in tests/run.sh.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -11,6 +12,10 @@ from pathlib import Path
 
 B = Path(os.environ.get("B", "build/release"))
 MOST = 5
+# What no file of a room includes.
+APART = {"server/http": ("jobs", "work", "store", "routes"), "server/jobs": ("http", "routes"),
+         "server/work": ("http", "routes", "jobs", "store"), "server/store": ("http", "routes", "jobs", "work"),
+         "server/ops": ("http", "routes", "jobs", "work", "store")}
 
 
 def symbols(path):
@@ -50,6 +55,13 @@ def circles(graph):
     return found
 
 
+def strangers():
+    """Includes that cross where they must not."""
+    return [f"{path}: {line}" for room, others in APART.items() for path in sorted(Path(room).glob("*.[ch]"))
+            for line in path.read_text().splitlines()
+            if any(line.startswith(f'#include "server/{other}/') for other in others)]
+
+
 def main():
     sys.setrecursionlimit(10000)
     objects = {str(path.relative_to(B).with_suffix("")): symbols(path)
@@ -60,8 +72,9 @@ def main():
              for name, (_, needed) in objects.items()}
     large = [circle for circle in circles(files)
              if len(circle) > MOST or len({os.path.dirname(name) for name in circle}) > 1]
-    print("1..2")
+    print("1..3")
     for number, (bad, what) in enumerate(((large, f"files that need each other are {MOST} of one room at most"),
+                                          (strangers(), "HTTP, jobs, work and the store know no more of each other than they may"),
                                           ([] if len(objects) > 100 else ["too few objects"], "the objects are there")), 1):
         print(f"{'not ok' if bad else 'ok'} {number} - {what}")
         for circle in bad:

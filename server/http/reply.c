@@ -111,7 +111,7 @@ enum handled reply_text(struct request *request, int status, const char *type, s
     }
     if (etag) {
         char tag[ETAG_SIZE];
-        document_etag(tag, data, len);
+        text_etag(tag, data, len);
         reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", tag);
         if (request_has_etag(request, tag)) {
             free(data);
@@ -125,30 +125,24 @@ enum handled reply_text(struct request *request, int status, const char *type, s
     return reply_queue(request, status, type, MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE), len);
 }
 
-static void free_document(void *document)
+enum handled reply_shared(struct request *request, int status, const struct shared_text *shared, bool conditional)
 {
-    document_release(document);
-}
-
-enum handled reply_document(struct request *request, int status, struct document *document, bool conditional)
-{
-    memcpy(request->job, document->id, UUID_SIZE);
-    reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", document->etag);
-    if (conditional && request_has_etag(request, document->etag)) {
-        document_release(document);
+    reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", shared->etag);
+    if (conditional && request_has_etag(request, shared->etag)) {
+        shared->release(shared->owner);
         return reply_empty(request, 304);
     }
-    if (!hold(request, document->len)) {
-        document_release(document);
+    if (!hold(request, shared->len)) {
+        shared->release(shared->owner);
         return reply_crowded(request);
     }
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer_with_free_callback_cls(document->len, document->text, free_document, document);
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        shared->len, shared->data, shared->release, shared->owner);
     if (!response) {
-        document_release(document);
+        shared->release(shared->owner);
         return HANDLED_LOST;
     }
-    return reply_queue(request, status, json_media, response, document->len);
+    return reply_queue(request, status, json_media, response, shared->len);
 }
 
 enum handled reply_file(struct request *request, const char *type, int fd, uint64_t len)

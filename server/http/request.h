@@ -18,7 +18,9 @@
 #include "server/http/connections.h"
 #include "server/http/daemon.h"
 #include "server/http/query.h"
-#include "server/jobs/document.h"
+#include "server/ops/clock.h"
+#include "server/ops/log.h"
+#include "server/ops/text.h"
 #include "server/server.h"
 
 enum handled {
@@ -44,19 +46,21 @@ struct route {
     const char *const *produces;      /* media types, the default first; NULL ends */
     const struct query_member *query; /* a row without a name ends it; NULL: none */
     unsigned traits;                  /* of enum route_traits */
+    const void *resource;             /* the handler's: what it serves; or NULL */
 };
 
-/* A suspended connection's place among those that wait; see wait.h. */
+/* A suspended connection's place among those that wait; see wait.c. */
 struct wait {
     struct request *prev;
     struct request *next;
-    struct wait_topic *topic;
-    struct request *topic_prev;
-    struct request *topic_next;
-    double deadline;        /* monotonic seconds */
-    struct pool *pool;      /* whose threads have the task, or will */
-    struct pool_task *task; /* or NULL */
-    bool watched;           /* for the client's hanging up */
+    const struct holder *holder; /* who can be asked for it; or NULL */
+    void *user;                  /* the holder's */
+    double deadline;             /* monotonic seconds */
+    bool busy;                   /* it is being given or asked back: it cannot resume now */
+    bool woken;                  /* but will then */
+    bool back;                   /* it was got back */
+    bool watched;                /* for the client's hanging up */
+    struct request *due;         /* the next one to be asked back */
 };
 
 #define REQUEST_HEADERS 6
@@ -87,7 +91,6 @@ struct request {
     int status;
     size_t reply_bytes;
     size_t reply_held;   /* counted in server->replies */
-    atomic_bool gone;    /* the client has hung up while the request was suspended */
     char job[UUID_SIZE]; /* for the log; "" if none */
     request_handler *resume;
     void *state; /* the handler's */
@@ -128,8 +131,16 @@ enum handled reply_empty(struct request *request, int status);
 enum handled reply_text(struct request *request, int status, const char *type, struct text *text, bool etag);
 /* Static bytes. */
 enum handled reply_static(struct request *request, const char *type, const void *data, size_t len);
-/* Takes the reference over. conditional: answer If-None-Match. */
-enum handled reply_document(struct request *request, int status, struct document *document, bool conditional);
+/* A JSON text that others send too. release(owner) gives it back. */
+struct shared_text {
+    char *data;
+    size_t len;
+    const char *etag;
+    void (*release)(void *owner);
+    void *owner;
+};
+/* Takes it over. conditional: answer If-None-Match. */
+enum handled reply_shared(struct request *request, int status, const struct shared_text *shared, bool conditional);
 /* Takes the file descriptor over. */
 enum handled reply_file(struct request *request, const char *type, int fd, uint64_t len);
 enum handled reply_problem(struct request *request, enum api_problem problem, const char *format, ...)

@@ -6,8 +6,8 @@
  * A client that has hung up and one that has only said that it will send no more look alike until something is sent to
  * them; both are taken for gone (as libmicrohttpd and most servers take them), and their place is free at once.
  *
- * The mutex is taken inside that of the jobs and outside those of the pools and libmicrohttpd's own; nothing is called
- * back under it.
+ * The mutex is taken inside those of who calls request_resume(), and outside libmicrohttpd's own; holders are called
+ * without it. Meanwhile the request is busy: it stays, and resumes afterwards if it was to.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -83,12 +83,6 @@ static void unlink_locked(struct waits *waits, struct request *request)
     if (wait->next) {
         wait->next->wait.prev = wait->prev;
     }
-    if (wait->topic) {
-        *(wait->topic_prev ? &wait->topic_prev->wait.topic_next : &wait->topic->first) = wait->topic_next;
-        if (wait->topic_next) {
-            wait->topic_next->wait.topic_prev = wait->topic_prev;
-        }
-    }
     *wait = (struct wait){0};
 }
 
@@ -105,21 +99,58 @@ static void resume_locked(struct waits *waits, struct request *request)
     eventfd_write(wake, 1);
 }
 
+/* ---------------------------------------------------------------- asking back */
+
+/* Whether it can be asked for. */
+static bool held(const struct request *request)
+{
+    return request->wait.holder && !request->wait.busy;
+}
+
+static void due_add_locked(struct request **due, struct request *request)
+{
+    request->wait.busy = true;
+    request->wait.due = *due;
+    *due = request;
+}
+
+/* Asks for those that are due, which are busy; the mutex is let go meanwhile. */
+static void ask_locked(struct waits *waits, struct request *due)
+{
+    if (!due) {
+        return;
+    }
+    pthread_mutex_unlock(&waits->mutex);
+    for (struct request *request = due; request; request = request->wait.due) {
+        request->wait.back = request->wait.holder->take_back(request->wait.user);
+    }
+    pthread_mutex_lock(&waits->mutex);
+    while (due) {
+        struct request *request = due;
+        due = request->wait.due;
+        request->wait.busy = false;
+        request->wait.deadline = INFINITY; /* asked for once */
+        if (request->wait.woken || request->wait.back) {
+            resume_locked(waits, request);
+        }
+    }
+}
+
 /* Resumes who is due; the time of the next one is left in next_deadline. */
 static void resume_due_locked(struct waits *waits)
 {
     double now = clock_monotonic();
     double nearest = INFINITY;
-    struct request *next;
-    for (struct request *request = waits->first; request; request = next) {
-        next = request->wait.next;
-        if (request->wait.topic && request->wait.deadline <= now) {
-            resume_locked(waits, request);
-        } else if (request->wait.topic) {
+    struct request *due = NULL;
+    for (struct request *request = waits->first; request; request = request->wait.next) {
+        if (held(request) && request->wait.deadline <= now) {
+            due_add_locked(&due, request);
+        } else if (held(request)) {
             nearest = fmin(nearest, request->wait.deadline);
         }
     }
     waits->next_deadline = nearest;
+    ask_locked(waits, due);
 }
 
 /* The event may be of a connection whose socket is another's by now. */
@@ -127,13 +158,10 @@ static void hang_up_locked(struct waits *waits, int fd)
 {
     struct pollfd polled = {.fd = fd, .events = POLLRDHUP};
     struct request *request = (size_t)fd < waits->watched_len ? waits->watched[fd] : NULL;
-    if (!request || poll(&polled, 1, 0) != 1) {
-        return;
-    }
-    atomic_store(&request->gone, true);
-    struct wait *wait = &request->wait;
-    if (wait->topic || (wait->task && pool_withdraw(wait->pool, wait->task))) {
-        resume_locked(waits, request);
+    struct request *due = NULL;
+    if (request && held(request) && poll(&polled, 1, 0) == 1) {
+        due_add_locked(&due, request);
+        ask_locked(waits, due);
     }
 }
 
@@ -242,24 +270,33 @@ void request_resume(struct request *request)
 {
     struct waits *waits = request->server->waits;
     pthread_mutex_lock(&waits->mutex);
-    resume_locked(waits, request);
+    if (request->wait.busy) {
+        request->wait.woken = true;
+    } else {
+        resume_locked(waits, request);
+    }
     pthread_mutex_unlock(&waits->mutex);
 }
 
-void request_wait_on(struct request *request, struct wait_topic *topic, double deadline)
+void request_give(struct request *request, const struct holder *holder, void *user, double deadline)
 {
     struct waits *waits = request->server->waits;
+    struct request *due = NULL;
     pthread_mutex_lock(&waits->mutex);
-    if (waits->stopping) {
+    request->wait.busy = true;
+    pthread_mutex_unlock(&waits->mutex);
+    bool given = holder->give(user);
+    pthread_mutex_lock(&waits->mutex);
+    request->wait.busy = false;
+    request->wait.holder = holder;
+    request->wait.user = user;
+    request->wait.deadline = deadline;
+    if (!given || request->wait.woken) {
         resume_locked(waits, request);
+    } else if (waits->stopping && !isinf(deadline)) {
+        due_add_locked(&due, request);
+        ask_locked(waits, due);
     } else {
-        request->wait.topic = topic;
-        request->wait.topic_next = topic->first;
-        if (topic->first) {
-            topic->first->wait.topic_prev = request;
-        }
-        topic->first = request;
-        request->wait.deadline = deadline;
         watch_locked(waits, request);
         if (deadline < waits->next_deadline) {
             eventfd_write(waits->wake, 1);
@@ -268,38 +305,17 @@ void request_wait_on(struct request *request, struct wait_topic *topic, double d
     pthread_mutex_unlock(&waits->mutex);
 }
 
-/* Under the mutex until the request is watched: its task, once submitted, cannot end without it. */
-void request_submit(struct request *request, struct pool *pool, struct pool_task *task)
-{
-    struct waits *waits = request->server->waits;
-    pthread_mutex_lock(&waits->mutex);
-    request->wait.pool = pool;
-    request->wait.task = task;
-    pool_submit(pool, task);
-    watch_locked(waits, request);
-    pthread_mutex_unlock(&waits->mutex);
-}
-
-void waits_wake(struct waits *waits, struct wait_topic *topic)
-{
-    pthread_mutex_lock(&waits->mutex);
-    while (topic->first) {
-        resume_locked(waits, topic->first);
-    }
-    pthread_mutex_unlock(&waits->mutex);
-}
-
 void waits_stop(struct waits *waits)
 {
     pthread_mutex_lock(&waits->mutex);
     waits->stopping = true;
-    struct request *next;
-    for (struct request *request = waits->first; request; request = next) {
-        next = request->wait.next;
-        if (request->wait.topic) {
-            resume_locked(waits, request);
+    struct request *due = NULL;
+    for (struct request *request = waits->first; request; request = request->wait.next) {
+        if (held(request) && !isinf(request->wait.deadline)) {
+            due_add_locked(&due, request);
         }
     }
+    ask_locked(waits, due);
     pthread_mutex_unlock(&waits->mutex);
 }
 

@@ -1,6 +1,7 @@
 /*
- * Suspended connections. Every one is on one list; most with a deadline that a thread keeps, and some on a
- * topic (a job) whose end resumes them. A suspended connection costs memory only, never a thread. Thread-safe.
+ * Suspended connections: each costs memory only, never a thread. A suspended request is held by someone who will have
+ * news, and resumes it. Where that may take long, it can be asked for it back: at a deadline, when the client hangs up,
+ * when the service stops. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,13 +9,15 @@
 #define SERVER_HTTP_WAIT_H
 
 #include "server/http/request.h"
-#include "server/jobs/pool.h"
 
 struct waits;
 
-/* Who waits for one thing. Zero-initialise; wake it before it goes. */
-struct wait_topic {
-    struct request *first;
+/* Who takes requests that it can be asked for. Both are called without a lock, and never at once for one request. */
+struct holder {
+    /* Takes it: resumes it once, from now on at any time. False: it does not, and the request resumes at once. */
+    bool (*give)(void *user);
+    /* True: it has not resumed it and will not. False: it has, or will. */
+    bool (*take_back)(void *user);
 };
 
 struct waits *waits_create(void);
@@ -22,19 +25,16 @@ void waits_destroy(struct waits *waits);
 
 /* Suspends the request, on its HTTP thread; `resume` runs after request_resume(). False: the service is stopping. */
 bool request_suspend(struct request *request, request_handler *resume);
-/* Resumes a request that is suspended and on no topic. The caller loses it. */
+/* Resumes a suspended request, by whoever has it. The caller loses it. */
 void request_resume(struct request *request);
-/* Submits the task, which will resume the suspended request, or put it on a topic. When the client hangs up first,
- * request->gone is set; and if no thread has begun the task, none will: the request resumes at once. The caller loses
- * both. */
-void request_submit(struct request *request, struct pool *pool, struct pool_task *task);
-/* Puts a suspended request on a topic: resumed by waits_wake() or at the deadline (monotonic seconds), or at once
- * when the client hangs up or the service stops. The caller loses it. */
-void request_wait_on(struct request *request, struct wait_topic *topic, double deadline);
-/* Resumes all on the topic. */
-void waits_wake(struct waits *waits, struct wait_topic *topic);
+/*
+ * Gives a suspended request to a holder, and asks for it back when the client hangs up, and unless the deadline (monotonic
+ * seconds) is INFINITY, at the deadline or when the service stops. The caller loses it; what it resumes with is for the
+ * handler to see. user must last as long as the request.
+ */
+void request_give(struct request *request, const struct holder *holder, void *user, double deadline);
 
-/* From now on nothing is suspended and whoever is on a topic resumes. */
+/* From now on nothing is suspended, and whoever has a deadline resumes. */
 void waits_stop(struct waits *waits);
 /* After waits_stop(): waits until nothing is suspended any more. Whoever holds a request must still be running. False:
  * something is, at the deadline (monotonic seconds). */

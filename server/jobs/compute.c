@@ -14,10 +14,8 @@
 #include <string.h>
 
 #include "api/codec.h"
-#include "server/jobs/claims.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
-#include "server/ops/text.h"
 
 /* ---------------------------------------------------------------- what the library is lent */
 
@@ -91,7 +89,7 @@ static void on_parallel_for(void *user, size_t count, void (*body)(void *arg, si
 {
     struct computation *computation = user;
     struct scoped_body scoped = {body, arg, computation};
-    pool_parallel_for(computation->pool, count, run_scoped, &scoped);
+    pool_parallel_for(computation->server->pool, count, run_scoped, &scoped);
 }
 
 static void note_use(struct computation *computation, enum eps_cache_kind kind, const uint8_t key[32])
@@ -113,33 +111,27 @@ static void note_use(struct computation *computation, enum eps_cache_kind kind, 
     pthread_mutex_unlock(&computation->mutex);
 }
 
-/* Whether to give up waiting for another computation. */
-static bool unwanted(void *user)
-{
-    struct computation *computation = user;
-    return (computation->canceled && computation->canceled(computation->user)) || on_expired(computation);
-}
-
 /* What others put is in the writer's queue: after a write that follows it, it is there. */
 static bool look_again(struct computation *computation, const uint8_t key[32], void **blob, size_t *blob_len)
 {
+    struct store *store = computation->server->store;
     struct store_update nothing = {0};
-    return store_update_jobs_wait(computation->store, &nothing) == STORE_OK &&
-           store_blob_get(computation->store, EPS_CACHE_FACTORIZATION, key, blob, blob_len);
+    return store_update_jobs_wait(store, &nothing) == STORE_OK &&
+           store_blob_get(store, EPS_CACHE_FACTORIZATION, key, blob, blob_len);
 }
 
-/* A factorisation that is missing: claims it, or waits for who has. Looks once more even where the claim was free, for
- * the one who had it may have ended after the first look. */
+/* A factorisation that is missing: takes it as a part, or waits for who has. Looks once more even where no one had it, for
+ * the one who had may have ended after the first look. */
 static bool await_factorization(struct computation *computation, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     bool found = false;
-    enum claim claim;
+    enum part_taken taken;
     do {
-        claim = claims_take(computation->claims, key, computation, unwanted, computation);
-        found = claim != CLAIM_NONE && look_again(computation, key, blob, blob_len);
-    } while (claim == CLAIM_FREED && !found);
+        taken = part_take(computation->work, key, computation->deadline);
+        found = taken != PART_NONE && look_again(computation, key, blob, blob_len);
+    } while (taken == PART_ENDED && !found);
     if (found) {
-        claims_release(computation->claims, key, computation);
+        part_end(computation->work, key);
     }
     return found;
 }
@@ -147,8 +139,8 @@ static bool await_factorization(struct computation *computation, const uint8_t k
 static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     struct computation *computation = user;
-    bool found = store_blob_get(computation->store, kind, key, blob, blob_len);
-    if (!found && kind == EPS_CACHE_FACTORIZATION && computation->claims) {
+    bool found = store_blob_get(computation->server->store, kind, key, blob, blob_len);
+    if (!found && kind == EPS_CACHE_FACTORIZATION && computation->work) {
         found = await_factorization(computation, key, blob, blob_len);
     }
     if (found) {
@@ -161,17 +153,39 @@ static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key
 {
     struct computation *computation = user;
     note_use(computation, kind, key);
-    store_blob_put(computation->store, kind, key, blob, blob_len);
-    if (computation->claims) {
-        claims_release(computation->claims, key, computation);
+    store_blob_put(computation->server->store, kind, key, blob, blob_len);
+    if (computation->work) {
+        part_end(computation->work, key);
     }
+}
+
+/* ---------------------------------------------------------------- opening and closing */
+
+static bool work_canceled(void *work)
+{
+    return work_unwanted(work);
+}
+
+void computation_open(struct computation *computation, const struct server *server, struct work *work, double seconds)
+{
+    *computation = (struct computation){
+        .server = server,
+        .work = work,
+        .deadline = seconds > 0 ? clock_monotonic() + seconds : INFINITY,
+        .canceled = work ? work_canceled : NULL,
+        .user = work,
+    };
+    pthread_mutex_init(&computation->mutex, NULL);
 }
 
 void computation_close(struct computation *computation)
 {
-    if (computation->claims) {
-        claims_release(computation->claims, NULL, computation);
+    if (computation->work) {
+        part_end(computation->work, NULL);
     }
+    free(computation->uses);
+    computation->uses = NULL;
+    pthread_mutex_destroy(&computation->mutex);
 }
 
 struct eps_context computation_context(struct computation *computation)
@@ -181,11 +195,11 @@ struct eps_context computation_context(struct computation *computation)
         .progress = computation->progress ? on_progress : NULL,
         .canceled = computation->canceled ? on_canceled : NULL,
         .expired = isinf(computation->deadline) ? NULL : on_expired,
-        .parallel_for = computation->pool ? on_parallel_for : NULL,
-        .cache_get = computation->store ? on_cache_get : NULL,
-        .cache_put = computation->store ? on_cache_put : NULL,
-        .max_operations = computation->config->max_operations,
-        .max_bytes = (double)computation->config->max_bytes,
+        .parallel_for = computation->server->pool ? on_parallel_for : NULL,
+        .cache_get = computation->server->store ? on_cache_get : NULL,
+        .cache_put = computation->server->store ? on_cache_put : NULL,
+        .max_operations = computation->server->config->max_operations,
+        .max_bytes = (double)computation->server->config->max_bytes,
     };
 }
 
@@ -215,6 +229,23 @@ static char *member_text(json_t *object, const char *name)
     return text;
 }
 
+/* As the text says it: a curve is of all epsilons and deltas. */
+static void fill_figures(struct result_figures *figures, const struct eps_result *result)
+{
+    bool curve = result->solved_for == EPS_SOLVE_CURVE;
+    *figures = (struct result_figures){
+        .epsilon = curve ? NAN : result->epsilon,
+        .delta = curve ? NAN : result->delta,
+        .noise_multiplier = curve ? NAN : result->noise_multiplier,
+        .lower = curve ? NAN : result->bracket_lower,
+        .upper = curve ? NAN : result->bracket_upper,
+        .mean_squared = result->error_mean_squared,
+    };
+    snprintf(figures->solved_for, sizeof figures->solved_for, "%s", eps_unknown_name(result->solved_for));
+    snprintf(figures->accountant, sizeof figures->accountant, "%s", eps_accountant_name(result->accountant));
+    snprintf(figures->factorization, sizeof figures->factorization, "%s", result->factorization_id);
+}
+
 /* See struct result_record: the parts that differ between a hit and a miss come out of the object. */
 static bool encode_result(struct result_record *record, const struct eps_result *result, double elapsed,
                           double compute_seconds)
@@ -225,6 +256,7 @@ static bool encode_result(struct result_record *record, const struct eps_result 
         return false;
     }
     record->elapsed_seconds = elapsed;
+    fill_figures(&record->figures, result);
     json_object_del(object, "elapsed_seconds");
     record->cache = member_text(object, "cache");
     record->curve = member_text(object, "curve");
@@ -269,33 +301,17 @@ static bool add_curve(struct result_record *record, const struct eps_result *res
     return !reason || record->note;
 }
 
-/* The noise multiplier that the result states. */
-static double stated_noise(const struct result_record *result)
-{
-    struct text text = {0};
-    char message[256];
-    text_puts(&text, result->core);
-    text_puts(&text, "}");
-    json_t *core = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
-    double noise = json_number_value(json_object_get(core, "noise_multiplier"));
-    json_decref(core);
-    text_clear(&text);
-    return noise;
-}
-
-struct result_record *computation_curve(struct computation *computation, const struct result_record *result)
+struct result_record *computation_curve(struct computation *computation, const struct eps_job *job,
+                                        const struct result_record *result)
 {
     struct result_record *record = result_record_copy(result);
     struct eps_error error = {0};
     if (!record) {
         return NULL;
     }
-    pthread_mutex_init(&computation->mutex, NULL);
     struct eps_context context = computation_context(computation);
-    enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, computation->job,
-                                               stated_noise(result));
-    computation_close(computation);
-    pthread_mutex_destroy(&computation->mutex);
+    enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, job,
+                                               result->figures.noise_multiplier);
     if (status != EPS_OK && status != EPS_CANCELED && status != EPS_NO_MEMORY) {
         record->note = strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : error.message);
     }
@@ -313,17 +329,17 @@ static void fail(struct computation *computation, enum eps_status status, const 
     snprintf(computation->error.message, sizeof computation->error.message, "%s", message);
 }
 
-void computation_run(struct computation *computation)
+void computation_run(struct computation *computation, const struct eps_job *job, const char *hash)
 {
     struct eps_result *result = NULL;
     struct result_record *record = NULL;
     struct eps_context context = computation_context(computation);
 
-    pthread_mutex_init(&computation->mutex, NULL);
+    computation->hash = hash;
     computation->started = clock_monotonic();
     computation->error = (struct eps_error){0};
     struct count count = count_begin(computation);
-    computation->status = eps_solve(&context, &result, &computation->error, computation->job);
+    computation->status = eps_solve(&context, &result, &computation->error, job);
     count_end(&count, computation);
     if (computation->status != EPS_OK) {
         goto out;
@@ -342,8 +358,6 @@ void computation_run(struct computation *computation)
     computation->result = record;
     record = NULL;
 out:
-    computation_close(computation);
     eps_result_destroy(result);
     result_record_release(record);
-    pthread_mutex_destroy(&computation->mutex);
 }

@@ -1,7 +1,7 @@
 /*
  * One computation: a job in, a result record out. Lends the library what it may use (threads, caches, progress,
  * cancellation), runs eps_solve() and encodes the answer; the privacy curve at its noise multiplier is a second call.
- * Used by the daemon's workers and by `epsilond solve`. Thread-compatible.
+ * Used by the daemon's workers, for drawings and by `epsilond solve`. Thread-compatible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,21 +10,15 @@
 
 #include <pthread.h>
 
-#include "server/jobs/pool.h"
-#include "server/ops/config.h"
+#include "server/server.h"
 #include "server/store/store.h"
-
-struct claims;
+#include "server/work/work.h"
 
 struct computation {
-    /* In. */
-    const struct eps_job *job;
-    const char *hash; /* of the job; NULL where only its curve is computed */
-    const struct config *config;
-    struct pool *pool;
-    struct store *store;   /* NULL: no caches */
-    struct claims *claims; /* NULL: no one computes beside this one */
-    double deadline;       /* monotonic seconds; INFINITY: none */
+    /* Set by computation_open(). */
+    const struct server *server;
+    struct work *work; /* NULL: no one computes beside this one */
+    double deadline;   /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user);
     /* Or NULL. What remains is extrapolated where the library does not know; NAN before there is anything to go by. */
     void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds);
@@ -33,26 +27,33 @@ struct computation {
     enum eps_status status;
     struct eps_error error;       /* where status is not EPS_OK */
     struct result_record *result; /* EPS_OK: the caller's */
-    uint8_t (*uses)[32];          /* keys of the factorisations used; free() */
+    uint8_t (*uses)[32];          /* keys of the factorisations used */
     size_t uses_len;
     /* Private. */
+    const char *hash; /* of the job that is run; or NULL */
     pthread_mutex_t mutex;
     double started;         /* monotonic seconds */
     double compute_seconds; /* of all threads */
 };
 
-/* The answer. What the job itself has of a curve, or why it has none, is in the record; else computation_curve(). */
-void computation_run(struct computation *computation);
-/* A copy of the result with its curve, or with the reason why there is none; NULL: canceled, or no memory. Needs
- * nothing of an earlier computation_run() but the job. */
-struct result_record *computation_curve(struct computation *computation, const struct result_record *result);
-
-/* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job, which end with
- * computation_close(). */
-struct eps_context computation_context(struct computation *computation);
-
-/* Releases the factorisations that others wait for. */
+/*
+ * Lends a computation the parts of the server (its config and pool; its store: NULL for no caches), for so many seconds (0:
+ * without end). It is canceled when the work is; without work (NULL) by what the caller sets.
+ */
+void computation_open(struct computation *computation, const struct server *server, struct work *work, double seconds);
+/* Ends the parts that others wait for, and frees `uses` unless they were taken. */
 void computation_close(struct computation *computation);
+
+/* The answer. What the job itself has of a curve, or why it has none, is in the record; else computation_curve(). hash: of
+ * the job, borrowed until computation_close(). */
+void computation_run(struct computation *computation, const struct eps_job *job, const char *hash);
+/* A copy of the result with its curve, or with the reason why there is none; NULL: canceled, or no memory. Needs
+ * no earlier computation_run(). */
+struct result_record *computation_curve(struct computation *computation, const struct eps_job *job,
+                                        const struct result_record *result);
+
+/* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. */
+struct eps_context computation_context(struct computation *computation);
 
 /* For eps_job_serves(): the limits, and what the store has of factorisations (store NULL: none). Nothing is written
  * and no use is noted. */

@@ -1,53 +1,34 @@
 /*
- * Curves under way, by the hash of their result: who asks for one that is being computed waits for it.
+ * A curve is work of its own, by the hash of its result: who asks for one that is being computed waits for it. The worker
+ * has only what is stored of the job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/jobs/curve.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/jobs/compute.h"
+#include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
 #include "server/ops/log.h"
 
-/* A curve that a request asked for: the worker has only what is stored of the job. */
-struct curve_task {
-    struct pool_task task;
-    struct curve *curve;
+struct curve {
+    struct work work; /* first */
+    struct jobs *jobs;
     struct job_record record; /* without label and brief */
     struct result_record *result;
-    size_t waiting; /* bytes that it holds until a worker has it */
+    size_t waiting; /* bytes that it holds until a worker has it; 0: none any more */
 };
 
-static struct curve *curve_list_locked(struct jobs *jobs, const char hash[HASH_SIZE])
+static void curve_destroy(struct curve *curve)
 {
-    struct curve *curve = calloc(1, sizeof *curve);
-    if (curve) {
-        curve->jobs = jobs;
-        memcpy(curve->hash, hash, HASH_SIZE);
-        if (!map_insert(&jobs->curves, &curve->node, curve->hash)) {
-            free(curve);
-            curve = NULL;
-        }
+    if (curve->waiting) {
+        jobs_unreserve(curve->jobs, curve->waiting);
     }
-    return curve;
-}
-
-static struct curve *curve_find_locked(struct jobs *jobs, const char hash[HASH_SIZE])
-{
-    struct map_node *node = map_find(&jobs->curves, hash);
-    return node ? MAP_ENTRY(node, struct curve, node) : NULL;
-}
-
-static void curve_end(struct jobs *jobs, struct curve *curve)
-{
-    pthread_mutex_lock(&jobs->mutex);
-    map_remove(&jobs->curves, &curve->node);
-    waits_wake(jobs->server->waits, &curve->topic);
-    pthread_mutex_unlock(&jobs->mutex);
+    result_record_release(curve->result);
+    job_record_clear(&curve->record);
     free(curve);
 }
 
@@ -63,14 +44,7 @@ static void curve_keep(struct jobs *jobs, struct result_record *result)
     memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
 }
 
-/* ---------------------------------------------------------------- asked for */
-
-static bool stopping(void *user)
-{
-    return jobs_stopping(user);
-}
-
-/* It may have been stored between the request's look at the result and its place in the list. */
+/* It may have been stored between the request's look at the result and the opening of the work. */
 static bool still_missing(struct jobs *jobs, const struct result_record *result)
 {
     struct result_record *now = NULL;
@@ -79,92 +53,76 @@ static bool still_missing(struct jobs *jobs, const struct result_record *result)
     return missing;
 }
 
-static void curve_task_run(struct pool_task *task)
+static void curve_compute(struct curve *curve, const struct api_job *job)
 {
-    struct curve_task *asked = (struct curve_task *)(void *)((char *)task - offsetof(struct curve_task, task));
-    struct curve *curve = asked->curve;
-    struct jobs *jobs = curve->jobs;
-    const struct config *config = jobs->server->config;
-    struct eps_error error = {0};
-    jobs_unreserve(jobs, asked->waiting);
-    struct api_job *job = still_missing(jobs, asked->result) ? jobs_decode(jobs, &asked->record, &error) : NULL;
-    if (job) {
-        struct computation computation = {
-            .job = &job->job,
-            .config = config,
-            .pool = jobs->server->pool,
-            .store = jobs->server->store,
-            .claims = jobs->server->claims,
-            .deadline = config->max_seconds > 0 ? clock_monotonic() + config->max_seconds : INFINITY,
-            .canceled = stopping,
-            .user = jobs,
-        };
-        struct result_record *with = computation_curve(&computation, asked->result);
-        if (with) {
-            curve_keep(jobs, with);
-        }
-        result_record_release(with);
-        free(computation.uses);
+    struct server *server = curve->jobs->server;
+    struct computation computation;
+    computation_open(&computation, server, &curve->work, server->config->max_seconds);
+    struct result_record *with = computation_curve(&computation, &job->job, curve->result);
+    computation_close(&computation);
+    if (with) {
+        curve_keep(curve->jobs, with);
     }
-    curve_end(jobs, curve);
+    result_record_release(with);
+}
+
+static void curve_run(struct pool_task *task)
+{
+    struct curve *curve = (struct curve *)task;
+    struct jobs *jobs = curve->jobs;
+    struct eps_error error = {0};
+    jobs_unreserve(jobs, curve->waiting);
+    curve->waiting = 0;
+    struct api_job *job =
+        still_missing(jobs, curve->result) ? decode_stored(&curve->record, jobs->server->config->max_n, &error) : NULL;
+    if (job) {
+        curve_compute(curve, job);
+    }
+    work_close(&curve->work);
     api_job_destroy(job);
-    result_record_release(asked->result);
-    job_record_clear(&asked->record);
-    free(asked);
+    curve_destroy(curve);
 }
 
 /* NULL: there is no memory, or no room in the queue. */
-static struct curve_task *curve_task_create(struct jobs *jobs, const struct job_record *record,
-                                            struct result_record *result)
+static struct curve *curve_create(struct jobs *jobs, const struct job_record *record, struct result_record *result)
 {
-    size_t waiting = sizeof(struct curve_task) + strlen(record->job) + result_record_bytes(result);
-    struct curve_task *asked = calloc(1, sizeof *asked);
+    size_t waiting = sizeof(struct curve) + strlen(record->job) + result_record_bytes(result);
+    struct curve *curve = calloc(1, sizeof *curve);
     char *text = strdup(record->job);
-    if (!asked || !text || !jobs_reserve(jobs, waiting)) {
-        free(asked);
+    if (!curve || !text || !jobs_reserve(jobs, waiting)) {
+        free(curve);
         free(text);
         return NULL;
     }
-    asked->record = *record;
-    asked->record.job = text;
-    asked->record.label = asked->record.brief = asked->record.error = NULL;
-    asked->waiting = waiting;
-    asked->task.run = curve_task_run;
-    asked->task.seconds = jobs__estimate(record); /* about what its job took: the same distributions, at more points */
-    asked->task.background = true;
-    asked->result = result_record_retain(result);
-    return asked;
+    work_init(&curve->work, jobs->server->works, WORK_CURVE, result->hash);
+    curve->work.task.run = curve_run;
+    curve->work.task.seconds =
+        jobs__estimate(record); /* about what its job took: the same distributions, at more points */
+    curve->work.task.background = true;
+    curve->jobs = jobs;
+    curve->record = *record;
+    curve->record.job = text;
+    curve->record.label = curve->record.brief = curve->record.error = NULL;
+    curve->waiting = waiting;
+    curve->result = result_record_retain(result);
+    return curve;
 }
 
-/* One that no worker will have. */
-static void curve_task_destroy(struct jobs *jobs, struct curve_task *asked)
+bool jobs_curve_wait(struct jobs *jobs, const struct job_record *record, struct result_record *result,
+                     struct waiter *waiter)
 {
-    if (asked) {
-        jobs_unreserve(jobs, asked->waiting);
-        result_record_release(asked->result);
-        job_record_clear(&asked->record);
-        free(asked);
+    if (work_join(jobs->server->works, WORK_CURVE, result->hash, waiter)) {
+        return true;
     }
-}
-
-enum curve_outcome jobs_curve_wait(struct jobs *jobs, const struct job_record *record, struct result_record *result,
-                                   struct request *request, double deadline)
-{
-    struct curve_task *asked = curve_task_create(jobs, record, result);
-    pthread_mutex_lock(&jobs->mutex);
-    struct curve *curve = curve_find_locked(jobs, result->hash);
-    bool fresh = !curve && asked && (curve = curve_list_locked(jobs, result->hash));
-    if (fresh) {
-        asked->curve = curve;
+    struct curve *curve = curve_create(jobs, record, result);
+    if (!curve) {
+        return false;
     }
-    if (curve) {
-        request_wait_on(request, &curve->topic, deadline);
+    const struct work *work = work_open(&curve->work, waiter);
+    if (work == &curve->work) {
+        pool_submit(jobs->server->pool, &curve->work.task);
+    } else {
+        curve_destroy(curve);
     }
-    pthread_mutex_unlock(&jobs->mutex);
-    if (fresh) {
-        pool_submit(jobs->server->pool, &asked->task);
-        return CURVE_WAITING;
-    }
-    curve_task_destroy(jobs, asked);
-    return curve ? CURVE_WAITING : CURVE_REFUSED;
+    return work != NULL;
 }

@@ -15,12 +15,9 @@ static inline bool curve_missing(const struct result_record *result)
     return !result->points_len && !result->note;
 }
 
-enum curve_outcome {
-    CURVE_WAITING, /* the request, which must be suspended, is resumed when the curve is there or at the deadline */
-    CURVE_REFUSED  /* the queue is full, there is no memory, or the service stops: the request is still the caller's */
-};
-/* Waits for the curve of the job's result, and sees to it that someone computes it. */
-enum curve_outcome jobs_curve_wait(struct jobs *jobs, const struct job_record *record, struct result_record *result,
-                                   struct request *request, double deadline);
+/* The waiter waits for the curve of the job's result, which someone computes. False: the queue is full, there is no memory,
+ * or the service stops. */
+bool jobs_curve_wait(struct jobs *jobs, const struct job_record *record, struct result_record *result,
+                     struct waiter *waiter);
 
 #endif

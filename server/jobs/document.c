@@ -7,7 +7,6 @@
 #include "server/jobs/document.h"
 
 #include <math.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +16,6 @@
 static size_t result_text_bytes(const struct result_record *result)
 {
     return strlen(result->core) + strlen(result->cache) + (result->curve ? strlen(result->curve) : 0);
-}
-
-void document_etag(char etag[ETAG_SIZE], const char *text, size_t len)
-{
-    unsigned char hash[16];
-    crypto_generichash(hash, sizeof hash, (const unsigned char *)text, len, NULL, 0);
-    etag[0] = '"';
-    sodium_bin2hex(etag + 1, 33, hash, sizeof hash);
-    etag[33] = '"';
-    etag[34] = '\0';
 }
 
 static void write_time(struct text *out, const char *member, int64_t ms)
@@ -148,7 +137,7 @@ struct document *document_create(const struct job_record *record, const struct r
     memcpy(document->id, record->id, UUID_SIZE);
     document->len = text.len;
     document->text = text_steal(&text);
-    document_etag(document->etag, document->text, document->len);
+    text_etag(document->etag, document->text, document->len);
     return document;
 }
 

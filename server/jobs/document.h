@@ -12,8 +12,6 @@
 #include "server/ops/text.h"
 #include "server/store/records.h"
 
-#define ETAG_SIZE 35 /* a quoted string of 32 hex digits */
-
 struct document {
     atomic_int references;
     enum job_status status;
@@ -30,7 +28,6 @@ struct job_progress {
     double remaining_seconds; /* NAN: unknown */
 };
 
-void document_etag(char etag[ETAG_SIZE], const char *text, size_t len);
 /* Writes the object. brief: for lists, without curve; links: false for `epsilond solve`. */
 void document_write(struct text *out, const struct job_record *record, const struct result_record *result,
                     const struct job_progress *progress, bool brief, bool links);

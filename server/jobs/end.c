@@ -63,8 +63,8 @@ static void publish(struct jobs *jobs, struct live *live, const struct job_chang
     pthread_mutex_lock(&jobs->mutex);
     map_remove(&jobs->live, &live->node);
     jobs->bytes -= live->bytes;
-    waits_wake(jobs->server->waits, &live->topic);
     pthread_mutex_unlock(&jobs->mutex);
+    waiters_call(jobs->server->works, &live->waiters);
     jobs__live_release(live);
 }
 
@@ -88,9 +88,7 @@ static void ending_done(struct store_write *write, enum store_status status)
         publish(jobs, live, &ending->update.changes[i], result, stored);
         live = next;
     }
-    if (ending->canceler) {
-        request_resume(ending->canceler);
-    }
+    waiters_call(jobs->server->works, &ending->cancelers);
     for (size_t i = 0; i < ending->update.changes_len; i++) {
         free(ending->update.changes[i].error);
     }
@@ -104,14 +102,10 @@ static void ending_done(struct store_write *write, enum store_status status)
 static void ending_held(struct store_write *write)
 {
     struct ending *ending = (struct ending *)write;
-    struct request *canceler = ending->canceler;
     log_event(LOG_LEVEL_ERROR, "job-end-held",
               "detail=\"the end of %zu jobs could not be written; it is tried again every second\"",
               ending->update.changes_len);
-    ending->canceler = NULL;
-    if (canceler) {
-        request_resume(canceler);
-    }
+    waiters_call(ending->jobs->server->works, &ending->cancelers);
 }
 
 void jobs__ending_submit(struct ending *ending)
@@ -137,16 +131,15 @@ static void detach_locked(struct jobs *jobs, struct live *live)
     live->ending = true;
     jobs__count_locked(jobs, run->started ? 0 : -1, run->started ? -1 : 0);
     if (!run->lives) {
-        atomic_store(&run->abandoned, true);
-        map_remove(&jobs->runs, &run->node); /* a new equal job starts afresh */
-        run->listed = false;
-        if (pool_withdraw(jobs->server->pool, &run->task)) { /* else the worker that has or gets it sees to it */
-            jobs__run_destroy(run);
+        work_close(&run->work); /* a new equal job starts afresh */
+        work_cancel(&run->work);
+        if (pool_withdraw(jobs->server->pool, &run->work.task)) { /* else the worker that has or gets it sees to it */
+            free(run);
         }
     }
 }
 
-enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct request *request)
+enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter *waiter)
 {
     pthread_mutex_lock(&jobs->mutex);
     struct live *live = jobs__find_locked(jobs, id);
@@ -167,7 +160,9 @@ enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct reques
     job_change_of(change, &live->record, NULL);
     change->status = JOB_CANCELED;
     change->finished_at = clock_now_ms();
-    ending->canceler = request;
+    if (waiter) {
+        waiters_add(jobs->server->works, &ending->cancelers, waiter);
+    }
     pthread_mutex_unlock(&jobs->mutex);
     jobs__ending_submit(ending);
     return CANCEL_STARTED;

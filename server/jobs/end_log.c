@@ -23,13 +23,14 @@ static bool word_after(char *out, size_t size, const char *text, const char *key
     return true;
 }
 
-/* The accountant that answered, whose member comes first of that name, or else the one that was asked for. */
+/* The accountant that answered, or else the one that was asked for. */
 static const char *accountant_of(char out[32], const struct job_record *record, const struct result_record *result)
 {
+    if (result && result->figures.accountant[0]) {
+        return result->figures.accountant;
+    }
     const char *job = record->brief ? record->brief : record->job;
-    bool named = word_after(out, 32, result ? result->core : NULL, "\"accountant\":\"") ||
-                 word_after(out, 32, job, "\"accountant\":{\"method\":\"");
-    return named ? out : "none";
+    return word_after(out, 32, job, "\"accountant\":{\"method\":\"") ? out : "none";
 }
 
 /* What a failed job's document says is wrong, as `detail=`; "": nothing. */

@@ -1,8 +1,6 @@
 /*
- * What the files of server/jobs/ share: live jobs, runs, and the registry that holds them under one mutex.
- *
- * Locks, outer to inner: the registry's, then that of the waits, then libmicrohttpd's. The store's queue and the
- * pool's are leaves.
+ * What the files of server/jobs/ share: live jobs, runs, and the registry that holds them under one mutex, which is
+ * outside of those of server/work/ (see there, internal.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,36 +26,26 @@ struct live {
     struct map_node node; /* in registry.live, by id */
     struct job_record record;
     struct run *run;
-    struct live *next; /* of the same run */
-    struct wait_topic topic;
-    bool ending;  /* its last write is queued: nothing changes it any more */
-    size_t bytes; /* counted in registry.bytes until it leaves */
+    struct live *next;      /* of the same run */
+    struct waiters waiters; /* for its end */
+    bool ending;            /* its last write is queued: nothing changes it any more */
+    size_t bytes;           /* counted in registry.bytes until it leaves */
 };
 
-/* One computation. */
+/* The work that answers equal jobs: open from the first of them until it ends or none is left. */
 struct run {
-    struct pool_task task;
-    struct map_node node; /* in registry.runs, by hash, until it ends */
-    bool listed;
+    struct work work; /* first */
     bool started;
     struct jobs *jobs;
-    char hash[HASH_SIZE];
-    struct api_job *decoded; /* from the text, by the worker: a job that waits holds its text alone */
     struct live *lives;
-    atomic_bool abandoned; /* no job wants it any more */
-    _Atomic double fraction;
-    _Atomic double remaining_seconds;
-    _Atomic(const char *) stage;
 };
 
 struct jobs {
     struct server *server;
     pthread_mutex_t mutex;
     struct map live;
-    struct map runs;
-    struct map curves; /* under way, by hash */
-    size_t queued;     /* jobs that wait for a worker, reserved places included */
-    size_t bytes;      /* held by live jobs, and reserved for those to come */
+    size_t queued; /* jobs that wait for a worker, reserved places included */
+    size_t bytes;  /* held by live jobs, and reserved for those to come */
     size_t running;
     atomic_bool stopping;
     struct memory *documents; /* by id */
@@ -65,20 +53,12 @@ struct jobs {
     struct memory *requests;  /* by hash of a request's bytes: what they decode to; see submit.c */
 };
 
-/* A curve that is being computed. */
-struct curve {
-    struct map_node node; /* in registry.curves */
-    char hash[HASH_SIZE];
-    struct jobs *jobs;
-    struct wait_topic topic; /* who asked for it */
-};
-
 /* The last write of some jobs of a run, and what happens after its commit. */
 struct ending {
     struct store_update update;
     struct jobs *jobs;
-    struct live *lives;       /* linked by next */
-    struct request *canceler; /* to be resumed; or NULL */
+    struct live *lives; /* linked by next */
+    struct waiters cancelers;
 };
 
 /* Seconds that a job is estimated to take. */
@@ -91,7 +71,6 @@ void jobs__ending_submit(struct ending *ending);
 /* result: NULL where there is none. */
 void jobs__log_end(const struct job_record *record, const struct result_record *result);
 void jobs__run_task(struct pool_task *task); /* run.c */
-void jobs__run_destroy(struct run *run);
 void jobs__live_release(struct live *live);
 memory_count_fn jobs__prototype_retain; /* submit.c */
 memory_count_fn jobs__prototype_release;

@@ -63,6 +63,7 @@ struct jobs *jobs_create(struct server *server)
 void jobs_stop(struct jobs *jobs)
 {
     atomic_store(&jobs->stopping, true);
+    works_stop(jobs->server->works);
 }
 
 bool jobs_stopping(struct jobs *jobs)
@@ -84,8 +85,6 @@ void jobs_destroy(struct jobs *jobs)
         }
     }
     map_clear(&jobs->live);
-    map_clear(&jobs->runs);
-    map_clear(&jobs->curves);
     memory_destroy(jobs->documents);
     memory_destroy(jobs->results);
     memory_destroy(jobs->requests);
@@ -149,9 +148,9 @@ static bool progress_locked(const struct live *live, struct job_progress *progre
     *progress = (struct job_progress){.fraction = 1, .stage = "store", .remaining_seconds = NAN};
     if (run && run->started) {
         *progress = (struct job_progress){
-            .fraction = atomic_load(&run->fraction),
-            .stage = atomic_load(&run->stage),
-            .remaining_seconds = atomic_load(&run->remaining_seconds),
+            .fraction = atomic_load(&run->work.fraction),
+            .stage = atomic_load(&run->work.stage),
+            .remaining_seconds = atomic_load(&run->work.remaining_seconds),
         };
     }
     return live->ending || (run && run->started);
@@ -267,12 +266,12 @@ bool jobs_is_live(struct jobs *jobs, const char *id)
     return found;
 }
 
-bool jobs_watch(struct jobs *jobs, const char *id, struct request *request, double deadline)
+bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter)
 {
     pthread_mutex_lock(&jobs->mutex);
     struct live *live = jobs__find_locked(jobs, id);
     if (live) {
-        request_wait_on(request, &live->topic, deadline);
+        waiters_add(jobs->server->works, &live->waiters, waiter);
     }
     pthread_mutex_unlock(&jobs->mutex);
     return live != NULL;
@@ -327,13 +326,13 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
 {
     struct run *run = calloc(1, sizeof *run);
     if (run) {
+        work_init(&run->work, jobs->server->works, WORK_SOLVE, record->hash);
+        struct pool_task *task = &run->work.task;
+        task->run = jobs__run_task;
+        task->seconds = jobs__estimate(record);
+        task->arrived = clock_monotonic() - fmax(0, (double)(clock_now_ms() - record->created_at) / 1000);
+        task->alone_seconds = alone_seconds;
         run->jobs = jobs;
-        run->task.run = jobs__run_task;
-        run->task.seconds = jobs__estimate(record);
-        run->task.arrived = clock_monotonic() - fmax(0, (double)(clock_now_ms() - record->created_at) / 1000);
-        run->task.alone_seconds = alone_seconds;
-        memcpy(run->hash, record->hash, HASH_SIZE);
-        atomic_init(&run->remaining_seconds, NAN);
     }
     return run;
 }
@@ -366,22 +365,20 @@ static void start_late_locked(struct jobs *jobs, struct live *live)
     }
 }
 
-/* Finds the run of an equal job, or lists a new one. *fresh: it must be submitted to the pool. */
+/* Finds the run of an equal job, or opens a new one: both under the registry's mutex, as are all that close one. *fresh: it
+ * must be submitted to the pool. */
 static struct run *run_for_locked(struct jobs *jobs, const struct job_record *record, double alone_seconds, bool *fresh)
 {
-    struct map_node *node = map_find(&jobs->runs, record->hash);
-    *fresh = !node;
-    if (node) {
-        metric_add(METRIC_JOBS_JOINED, 1);
-        return MAP_ENTRY(node, struct run, node);
-    }
-    struct run *run = run_create(jobs, record, alone_seconds);
-    if (run && !map_insert(&jobs->runs, &run->node, run->hash)) {
-        jobs__run_destroy(run);
-        return NULL;
-    }
+    struct run *run = (struct run *)work_find(jobs->server->works, WORK_SOLVE, record->hash);
+    *fresh = !run;
     if (run) {
-        run->listed = true;
+        metric_add(METRIC_JOBS_JOINED, 1);
+        return run;
+    }
+    run = run_create(jobs, record, alone_seconds);
+    if (run && !work_open(&run->work, NULL)) {
+        free(run);
+        return NULL;
     }
     return run;
 }
@@ -417,7 +414,7 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_secon
     }
     pthread_mutex_unlock(&jobs->mutex);
     if (fresh) {
-        pool_submit(jobs->server->pool, &run->task);
+        pool_submit(jobs->server->pool, &run->work.task);
     }
     return true;
 }

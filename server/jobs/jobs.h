@@ -7,14 +7,14 @@
 #ifndef SERVER_JOBS_JOBS_H
 #define SERVER_JOBS_JOBS_H
 
-#include "server/http/wait.h"
 #include "server/jobs/document.h"
-#include "server/jobs/pool.h"
+#include "server/server.h"
 #include "server/store/store.h"
+#include "server/work/work.h"
 
 struct jobs;
 
-/* pool, waits and config of the server must be there; the store comes with jobs_recover(). */
+/* pool, works and config of the server must be there; the store comes with jobs_recover(). */
 struct jobs *jobs_create(struct server *server);
 /* Queues what an earlier process left: jobs started three times without an end fail as crashed. */
 bool jobs_recover(struct jobs *jobs);
@@ -37,28 +37,13 @@ enum store_status jobs_result(struct jobs *jobs, const char *hash, int version, 
 bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progress *progress);
 /* True if the job is not final. */
 bool jobs_is_live(struct jobs *jobs, const char *id);
-/* Parks a suspended request until the job is final or the deadline; false: the job is not live, and the request is
- * still the caller's. */
-bool jobs_watch(struct jobs *jobs, const char *id, struct request *request, double deadline);
-
-struct api_job;
-/*
- * The job that the record's text says; NULL with the error. Unless the text was read from a row that passed its digests,
- * what was decoded must have the record's hash: a result is never kept under the name of a job that it does not answer.
- * (A text that is whole may hash otherwise after an update of the service: new members have new defaults.)
- */
-struct api_job *jobs_decode(struct jobs *jobs, const struct job_record *record, struct eps_error *error);
+/* The waiter waits for the job to be final. False: it is not live. */
+bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter);
 
 /* ---------------------------------------------------------------- changing */
 
-enum cancel_outcome {
-    CANCEL_NOT_LIVE, /* final, or unknown */
-    CANCEL_ENDING,   /* it is being finished: wait for it */
-    CANCEL_STARTED,  /* resumed(request) once it is canceled */
-    CANCEL_FAILED    /* out of memory */
-};
-/* The request must be suspended; it is resumed only where CANCEL_STARTED is returned. */
-enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct request *request);
+/* The waiter (or NULL) is called only where CANCEL_STARTED is returned, perhaps before that. */
+enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter *waiter);
 /* Forgets the document of a deleted job. */
 void jobs_forget(struct jobs *jobs, const char *id);
 

@@ -14,16 +14,11 @@
 
 #include "api/problem.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
 #include "server/ops/crash.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
-
-void jobs__run_destroy(struct run *run)
-{
-    api_job_destroy(run->decoded);
-    free(run);
-}
 
 char *jobs__problem_text(json_t *problem)
 {
@@ -56,10 +51,8 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
         return false;
     }
     run->started = true;
-    atomic_store(&run->stage, "start"); /* until the library names its own */
-    if (run->task.seconds > 0) {
-        atomic_store(&run->remaining_seconds, run->task.seconds);
-    }
+    double seconds = run->work.task.seconds; /* until the library knows better, as with the stage */
+    work_progress(&run->work, 0, "start", seconds > 0 ? seconds : NAN);
     size_t i = 0;
     for (struct live *live = run->lives; live; live = live->next, i++) {
         live->record.status = JOB_RUNNING;
@@ -83,10 +76,7 @@ static struct live *run_close(struct run *run)
     pthread_mutex_lock(&jobs->mutex);
     struct live *lives = run->lives;
     run->lives = NULL;
-    if (run->listed) {
-        map_remove(&jobs->runs, &run->node);
-        run->listed = false;
-    }
+    work_close(&run->work);
     for (struct live *live = lives; live; live = live->next) {
         live->ending = true;
         live->run = NULL;
@@ -110,7 +100,6 @@ static void run_end(struct run *run, struct computation *computation, bool from_
     struct ending *ending = lives ? jobs__ending_create(run->jobs, lives) : NULL;
     if (!ending) { /* all canceled meanwhile; without memory the jobs stay live and run again after a restart */
         result_record_release(computation->result);
-        free(computation->uses);
         return;
     }
     struct job_change *change = ending->update.changes;
@@ -131,59 +120,15 @@ static void run_end(struct run *run, struct computation *computation, bool from_
     ending->update.result_kept = from_cache;
     ending->update.uses = (const uint8_t(*)[32])computation->uses;
     ending->update.uses_len = computation->uses_len;
+    computation->uses = NULL;
     jobs__ending_submit(ending);
 }
 
 /* ---------------------------------------------------------------- computing */
 
-static bool run_canceled(void *user)
+static void run_progress(void *work, double fraction, const char *stage, double remaining_seconds)
 {
-    struct run *run = user;
-    return atomic_load_explicit(&run->abandoned, memory_order_relaxed) ||
-           atomic_load_explicit(&run->jobs->stopping, memory_order_relaxed);
-}
-
-static void run_progress(void *user, double fraction, const char *stage, double remaining_seconds)
-{
-    struct run *run = user;
-    if (fraction >= atomic_load(&run->fraction)) {
-        atomic_store(&run->fraction, fmin(fraction, 1));
-    }
-    atomic_store(&run->stage, stage);
-    if (!isnan(remaining_seconds)) { /* else the estimate stays */
-        atomic_store(&run->remaining_seconds, remaining_seconds);
-    }
-}
-
-struct api_job *jobs_decode(struct jobs *jobs, const struct job_record *record, struct eps_error *error)
-{
-    struct api_errors errors = {0};
-    char hash[HASH_SIZE];
-    *error = (struct eps_error){0};
-    json_t *json = api_json_parse(record->job, strlen(record->job), error->message, sizeof error->message);
-    struct api_job *job = json ? api_job_decode(&errors, json, (size_t)jobs->server->config->max_n) : NULL;
-    if (job && !record->checked) {
-        api_job_hash(hash, job);
-        if (strcmp(hash, record->hash) != 0) {
-            log_event(LOG_LEVEL_ERROR, "checksum", "table=jobs key=%s detail=\"its text has another hash\"",
-                      record->id);
-            metric_add(METRIC_CHECKSUM_FAILURES, 1);
-            error->status = EPS_INTERNAL;
-            snprintf(error->message, sizeof error->message,
-                     "the stored job is not the one that was accepted: its hash is another; post it again");
-            api_job_destroy(job);
-            job = NULL;
-        }
-    } else if (!job) {
-        error->status = json ? EPS_INVALID : EPS_INTERNAL;
-        if (errors.len) {
-            snprintf(error->pointer, sizeof error->pointer, "%s", errors.items[0].pointer);
-            snprintf(error->message, sizeof error->message, "%s", errors.items[0].detail);
-        }
-    }
-    api_errors_clear(&errors);
-    json_decref(json);
-    return job;
+    work_progress(work, fraction, stage, remaining_seconds);
 }
 
 /* A job that waits has only its text. */
@@ -199,66 +144,58 @@ static struct api_job *decode_run(struct run *run, struct eps_error *error)
         error->status = EPS_CANCELED;
         return NULL;
     }
-    struct api_job *job = jobs_decode(run->jobs, &live->record, error);
+    struct api_job *job = decode_stored(&live->record, run->jobs->server->config->max_n, error);
     jobs__live_release(live);
     return job;
 }
 
 static void run_compute(struct run *run, struct computation *computation)
 {
-    const struct config *config = run->jobs->server->config;
     double started = clock_monotonic();
-    if (!run->decoded) {
-        run->decoded = decode_run(run, &computation->error);
-    }
-    if (!run->decoded) {
+    struct api_job *job = decode_run(run, &computation->error);
+    if (!job) {
         computation->status = computation->error.status;
         return;
     }
-    computation->job = &run->decoded->job;
-    computation->hash = run->hash;
-    computation->config = config;
-    computation->pool = run->jobs->server->pool;
-    computation->store = run->jobs->server->store;
-    computation->claims = run->jobs->server->claims;
-    computation->deadline = config->max_seconds > 0 ? started + config->max_seconds : INFINITY;
-    computation->canceled = run_canceled;
     computation->progress = run_progress;
-    computation->user = run;
-    computation_run(computation);
+    computation_run(computation, &job->job, work_hash(&run->work));
+    api_job_destroy(job);
     metric_time(METRIC_TIME_RUN, clock_monotonic() - started);
 }
 
 static void run_started(struct run *run)
 {
-    struct computation computation = {0};
-    bool from_cache = jobs_result(run->jobs, run->hash, EPS_ACCOUNTING_VERSION, &computation.result) == STORE_OK;
+    struct server *server = run->jobs->server;
+    struct computation computation;
+    computation_open(&computation, server, &run->work, server->config->max_seconds);
+    bool from_cache =
+        jobs_result(run->jobs, work_hash(&run->work), EPS_ACCOUNTING_VERSION, &computation.result) == STORE_OK;
     metric_add(from_cache ? METRIC_RESULT_HITS : METRIC_RESULT_MISSES, 1);
     if (!from_cache) {
         run_compute(run, &computation);
     }
-    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !atomic_load(&run->abandoned)) {
+    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !atomic_load(&run->work.canceled)) {
         run_close(run); /* their rows say that they run: the next process queues them again, and counts no attempt */
-        free(computation.uses);
-        return;
+    } else {
+        run_end(run, &computation, from_cache);
     }
-    run_end(run, &computation, from_cache);
+    computation_close(&computation);
 }
 
 void jobs__run_task(struct pool_task *task)
 {
-    struct run *run = (struct run *)(void *)((char *)task - offsetof(struct run, task));
+    struct run *run = (struct run *)task;
     struct job_change *changes = NULL;
     size_t len = 0;
     if (run_begin(run, &changes, &len)) {
         struct store_update update = {.changes = changes, .changes_len = changes ? len : 0};
         store_update_jobs_wait(run->jobs->server->store, &update);
-        struct crash_scope outer = crash_enter(run->hash);
+        struct crash_scope outer = crash_enter(work_hash(&run->work));
         run_started(run);
         crash_leave(&outer);
     } else {
         run_close(run);
     }
     free(changes);
-    jobs__run_destroy(run);
+    free(run);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "server/jobs/compute.h"
+#include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
 #include "server/ops/metrics.h"
 
@@ -68,21 +69,12 @@ static bool encode_texts(struct job_record *record, const struct api_job *decode
 
 static struct api_job *decode(struct submission *submission, const char *body, size_t body_len)
 {
-    char message[256];
-    struct api_errors errors = {0};
-    json_t *json = api_json_parse(body, body_len, message, sizeof message);
-    if (!json) {
-        refuse_with(submission, API_PROBLEM_MALFORMED_JSON, message);
-        return NULL;
-    }
-    size_t max_n = (size_t)submission->jobs->server->config->max_n;
-    struct api_job *decoded = api_job_decode(&errors, json, max_n);
+    json_t *problem = NULL;
+    uint64_t max_n = submission->jobs->server->config->max_n;
+    struct api_job *decoded = decode_request(body, body_len, max_n, submission->instance, &problem);
     if (!decoded) {
-        enum api_problem problem = errors.out_of_memory ? API_PROBLEM_INTERNAL : API_PROBLEM_INVALID_JOB;
-        refuse(submission, api_problem_encode(problem, NULL, submission->instance, &errors));
+        refuse(submission, problem);
     }
-    api_errors_clear(&errors);
-    json_decref(json);
     return decoded;
 }
 

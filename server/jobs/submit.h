@@ -13,8 +13,6 @@
 #include "api/problem.h"
 #include "server/jobs/jobs.h"
 
-#define IDEMPOTENCY_KEY_MAX 255
-
 enum submit_outcome {
     SUBMIT_PENDING,  /* not decided yet */
     SUBMIT_REFUSED,  /* problem: the document */

@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#define REQUEST_ID_SIZE 65 /* what lines call a request by: at most 64 visible ASCII characters and NUL */
+
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR, LOG_LEVEL_COUNT };
 
 const char *log_level_name(enum log_level level);

@@ -6,6 +6,7 @@
 #include "server/ops/text.h"
 
 #include <math.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -144,4 +145,14 @@ void text_clear(struct text *text)
 {
     free(text->data);
     *text = (struct text){0};
+}
+
+void text_etag(char etag[ETAG_SIZE], const char *bytes, size_t len)
+{
+    unsigned char hash[16];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)bytes, len, NULL, 0);
+    etag[0] = '"';
+    sodium_bin2hex(etag + 1, 33, hash, sizeof hash);
+    etag[33] = '"';
+    etag[34] = '\0';
 }

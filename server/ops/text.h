@@ -31,4 +31,9 @@ void text_number(struct text *text, double value);
 char *text_steal(struct text *text);
 void text_clear(struct text *text);
 
+#define ETAG_SIZE 35 /* a quoted string of 32 hex digits */
+
+/* The entity tag of some bytes, by what they are. */
+void text_etag(char etag[ETAG_SIZE], const char *bytes, size_t len);
+
 #endif

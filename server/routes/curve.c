@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "api/codec.h"
-#include "server/http/wait.h"
 #include "server/jobs/curve.h"
 #include "server/ops/clock.h"
 #include "server/routes/routes.h"
+#include "server/routes/waiting.h"
 
 static char *curve_text(const struct result_record *result, bool csv)
 {
@@ -59,21 +59,41 @@ static enum handled curve_resume(struct request *request)
     return handled;
 }
 
+struct asking {
+    struct watching watching; /* first */
+    const struct job_record *record;
+    struct result_record *result; /* both of the handler, until the request is given */
+};
+
+static bool curve_give(void *user)
+{
+    struct asking *asking = user;
+    struct jobs *jobs = asking->watching.request->server->jobs;
+    return jobs_curve_wait(jobs, asking->record, asking->result, &asking->watching.waiter);
+}
+
 /* The curve is missing: waits for it. */
 static enum handled await_curve(struct request *request, const struct job_record *record, struct result_record *result)
 {
+    static const struct holder holder = {curve_give, watching_take_back};
     if (result->version != EPS_ACCOUNTING_VERSION) {
         return reply_problem(
             request, API_PROBLEM_CONFLICT,
             "no curve is computed any more of a result of an earlier accounting version; post the job again");
     }
+    struct asking *asking = calloc(1, sizeof *asking);
+    request->state = asking;
+    request->state_free = free;
+    if (!asking) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
     if (!request_suspend(request, curve_resume)) {
         return reply_stopping(request);
     }
-    if (jobs_curve_wait(request->server->jobs, record, result, request, clock_monotonic() + WAIT_MAX_SECONDS) !=
-        CURVE_WAITING) {
-        request_resume(request);
-    }
+    watching_init(&asking->watching, request);
+    asking->record = record;
+    asking->result = result;
+    request_give(request, &holder, asking, clock_monotonic() + WAIT_MAX_SECONDS);
     return HANDLED_SUSPENDED;
 }
 

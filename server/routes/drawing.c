@@ -14,6 +14,7 @@
 
 #include "server/http/wait.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/decode.h"
 #include "server/jobs/jobs.h"
 
 static void drawing_free(void *state)
@@ -30,7 +31,6 @@ static void drawing_free(void *state)
     }
     json_decref(drawing->problem);
     job_record_clear(&drawing->record);
-    free(drawing->core);
     free(drawing);
 }
 
@@ -52,9 +52,9 @@ bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct ep
     return false;
 }
 
-bool drawing_stopping(const struct drawing *drawing)
+bool drawing_stopping(struct drawing *drawing)
 {
-    return jobs_stopping(drawing->request->server->jobs) || atomic_load(&drawing->request->gone);
+    return work_unwanted(&drawing->work);
 }
 
 void drawing_numbers(FILE *file, const double *values, size_t len)
@@ -118,30 +118,16 @@ static void spool_close(struct drawing *drawing)
 
 /* ---------------------------------------------------------------- on the side pool */
 
-static bool canceled(void *user)
+/* The mechanism's matrix becomes the one of the result's factorization.id. */
+static bool use_stored(const struct drawing *drawing, struct eps_mechanism *mechanism)
 {
-    return drawing_stopping(user);
-}
-
-/* Reads the result: its noise multiplier, and the mechanism whose matrix is the one of its factorization.id. */
-static bool read_core(struct drawing *drawing, struct eps_mechanism *mechanism)
-{
-    struct text text = {0};
-    char message[256];
-    text_puts(&text, drawing->core);
-    text_puts(&text, "}");
-    json_t *core = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
-    const char *id = json_string_value(json_object_get(json_object_get(core, "factorization"), "id"));
-    drawing->noise_multiplier = json_number_value(json_object_get(core, "noise_multiplier"));
-    bool known = id && strlen(id) + 1 == sizeof mechanism->matrix.stored_id;
-    if (known) {
-        mechanism->matrix =
-            (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
-        memcpy(mechanism->matrix.stored_id, id, sizeof mechanism->matrix.stored_id);
+    if (strlen(drawing->factorization) + 1 != sizeof mechanism->matrix.stored_id) {
+        return false;
     }
-    json_decref(core);
-    text_clear(&text);
-    return known;
+    mechanism->matrix =
+        (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
+    memcpy(mechanism->matrix.stored_id, drawing->factorization, sizeof mechanism->matrix.stored_id);
+    return true;
 }
 
 static bool create_strategy(struct drawing *drawing, const struct eps_context *context,
@@ -149,7 +135,7 @@ static bool create_strategy(struct drawing *drawing, const struct eps_context *c
 {
     struct eps_error error = {0};
     struct eps_mechanism used = *mechanism;
-    if (read_core(drawing, &used)) {
+    if (use_stored(drawing, &used)) {
         enum eps_status status = eps_strategy_create(context, strategy, &error, &used);
         if (status != EPS_INVALID) {
             return drawing_ok(drawing, status, &error);
@@ -164,33 +150,25 @@ static void draw(struct drawing *drawing, const struct api_job *job)
     const struct config *config = server->config;
     struct eps_strategy *strategy = NULL;
     double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
-    struct computation computation = {
-        .config = config,
-        .pool = server->pool,
-        .store = server->store,
-        .claims = server->claims,
-        .deadline = drawing->request->started + longest,
-        .canceled = canceled,
-        .user = drawing,
-        .mutex = PTHREAD_MUTEX_INITIALIZER,
-    };
+    struct computation computation;
+    computation_open(&computation, server, &drawing->work, longest);
+    computation.deadline = drawing->request->started + longest;
     struct eps_context context = computation_context(&computation);
     if (create_strategy(drawing, &context, &job->job.mechanism, &strategy)) {
         drawing->write(drawing, &context, strategy);
     }
     computation_close(&computation);
     eps_strategy_destroy(strategy);
-    free(computation.uses);
 }
 
 static void draw_task(struct pool_task *task)
 {
-    struct drawing *drawing = (struct drawing *)(void *)((char *)task - offsetof(struct drawing, task));
+    struct drawing *drawing = (struct drawing *)task;
     struct server *server = drawing->request->server;
     struct eps_error error;
     jobs_unreserve(server->jobs, drawing->waiting);
     drawing->waiting = 0;
-    struct api_job *job = jobs_decode(server->jobs, &drawing->record, &error);
+    struct api_job *job = decode_stored(&drawing->record, server->config->max_n, &error);
     if (drawing_stopping(drawing)) {
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
     } else if (!spool_open(drawing, server->config->db)) {
@@ -203,8 +181,6 @@ static void draw_task(struct pool_task *task)
     spool_close(drawing);
     api_job_destroy(job);
     job_record_clear(&drawing->record);
-    free(drawing->core);
-    drawing->core = NULL;
     request_resume(drawing->request);
 }
 
@@ -227,8 +203,24 @@ static enum handled drawing_resume(struct request *request)
     return reply_file(request, request->route->produces[request->offer], fd, drawing->len);
 }
 
+static bool drawing_give(void *user)
+{
+    struct drawing *drawing = user;
+    pool_submit(drawing->request->server->side, &drawing->work.task);
+    return true;
+}
+
+/* One that a thread has begun gives up soon. */
+static bool drawing_take_back(void *user)
+{
+    struct drawing *drawing = user;
+    work_cancel(&drawing->work);
+    return pool_withdraw(drawing->request->server->side, &drawing->work.task);
+}
+
 enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part)
 {
+    static const struct holder holder = {drawing_give, drawing_take_back};
     struct job_record record;
     struct result_record *result;
     enum handled handled;
@@ -237,11 +229,8 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     }
     memcpy(request->job, record.id, UUID_SIZE);
     struct drawing *drawing = calloc(1, sizeof *drawing);
-    char *core = strdup(result->core);
-    result_record_release(result);
-    if (!drawing || !core) {
-        free(drawing);
-        free(core);
+    if (!drawing) {
+        result_record_release(result);
         job_record_clear(&record);
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
     }
@@ -249,12 +238,15 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     request->state_free = drawing_free;
     drawing->request = request;
     drawing->fd = -1;
-    drawing->task.run = draw_task;
+    work_init(&drawing->work, request->server->works, WORK_DRAWING, NULL);
+    drawing->work.task.run = draw_task;
     drawing->write = write;
     drawing->part = part;
-    drawing->core = core;
+    drawing->noise_multiplier = isnan(result->figures.noise_multiplier) ? 0 : result->figures.noise_multiplier;
+    memcpy(drawing->factorization, result->figures.factorization, sizeof drawing->factorization);
+    result_record_release(result);
     drawing->record = record;
-    size_t waiting = sizeof *drawing + job_record_bytes(&record) + strlen(drawing->core);
+    size_t waiting = sizeof *drawing + job_record_bytes(&record);
     if (!jobs_reserve(request->server->jobs, waiting)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
     }
@@ -262,6 +254,6 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     if (!request_suspend(request, drawing_resume)) {
         return reply_stopping(request);
     }
-    request_submit(request, request->server->side, &drawing->task);
+    request_give(request, &holder, drawing, INFINITY);
     return HANDLED_SUSPENDED;
 }

@@ -15,8 +15,8 @@
 
 #include <stdio.h>
 
-#include "server/jobs/pool.h"
 #include "server/routes/routes.h"
+#include "server/work/work.h"
 
 struct drawing;
 
@@ -25,13 +25,13 @@ typedef void drawing_write(struct drawing *drawing, const struct eps_context *co
                            const struct eps_strategy *strategy);
 
 struct drawing {
-    struct pool_task task;
+    struct work work; /* first; canceled: the client is gone */
     struct request *request;
     drawing_write *write;
     enum eps_part part; /* of a matrix */
     struct job_record record;
-    char *core;              /* result_record.core */
     double noise_multiplier; /* of the result; 0: none */
+    char factorization[65];  /* of the result: its id */
     FILE *file;              /* counts what it writes in server->spool */
     int fd;                  /* beneath it, and behind the reply; -1: none */
     uint64_t len;            /* written */
@@ -47,7 +47,7 @@ void drawing_fail(struct drawing *drawing, enum api_problem problem, const char 
 /* Turns an error of the library into the reply; true if there was none. */
 bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct eps_error *error);
 /* The service is stopping, or the client is gone: give up. */
-bool drawing_stopping(const struct drawing *drawing);
+bool drawing_stopping(struct drawing *drawing);
 /* A JSON array. */
 void drawing_numbers(FILE *file, const double *values, size_t len);
 

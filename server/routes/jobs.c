@@ -1,41 +1,17 @@
 /*
- * One job: GET, cancel, DELETE.
+ * The resource /v1/jobs. Its lists come from the database; what they say of a job that is not final is brought up to date
+ * from the registry.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "server/jobs/jobs.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/wait.h"
-#include "server/jobs/jobs.h"
-#include "server/ops/clock.h"
-#include "server/routes/routes.h"
-
-#define ENDING_SECONDS 5 /* that a cancel waits for a job that is just being finished */
-
-enum handled reply_unreadable(struct request *request, enum store_status status)
-{
-    if (status == STORE_NONE) {
-        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no job of this id");
-    }
-    if (status == STORE_CORRUPT) {
-        return reply_problem(request, API_PROBLEM_INTERNAL,
-                             "what is stored of this job fails its checksum; post the job again to have it computed "
-                             "anew");
-    }
-    return reply_problem(request, API_PROBLEM_INTERNAL, "the database could not be read");
-}
-
-enum handled reply_gone(struct request *request)
-{
-    return reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                         "the client closed its side of the connection, which is taken for hanging up");
-}
-
-enum handled reply_stopping(struct request *request)
-{
-    return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the service is stopping; ask again when it is back");
-}
+#include "api/codec.h"
+#include "server/routes/resource.h"
 
 bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
                     enum handled *handled)
@@ -63,152 +39,104 @@ bool read_succeeded(struct request *request, struct job_record *record, struct r
     return true;
 }
 
-/* ---------------------------------------------------------------- GET */
+/* ---------------------------------------------------------------- lists */
 
-const struct query_member wait_query[] = {{"wait", query_is_seconds, "must be a whole number of seconds"}, {0}};
-
-static enum handled get_resume(struct request *request)
+/* A row that fails its digests: all that is certain of it is its id, and that there is no answer in it. */
+static void write_damaged(struct text *out, const struct job_record *record)
 {
-    struct document *document;
-    enum store_status status = jobs_get(request->server->jobs, request->param, &document);
-    return status == STORE_OK ? reply_document(request, 200, document, true) : reply_unreadable(request, status);
+    static char empty[] = "{}";
+    char instance[64];
+    snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
+    json_t *problem =
+        api_problem_encode(API_PROBLEM_INTERNAL, "what is stored of this job fails its checksum", instance, NULL);
+    struct job_record told = {.status = JOB_FAILED, .job = empty, .error = problem ? api_json_text(problem) : NULL};
+    memcpy(told.id, record->id, UUID_SIZE);
+    document_write(out, &told, NULL, NULL, true, true);
+    free(told.error);
+    json_decref(problem);
 }
 
-enum handled handle_job_get(struct request *request)
+static void write_item(struct text *out, struct jobs *jobs, struct job_record *record)
 {
-    struct document *document;
-    bool preferred;
-    if (!uuid_valid(request->param)) {
-        return reply_unreadable(request, STORE_NONE);
+    struct result_record *result = NULL;
+    struct job_progress progress;
+    if (record->damaged) {
+        write_damaged(out, record);
+        return;
     }
-    double seconds = request_wait_seconds(request, &preferred);
-    if (preferred) {
-        reply_header(request, "Preference-Applied", "wait=%.0f", seconds);
+    bool live = !job_status_final(record->status) && jobs_refresh(jobs, record, &progress);
+    if (record->status == JOB_SUCCEEDED && jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
+        result = NULL; /* the job's own page says what is wrong with it */
     }
-    enum store_status status = jobs_get(request->server->jobs, request->param, &document);
+    document_write(out, record, result, live ? &progress : NULL, true, true);
+    result_record_release(result);
+}
+
+static enum store_status list(struct server *server, const struct job_filter *filter, struct text *items,
+                              char next[UUID_SIZE])
+{
+    struct job_filter wider = *filter;
+    struct job_record *records;
+    size_t len;
+    wider.limit++; /* to see whether there is a next page */
+    enum store_status status = store_list_jobs(server->store, &wider, &records, &len);
     if (status != STORE_OK) {
-        return reply_unreadable(request, status);
+        return status;
     }
-    if (seconds <= 0 || job_status_final(document->status)) {
-        return reply_document(request, 200, document, true);
+    if (len > filter->limit) {
+        memcpy(next, records[filter->limit - 1].id, UUID_SIZE);
     }
-    if (!request_suspend(request, get_resume)) {
-        return reply_document(request, 200, document, true);
+    for (size_t i = 0; i < len && i < filter->limit; i++) {
+        text_puts(items, i ? "," : "");
+        write_item(items, server->jobs, &records[i]);
     }
-    document_release(document);
-    if (!jobs_watch(request->server->jobs, request->param, request, clock_monotonic() + seconds)) {
-        request_resume(request); /* it became final meanwhile */
+    for (size_t i = 0; i < len; i++) {
+        job_record_clear(&records[i]);
     }
-    return HANDLED_SUSPENDED;
+    free(records);
+    return STORE_OK;
 }
 
-/* ---------------------------------------------------------------- cancel */
+/* ---------------------------------------------------------------- the resource */
 
-struct canceling {
-    enum cancel_outcome outcome;
+static enum store_status get(struct server *server, const char *id, struct document **document)
+{
+    return jobs_get(server->jobs, id, document);
+}
+
+static bool is_live(struct server *server, const char *id)
+{
+    return jobs_is_live(server->jobs, id);
+}
+
+static bool watch(struct server *server, const char *id, struct waiter *waiter)
+{
+    return jobs_watch(server->jobs, id, waiter);
+}
+
+static enum cancel_outcome cancel(struct server *server, const char *id, struct waiter *waiter)
+{
+    return jobs_cancel(server->jobs, id, waiter);
+}
+
+static void remove_one(struct server *server, struct store_delete *deletion)
+{
+    store_delete_job(server->store, deletion);
+}
+
+static void forget(struct server *server, const char *id)
+{
+    jobs_forget(server->jobs, id);
+}
+
+const struct resource job_resource = {
+    .path = "/v1/jobs",
+    .noun = "job",
+    .get = get,
+    .is_live = is_live,
+    .watch = watch,
+    .cancel = cancel,
+    .remove = remove_one,
+    .forget = forget,
+    .list = list,
 };
-
-static enum handled cancel_resume(struct request *request)
-{
-    struct canceling *canceling = request->state;
-    struct document *document;
-    if (canceling->outcome == CANCEL_FAILED) {
-        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
-    enum store_status status = jobs_get(request->server->jobs, request->param, &document);
-    if (status != STORE_OK) {
-        return reply_unreadable(request, status);
-    }
-    if (!job_status_final(document->status)) {
-        document_release(document);
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                             "the job ends, but that could not be written yet; it is tried again until it can be");
-    }
-    return reply_document(request, canceling->outcome == CANCEL_STARTED ? 202 : 200, document, false);
-}
-
-enum handled handle_job_cancel(struct request *request)
-{
-    struct jobs *jobs = request->server->jobs;
-    struct canceling *canceling = calloc(1, sizeof *canceling);
-    request->state = canceling;
-    request->state_free = free;
-    if (!uuid_valid(request->param)) {
-        return reply_unreadable(request, STORE_NONE);
-    }
-    if (!canceling) {
-        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
-    canceling->outcome = CANCEL_NOT_LIVE;
-    if (!jobs_is_live(jobs, request->param)) {
-        return cancel_resume(request);
-    }
-    /* Set before the call: once it has started, the request may be answered before the call returns. */
-    canceling->outcome = CANCEL_STARTED;
-    if (!request_suspend(request, cancel_resume)) {
-        return reply_stopping(request);
-    }
-    enum cancel_outcome outcome = jobs_cancel(jobs, request->param, request);
-    if (outcome == CANCEL_STARTED) {
-        return HANDLED_SUSPENDED;
-    }
-    canceling->outcome = outcome;
-    bool soon = outcome == CANCEL_ENDING && !store_trouble(request->server->store);
-    if (!soon || !jobs_watch(jobs, request->param, request, clock_monotonic() + ENDING_SECONDS)) {
-        request_resume(request);
-    }
-    return HANDLED_SUSPENDED;
-}
-
-/* ---------------------------------------------------------------- DELETE */
-
-struct deleting {
-    struct store_delete deletion; /* first */
-    struct request *request;
-    enum store_status status;
-};
-
-static enum handled delete_resume(struct request *request)
-{
-    struct deleting *deleting = request->state;
-    if (deleting->status == STORE_FAILED) {
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                             "the database could not be written, and the job is still there; ask again later");
-    }
-    return deleting->status == STORE_OK ? reply_empty(request, 204) : reply_unreadable(request, deleting->status);
-}
-
-static void delete_done(struct store_write *write, enum store_status status)
-{
-    struct deleting *deleting = (struct deleting *)write;
-    struct request *request = deleting->request;
-    deleting->status = status;
-    if (status == STORE_OK) {
-        jobs_forget(request->server->jobs, request->param);
-    }
-    request_resume(request);
-}
-
-enum handled handle_job_delete(struct request *request)
-{
-    if (!uuid_valid(request->param)) {
-        return reply_unreadable(request, STORE_NONE);
-    }
-    if (jobs_is_live(request->server->jobs, request->param)) {
-        return reply_problem(request, API_PROBLEM_CONFLICT, "the job is not final; cancel it first");
-    }
-    struct deleting *deleting = calloc(1, sizeof *deleting);
-    if (!deleting) {
-        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
-    request->state = deleting;
-    request->state_free = free;
-    deleting->request = request;
-    deleting->deletion.write.done = delete_done;
-    memcpy(deleting->deletion.id, request->param, UUID_SIZE);
-    if (!request_suspend(request, delete_resume)) {
-        return reply_stopping(request);
-    }
-    store_delete_job(request->server->store, &deleting->deletion);
-    return HANDLED_SUSPENDED;
-}

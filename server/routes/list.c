@@ -1,6 +1,5 @@
 /*
- * GET /v1/jobs: newest first, by the id of the last job seen. Rows come from the database; what they say of a job
- * that is not final is brought up to date from the registry. A list of 500 takes ten milliseconds, in which a thread
+ * Lists of a resource: newest first, by the id of the last one seen. A list of 500 takes ten milliseconds, in which a thread
  * that speaks HTTP answers hundreds; so lists are written by a thread of their own, one after the other.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -12,9 +11,8 @@
 
 #include "api/codec.h"
 #include "server/http/wait.h"
-#include "server/jobs/jobs.h"
-#include "server/jobs/pool.h"
-#include "server/routes/routes.h"
+#include "server/routes/resource.h"
+#include "server/work/pool.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 500
@@ -75,7 +73,7 @@ static void write_encoded(struct text *out, const char *value)
 static void add_link(struct request *request, const struct job_filter *filter, const char *next)
 {
     struct text link = {0};
-    text_printf(&link, "</v1/jobs?cursor=%s&limit=%zu", next, filter->limit);
+    text_printf(&link, "<%s?cursor=%s&limit=%zu", resource_of(request)->path, next, filter->limit);
     if (filter->status < JOB_STATUS_COUNT) {
         text_printf(&link, "&status=%s", job_status_name(filter->status));
     }
@@ -88,37 +86,6 @@ static void add_link(struct request *request, const struct job_filter *filter, c
         reply_header(request, MHD_HTTP_HEADER_LINK, "%s", link.data);
     }
     text_clear(&link);
-}
-
-/* A row that fails its digests: all that is certain of it is its id, and that there is no answer in it. */
-static void write_damaged(struct text *out, const struct job_record *record)
-{
-    static char empty[] = "{}";
-    char instance[64];
-    snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
-    json_t *problem =
-        api_problem_encode(API_PROBLEM_INTERNAL, "what is stored of this job fails its checksum", instance, NULL);
-    struct job_record told = {.status = JOB_FAILED, .job = empty, .error = problem ? api_json_text(problem) : NULL};
-    memcpy(told.id, record->id, UUID_SIZE);
-    document_write(out, &told, NULL, NULL, true, true);
-    free(told.error);
-    json_decref(problem);
-}
-
-static void write_item(struct text *out, struct jobs *jobs, struct job_record *record)
-{
-    struct result_record *result = NULL;
-    struct job_progress progress;
-    if (record->damaged) {
-        write_damaged(out, record);
-        return;
-    }
-    bool live = !job_status_final(record->status) && jobs_refresh(jobs, record, &progress);
-    if (record->status == JOB_SUCCEEDED && jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
-        result = NULL; /* the job's own page says what is wrong with it */
-    }
-    document_write(out, record, result, live ? &progress : NULL, true, true);
-    result_record_release(result);
 }
 
 /* A list in the making. The filter's texts are those of the request. */
@@ -139,40 +106,18 @@ static void listing_free(void *state)
     free(listing);
 }
 
-static void write_page(struct listing *listing, struct job_record *records, size_t len)
-{
-    struct text *text = &listing->text;
-    size_t limit = listing->filter.limit;
-    if (len > limit) { /* one more was read, to see whether there is a next page */
-        memcpy(listing->next, records[limit - 1].id, UUID_SIZE);
-    }
-    text_puts(text, "{\"items\":[");
-    for (size_t i = 0; i < len && i < limit; i++) {
-        text_puts(text, i ? "," : "");
-        write_item(text, listing->request->server->jobs, &records[i]);
-    }
-    text_puts(text, "],\"next\":");
-    text_json(text, listing->next[0] ? listing->next : NULL);
-    text_puts(text, "}\n");
-}
-
 /* On the thread of the lists. */
 static void list_task(struct pool_task *task)
 {
     struct listing *listing = (struct listing *)task;
-    struct job_filter filter = listing->filter;
-    struct job_record *records;
-    size_t len;
-    filter.limit++;
+    const struct request *request = listing->request;
+    struct text *text = &listing->text;
     listing->begun = true;
-    listing->status = store_list_jobs(listing->request->server->store, &filter, &records, &len);
-    if (listing->status == STORE_OK) {
-        write_page(listing, records, len);
-        for (size_t i = 0; i < len; i++) {
-            job_record_clear(&records[i]);
-        }
-        free(records);
-    }
+    text_puts(text, "{\"items\":[");
+    listing->status = resource_of(request)->list(request->server, &listing->filter, text, listing->next);
+    text_puts(text, "],\"next\":");
+    text_json(text, listing->next[0] ? listing->next : NULL);
+    text_puts(text, "}\n");
     request_resume(listing->request);
 }
 
@@ -191,8 +136,22 @@ static enum handled list_resume(struct request *request)
     return reply_text(request, 200, "application/json", &listing->text, true);
 }
 
-enum handled handle_jobs_list(struct request *request)
+static bool list_give(void *user)
 {
+    struct listing *listing = user;
+    pool_submit(listing->request->server->lists, &listing->task);
+    return true;
+}
+
+static bool list_take_back(void *user)
+{
+    struct listing *listing = user;
+    return pool_withdraw(listing->request->server->lists, &listing->task);
+}
+
+enum handled handle_resource_list(struct request *request)
+{
+    static const struct holder holder = {list_give, list_take_back};
     struct listing *listing = calloc(1, sizeof *listing);
     if (!listing) {
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
@@ -205,6 +164,6 @@ enum handled handle_jobs_list(struct request *request)
     if (!request_suspend(request, list_resume)) {
         return reply_stopping(request);
     }
-    request_submit(request, request->server->lists, &listing->task);
+    request_give(request, &holder, listing, INFINITY);
     return HANDLED_SUSPENDED;
 }

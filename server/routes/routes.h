@@ -7,13 +7,14 @@
 #define SERVER_ROUTES_ROUTES_H
 
 #include "server/http/request.h"
+#include "server/jobs/document.h"
 #include "server/store/store.h"
 
 request_handler handle_jobs_post;
-request_handler handle_jobs_list;
-request_handler handle_job_get;
-request_handler handle_job_cancel;
-request_handler handle_job_delete;
+request_handler handle_resource_list;
+request_handler handle_resource_get;
+request_handler handle_resource_cancel;
+request_handler handle_resource_delete;
 request_handler handle_job_curve;
 request_handler handle_job_matrix;
 request_handler handle_job_error;
@@ -29,8 +30,10 @@ extern const struct query_member wait_query[];
 extern const struct query_member list_query[];
 extern const struct query_member matrix_query[];
 
-/* Replies what a store's failure to read a job means: 404 or 500. */
+/* Replies what a store's failure to read the resource means: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);
+/* Takes the reference over. conditional: answer If-None-Match. */
+enum handled reply_document(struct request *request, int status, struct document *document, bool conditional);
 /* Replies to a client who is gone as far as we know. */
 enum handled reply_gone(struct request *request);
 /* Replies that the service stops. */

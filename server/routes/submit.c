@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/wait.h"
 #include "server/jobs/submit.h"
 #include "server/ops/clock.h"
-#include "server/routes/routes.h"
+#include "server/routes/resource.h"
+#include "server/routes/waiting.h"
 
 #define SMALL_BODY 65536 /* bytes that are parsed in less than a millisecond */
 
 struct posting {
     struct submission submission; /* first */
     struct pool_task task;
+    struct watching watching;
     struct request *request;
     double wait_seconds;
     bool preferred;
@@ -33,36 +34,16 @@ static void posting_free(void *state)
     free(posting);
 }
 
-/* Copies the key. False: it is not 1 to IDEMPOTENCY_KEY_MAX visible characters. */
-static bool read_key(const struct request *request, char key[IDEMPOTENCY_KEY_MAX + 1])
-{
-    const char *value = request_header_value(request, "Idempotency-Key");
-    if (!value) {
-        return true;
-    }
-    size_t len = strlen(value);
-    if (!len || len > IDEMPOTENCY_KEY_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (value[i] <= ' ' || value[i] > '~') {
-            return false;
-        }
-    }
-    memcpy(key, value, len + 1);
-    return true;
-}
-
 /* Waits for the end where that was asked for, and resumes otherwise. The caller loses the request. */
 static void wait_or_resume(struct posting *posting)
 {
     struct request *request = posting->request;
     enum submit_outcome outcome = posting->submission.outcome;
-    if (posting->wait_seconds > 0 && (outcome == SUBMIT_ACCEPTED || outcome == SUBMIT_REPLAYED) &&
-        jobs_watch(request->server->jobs, posting->submission.id, request, clock_monotonic() + posting->wait_seconds)) {
-        return;
+    if (posting->wait_seconds > 0 && (outcome == SUBMIT_ACCEPTED || outcome == SUBMIT_REPLAYED)) {
+        watch_end(&posting->watching, request, posting->submission.id, clock_monotonic() + posting->wait_seconds);
+    } else {
+        request_resume(request);
     }
-    request_resume(request);
 }
 
 static void post_stored(struct submission *submission)
@@ -156,7 +137,7 @@ enum handled handle_jobs_post(struct request *request)
     posting->submission.client = request->place->address;
     posting->submission.done = post_stored;
     posting->wait_seconds = request_wait_seconds(request, &posting->preferred);
-    if (!read_key(request, posting->submission.key)) {
+    if (!resource_key(request, posting->submission.key)) {
         return reply_problem(request, API_PROBLEM_INVALID_JOB,
                              "Idempotency-Key must be 1 to %d visible ASCII characters", IDEMPOTENCY_KEY_MAX);
     }

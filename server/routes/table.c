@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/http/router.h"
-#include "server/routes/routes.h"
+#include "server/routes/resource.h"
 
 static const char *const json[] = {"application/json", NULL};
 static const char *const json_or_csv[] = {"application/json", "text/csv", NULL};
@@ -13,19 +13,19 @@ static const char *const plain[] = {"text/plain", NULL};
 static const char *const yaml[] = {"application/yaml", NULL};
 
 const struct route route_table[] = {
-    {"POST", "/v1/jobs", handle_jobs_post, json, wait_query, ROUTE_BODY},
-    {"GET", "/v1/jobs", handle_jobs_list, json, list_query, ROUTE_PLAIN},
-    {"GET", "/v1/jobs/{id}", handle_job_get, json, wait_query, ROUTE_PLAIN},
-    {"DELETE", "/v1/jobs/{id}", handle_job_delete, json, NULL, ROUTE_PLAIN},
-    {"POST", "/v1/jobs/{id}/cancel", handle_job_cancel, json, NULL, ROUTE_PLAIN},
-    {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, NULL, ROUTE_PLAIN},
-    {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, matrix_query, ROUTE_PLAIN},
-    {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, NULL, ROUTE_PLAIN},
-    {"GET", "/v1", handle_index_get, json, NULL, ROUTE_PLAIN},
-    {"GET", "/healthz", handle_health_get, json, NULL, ROUTE_VITAL},
-    {"GET", "/readyz", handle_ready_get, json, NULL, ROUTE_VITAL},
-    {"GET", "/metrics", handle_metrics_get, plain, NULL, ROUTE_PLAIN},
-    {"GET", "/openapi.yaml", handle_contract_get, yaml, NULL, ROUTE_PLAIN},
-    {"GET", "/problems/{type}", handle_problem_get, json, NULL, ROUTE_PLAIN},
+    {"POST", "/v1/jobs", handle_jobs_post, json, wait_query, ROUTE_BODY, &job_resource},
+    {"GET", "/v1/jobs", handle_resource_list, json, list_query, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1/jobs/{id}", handle_resource_get, json, wait_query, ROUTE_PLAIN, &job_resource},
+    {"DELETE", "/v1/jobs/{id}", handle_resource_delete, json, NULL, ROUTE_PLAIN, &job_resource},
+    {"POST", "/v1/jobs/{id}/cancel", handle_resource_cancel, json, NULL, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, matrix_query, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1", handle_index_get, json, NULL, ROUTE_PLAIN, NULL},
+    {"GET", "/healthz", handle_health_get, json, NULL, ROUTE_VITAL, NULL},
+    {"GET", "/readyz", handle_ready_get, json, NULL, ROUTE_VITAL, NULL},
+    {"GET", "/metrics", handle_metrics_get, plain, NULL, ROUTE_PLAIN, NULL},
+    {"GET", "/openapi.yaml", handle_contract_get, yaml, NULL, ROUTE_PLAIN, NULL},
+    {"GET", "/problems/{type}", handle_problem_get, json, NULL, ROUTE_PLAIN, NULL},
     {0},
 };

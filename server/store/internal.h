@@ -92,6 +92,8 @@ sqlite3_stmt *store__statement(struct store_connection *connection, enum store_s
 const char *store__sql(enum store_sql sql);
 /* Makes the function known that statements.c compares rows by. */
 bool store__digest_register(sqlite3 *db);
+/* Makes the function known that migrations read old results by. */
+bool store__figure_register(sqlite3 *db);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
 /* Logs SQLite's complaint and returns STORE_FAILED. */

@@ -92,6 +92,10 @@ bool store__migrate(struct store_connection *connection, bool allowed, char *mes
                  version, newest);
         return false;
     }
+    if (version < newest && !store__figure_register(connection->db)) {
+        snprintf(message, message_size, "out of memory");
+        return false;
+    }
     for (int number = version + 1; number <= newest; number++) {
         const struct embedded_file *file = migration_find(number);
         if (!file) {

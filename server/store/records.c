@@ -77,6 +77,7 @@ struct result_record *result_record_copy(const struct result_record *result)
     copy->version = result->version;
     copy->finished_at = result->finished_at;
     copy->elapsed_seconds = result->elapsed_seconds;
+    copy->figures = result->figures;
     copy->core = strdup(result->core);
     copy->cache = strdup(result->cache);
     copy->curve = result->curve ? strdup(result->curve) : NULL;

@@ -14,9 +14,9 @@
 
 #include "lib/epsilon.h"
 #include "server/ops/clock.h"
+#include "server/ops/log.h"
 
-#define HASH_SIZE 65       /* 64 hex digits and NUL */
-#define REQUEST_ID_SIZE 65 /* at most 64 visible ASCII characters and NUL */
+#define HASH_SIZE 65 /* 64 hex digits and NUL */
 
 /* The numbers stand in the database: never renumber. */
 enum job_status {
@@ -63,6 +63,19 @@ void job_record_restart(struct job_record *record);
 /* The bytes it holds, for bounding what is kept in memory. */
 size_t job_record_bytes(const struct job_record *record);
 
+/* What a result says, apart from its text. Names: "" none. Numbers: NAN none. */
+struct result_figures {
+    char solved_for[24];
+    double epsilon;
+    double delta;
+    double noise_multiplier;
+    double lower; /* the bracket of the one that was solved for */
+    double upper;
+    double mean_squared; /* of its error figures */
+    char accountant[32];
+    char factorization[65]; /* its id */
+};
+
 /* A row of results, immutable once made and counted by reference: documents of many jobs share one. */
 struct result_record {
     atomic_int references;
@@ -70,6 +83,7 @@ struct result_record {
     int version;
     int64_t finished_at;
     double elapsed_seconds;
+    struct result_figures figures;
     char *core;  /* the result object up to its cache member, without the closing brace */
     char *cache; /* the cache member of the job that computed it */
     char *curve; /* or NULL */

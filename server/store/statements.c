@@ -10,6 +10,11 @@
 #define TEXT "digest(id, job)"
 #define STATE "digest(id, status, attempts, started_at, finished_at, from_cache, version, error)"
 
+/* Of a result: what `checksum`, which is older, does not cover. */
+#define FIGURES                                                                                                    \
+    "digest(hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, accountant, " \
+    "factorization)"
+
 #define JOB_COLUMNS                                                                                                    \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
     "operations, request"
@@ -51,10 +56,17 @@ static const char *const statements[SQL_COUNT] = {
                        "AND finished_at < ?2 AND coalesce(state_checksum = " STATE ", 1) LIMIT ?3) RETURNING id",
 
     [SQL_RESULT_PUT] = "INSERT INTO results (hash, version, finished_at, core, cache, elapsed_seconds, curve, note, "
-                       "points, checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) "
+                       "points, checksum, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, "
+                       "accountant, factorization, figures_checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
+                       "?13,?14,?15,?16,?17,?18,?19, digest(?1,?2,?11,?12,?13,?14,?15,?16,?17,?18,?19)) "
                        "ON CONFLICT (hash, version) DO UPDATE SET finished_at = ?3, core = ?4, cache = ?5, "
-                       "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10",
-    [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum "
+                       "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10, solved_for = ?11, "
+                       "epsilon = ?12, delta = ?13, noise_multiplier = ?14, lower = ?15, upper = ?16, "
+                       "mean_squared = ?17, accountant = ?18, factorization = ?19, "
+                       "figures_checksum = excluded.figures_checksum",
+    [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum, solved_for, "
+                        "epsilon, delta, noise_multiplier, lower, upper, mean_squared, accountant, factorization, "
+                        "figures_checksum = " FIGURES " "
                         "FROM results WHERE hash = ?1 AND version = ?2",
     [SQL_RESULT_PRESENT] = "SELECT 1 FROM results WHERE hash = ?1 AND version = ?2",
     /* A job that is not final may come to name it. */

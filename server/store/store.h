@@ -84,6 +84,8 @@ enum store_status store_submit_wait(struct store *store, struct store_write *wri
 /* Writes what nothing depends on, to see whether that can be done. */
 void store_probe(struct store *store, struct store_write *write);
 
+#define IDEMPOTENCY_KEY_MAX 255
+
 /* A new job, with its idempotency key in the same transaction. */
 struct store_insert {
     struct store_write write;

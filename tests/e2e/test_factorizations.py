@@ -7,11 +7,12 @@ SPDX-License-Identifier: GPL-3.0-or-later
 import io
 import json
 import subprocess
+import time
 
 import numpy
 import pytest
 
-from conftest import BINARY, PATIENCE, check_problem
+from conftest import BINARY, PATIENCE, check_problem, until
 
 NONE = {"scheme": "none", "epochs": 2}
 FAMILIES = [
@@ -164,6 +165,23 @@ def test_who_waits_for_an_optimum_can_be_canceled(launch):
     for job_id in ids:
         assert server.get(f"/v1/jobs/{job_id}").json()["status"] in ("canceled", "succeeded")
     assert server.solve(job_of({"family": "banded", "bands": 4}))["result"]["cache"]["factorization"] == "miss"
+
+
+def test_who_waits_for_an_optimum_lends_its_worker(launch):
+    """Two workers: one optimises, one waits for that, and a third job ends meanwhile."""
+    server = launch("--workers", "2", "--express", "0", "--max-operations", "1e18")
+    matrix = {"family": "banded", "bands": 64, "gap": 1e-12}
+    need(server, matrix)
+    ids = [server.post(job_of(matrix, n=200000, delta=delta)).json()["id"] for delta in (1e-4, 1e-5)]
+    for job_id in ids:
+        server.until(job_id, "running")
+    assert server.solve(job_of({"family": "square_root", "bands": 4}))["status"] == "succeeded"
+    assert [server.get(f"/v1/jobs/{job_id}").json()["status"] for job_id in ids] == ["running"] * 2
+    for job_id in reversed(ids):  # the one that waits first
+        began = time.monotonic()
+        assert server.request("POST", f"/v1/jobs/{job_id}/cancel").json()["status"] == "canceled"
+        assert time.monotonic() - began < 5
+    until(lambda: server.metric("epsilond_workers_busy") == 0)
 
 
 def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):

@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/jobs/claims.h"
 #include "server/jobs/internal.h"
 #include "server/ops/log.h"
+#include "server/work/internal.h"
 
 static const char job_text[] = "{\"n\":100,\"sampling\":{\"scheme\":\"none\"},\"noise_multiplier\":2,\"delta\":1e-6}";
 
@@ -64,12 +64,12 @@ static int set_up(void **state)
     struct server *server = &fixture->server;
     server->config = &fixture->config;
     server->pool = pool_create(1, 0, METRIC_COUNT);
-    server->waits = waits_create();
-    server->claims = claims_create();
+    server->works = works_create();
+    assert_non_null(server->works);
     server->jobs = jobs_create(server);
     struct store_options options = {.path = fixture->path, .cache_bytes = 1 << 20};
     server->store = store_open(&options, message, sizeof message);
-    assert_true(server->pool && server->waits && server->claims && server->jobs && server->store);
+    assert_true(server->pool && server->jobs && server->store);
     fixture->blocker.task.run = block;
     sem_init(&fixture->blocker.started, 0, 0);
     sem_init(&fixture->blocker.go, 0, 0);
@@ -96,8 +96,7 @@ static int tear_down(void **state)
     pool_destroy(server->pool);
     store_close(server->store);
     jobs_destroy(server->jobs);
-    waits_destroy(server->waits);
-    claims_destroy(server->claims);
+    works_destroy(server->works);
     for (int i = 0; i < 4; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s%s", fixture->path, tails[i]);
@@ -197,14 +196,14 @@ static void what_is_held_is_given_back_by_a_cancel(void **state)
     for (int i = 0; i < 3; i++) /* the last two are equal and share a run */
         assert_true(admit(jobs, i ? "two" : "one", ids[i]));
     assert_held(jobs, 3, 3 * each);
-    assert_int_equal(jobs->runs.len, 2);
+    assert_int_equal(fixture->server.works->open.len, 2);
     const int order[] = {1, 0, 2};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(jobs_cancel(jobs, ids[order[i]], NULL), CANCEL_STARTED);
         until_ended(jobs, ids[order[i]]);
         assert_held(jobs, (size_t)(2 - i), (size_t)(2 - i) * each);
     }
-    assert_int_equal(jobs->runs.len, 0);
+    assert_int_equal(fixture->server.works->open.len, 0);
 }
 
 static void what_is_held_is_given_back_by_an_end(void **state)

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "server/jobs/pool.h"
+#include "server/work/pool.h"
 #include "server/ops/clock.h"
 
 enum { TASKS = 200, INDICES = 1000 };

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
@@ -488,6 +489,105 @@ static void a_job_in_no_known_state_is_open(void **state)
     store_close(store);
 }
 
+static const struct result_figures some_figures = {.solved_for = "epsilon",
+                                                   .epsilon = 0.1 + 0.2,
+                                                   .delta = 1e-6,
+                                                   .noise_multiplier = 2,
+                                                   .lower = 0,
+                                                   .upper = 0.1 + 0.2,
+                                                   .mean_squared = 202,
+                                                   .accountant = "pld",
+                                                   .factorization = "abc"};
+static const char some_core[] =
+    "{\"solved_for\":\"epsilon\",\"epsilon\":0.30000000000000004,\"delta\":1e-6,\"noise_multiplier\":2,"
+    "\"bracket\":{\"lower\":0,\"upper\":0.30000000000000004},\"accountant\":\"pld\",\"directions\":{},"
+    "\"factorization\":{\"id\":\"abc\",\"iterations\":0},\"error\":{\"mean_squared\":202}";
+
+static void put_figures(struct store *store, const char *hash, const struct result_figures *figures)
+{
+    struct result_record *result = result_record_create(hash);
+    assert_non_null(result);
+    result->finished_at = clock_now_ms();
+    result->core = strdup(some_core);
+    result->cache = strdup("{}");
+    result->figures = *figures;
+    struct store_update update = {.result = result};
+    assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
+    result_record_release(result);
+}
+
+static void assert_figures(struct store *store, const char *hash, const struct result_figures *expected)
+{
+    struct result_record *read = NULL;
+    assert_int_equal(store_read_result(store, hash, EPS_ACCOUNTING_VERSION, &read), STORE_OK);
+    const struct result_figures *figures = &read->figures;
+    assert_string_equal(figures->solved_for, expected->solved_for);
+    assert_string_equal(figures->accountant, expected->accountant);
+    assert_string_equal(figures->factorization, expected->factorization);
+    const double numbers[] = {figures->epsilon, figures->delta, figures->noise_multiplier,
+                              figures->lower,   figures->upper, figures->mean_squared};
+    const double wanted[] = {expected->epsilon, expected->delta, expected->noise_multiplier,
+                             expected->lower,   expected->upper, expected->mean_squared};
+    for (int i = 0; i < 6; i++)
+        assert_true(numbers[i] == wanted[i] || (isnan(numbers[i]) && isnan(wanted[i])));
+    result_record_release(read);
+}
+
+static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
+{
+    static const char *const changes[] = {
+        "solved_for = 'delta'", "epsilon = epsilon / 2",   "epsilon = NULL",
+        "delta = 2 * delta",    "noise_multiplier = 20",   "lower = 1",
+        "upper = upper + 1",    "accountant = 'gaussian'", "factorization = NULL",
+        "mean_squared = 201",   "figures_checksum = NULL",
+    };
+    char hash[HASH_SIZE];
+    snprintf(hash, sizeof hash, "%064u", 1U);
+    struct store *store = open_store(*state, 1 << 20, 0);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char sql[128];
+        struct result_record *read = NULL;
+        put_figures(store, hash, &some_figures); /* mends the row */
+        assert_figures(store, hash, &some_figures);
+        snprintf(sql, sizeof sql, "UPDATE results SET %s", changes[i]);
+        assert_int_equal(edit(*state, sql), 1);
+        if (store_read_result(store, hash, EPS_ACCOUNTING_VERSION, &read) != STORE_CORRUPT)
+            fail_msg("%s", changes[i]);
+    }
+    struct result_figures none = {
+        .epsilon = NAN, .delta = NAN, .noise_multiplier = -0.0, .lower = NAN, .upper = INFINITY, .mean_squared = NAN};
+    put_figures(store, hash, &none);
+    none.upper = NAN;
+    assert_figures(store, hash, &none);
+    store_close(store);
+}
+
+/* Of rows that were written before there were columns for them, the figures are read out of the text once, to the last
+ * bit; a row that was damaged before is not made good by that. */
+static void an_older_result_gets_its_figures(void **state)
+{
+    static const struct result_figures nothing = {.epsilon = NAN};
+    char good[HASH_SIZE], bad[HASH_SIZE];
+    struct result_record *read = NULL;
+    snprintf(good, sizeof good, "%064u", 1U);
+    snprintf(bad, sizeof bad, "%064u", 2U);
+    struct store *store = open_store(*state, 1 << 20, 0);
+    put_figures(store, good, &nothing);
+    put_figures(store, bad, &nothing);
+    store_close(store);
+    edit(*state, "UPDATE results SET core = replace(core, '1e-6', '1e-7') WHERE hash LIKE '%2';"
+                 "ALTER TABLE results DROP COLUMN solved_for; ALTER TABLE results DROP COLUMN epsilon;"
+                 "ALTER TABLE results DROP COLUMN delta; ALTER TABLE results DROP COLUMN noise_multiplier;"
+                 "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
+                 "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant; ALTER "
+                 "TABLE results DROP COLUMN factorization;"
+                 "ALTER TABLE results DROP COLUMN figures_checksum; PRAGMA user_version = 6");
+    store = open_store(*state, 1 << 20, 0);
+    assert_figures(store, good, &some_figures);
+    assert_int_equal(store_read_result(store, bad, EPS_ACCOUNTING_VERSION, &read), STORE_CORRUPT);
+    store_close(store);
+}
+
 static void a_damaged_key_replays_nothing(void **state)
 {
     struct job_record first = record_new(1, JOB_QUEUED), second = record_new(2, JOB_QUEUED), read;
@@ -692,6 +792,8 @@ int main(void)
         IN_A_PLACE(whatever_is_changed_in_a_row_is_noticed),
         IN_A_PLACE(a_job_in_no_known_state_is_open),
         IN_A_PLACE(a_damaged_key_replays_nothing),
+        IN_A_PLACE(whatever_is_changed_in_a_results_figures_is_noticed),
+        IN_A_PLACE(an_older_result_gets_its_figures),
         IN_A_PLACE(damaged_blobs_are_evicted),
         IN_A_PLACE(the_cache_evicts_in_its_order),
         IN_A_PLACE(a_damaged_blob_is_not_found),

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#ifndef SERVER_JOBS_POOL_H
-#define SERVER_JOBS_POOL_H
+#ifndef SERVER_WORK_POOL_H
+#define SERVER_WORK_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +43,12 @@ void pool_destroy(struct pool *pool);
 void pool_submit(struct pool *pool, struct pool_task *task);
 /* Takes a task back that no thread has begun. False: it is not in the queue (not yet, or no more). */
 bool pool_withdraw(struct pool *pool, struct pool_task *task);
+/* The task of this thread waits for another's work from here on: its place is another task's, for as long as no more tasks
+ * wait like that than there are workers. Nothing where the thread runs no task. */
+void pool_pause(void);
+/* It goes on, as soon as fewer than `workers` run; before tasks that have not begun. at_once: it does not wait for that,
+ * for it is about to end. */
+void pool_resume(bool at_once);
 /* body(arg, i) for i = 0..count-1, each once, on this thread and on others for as long as fewer than `workers` are at
  * work. Never waits for a worker to become free, so it may be called from a worker, and nested. */
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg);

@@ -6,13 +6,17 @@
  * Invariant: tasks that run <= workers, one short one beside them excepted; threads that help begin an index only while
  * tasks that run and threads that help are fewer than the workers, and no task came meanwhile.
  *
+ * A task that waits for another's work has no place meanwhile. Tasks that run and tasks that wait like that are twice the
+ * workers at most, and whoever may go on does so before the next task begins; as long as one of those that run gets on,
+ * all do.
+ *
  * A computation that wants help posts a loan: a counter of indices that whoever is idle draws from. The thread that
  * posted it draws too and waits only for indices that others have already begun, so a loan ends even if no one ever
  * helps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "server/jobs/pool.h"
+#include "server/work/pool.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -45,6 +49,7 @@ struct worker {
     struct pool *pool;
     pthread_t thread;
     bool busy;
+    bool paused; /* its task is, and has no place */
     bool background;
     double started;
     double seconds;
@@ -54,6 +59,7 @@ struct worker {
 struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
+    pthread_cond_t place; /* for those that go on: there is one */
     pthread_cond_t ended; /* a thread has */
     struct heap queues[QUEUES];
     struct loan *loans; /* the newest first: inner loops before outer ones */
@@ -61,7 +67,10 @@ struct pool {
     double short_seconds;
     size_t running;
     size_t background; /* of those that run */
+    size_t paused;     /* tasks */
+    size_t resuming;   /* of these: they wait for a place */
     size_t helpers;
+    bool helped;          /* a loan was posted: there are threads for helping too */
     atomic_uint arrivals; /* of tasks: who helps looks at it between two indices */
     size_t idle;
     bool stopping;
@@ -70,6 +79,9 @@ struct pool {
     size_t threads_len;
     struct worker threads[];
 };
+
+/* Whose task this thread runs; NULL: none's, or it helps. */
+static _Thread_local struct worker *duty;
 
 /* ---------------------------------------------------------------- the rules */
 
@@ -106,6 +118,12 @@ static bool alone_locked(const struct pool *pool, double now)
     return false;
 }
 
+/* Whether there is a place for a task that has not begun. */
+static bool place_locked(const struct pool *pool)
+{
+    return pool->running + pool->resuming < pool->workers && pool->running + pool->paused < 2 * pool->workers;
+}
+
 /* Whether all that runs has been alone for its time, so that the next one that must be alone may start. */
 static bool served_locked(const struct pool *pool, double now)
 {
@@ -115,7 +133,7 @@ static bool served_locked(const struct pool *pool, double now)
             return false;
         }
     }
-    return pool->running < pool->workers;
+    return place_locked(pool);
 }
 
 /* Whether every worker has a task that is long, by its estimate or by now. */
@@ -124,7 +142,8 @@ static bool all_long_locked(const struct pool *pool, double now)
     size_t quick = 0;
     for (size_t i = 0; i < pool->threads_len; i++) {
         const struct worker *worker = &pool->threads[i];
-        quick += worker->busy && worker->seconds <= pool->short_seconds && now < worker->started + pool->short_seconds;
+        quick += worker->busy && !worker->paused && worker->seconds <= pool->short_seconds &&
+                 now < worker->started + pool->short_seconds;
     }
     return pool->running == pool->workers && !quick;
 }
@@ -154,7 +173,7 @@ static struct pool_task *pick_locked(struct pool *pool, double now)
             return served_locked(pool, now) ? take_locked(pool, QUEUE_ALONE) : NULL;
         }
     }
-    if (pool->running < pool->workers) {
+    if (place_locked(pool)) {
         return take_first_locked(pool);
     }
     return pool->short_seconds > 0 && all_long_locked(pool, now) ? take_locked(pool, QUEUE_SHORT) : NULL;
@@ -222,6 +241,26 @@ static void count_busy(const struct pool *pool, int amount)
     }
 }
 
+static void take_place_locked(const struct worker *worker)
+{
+    struct pool *pool = worker->pool;
+    pool->running++;
+    pool->background += worker->background;
+    count_busy(pool, 1);
+    assert(pool->running <= pool->workers + (pool->short_seconds > 0));
+}
+
+static void give_place_locked(const struct worker *worker)
+{
+    struct pool *pool = worker->pool;
+    pool->running--;
+    pool->background -= worker->background;
+    count_busy(pool, -1);
+    if (pool->resuming) {
+        pthread_cond_signal(&pool->place);
+    }
+}
+
 static void run_locked(struct worker *worker, struct pool_task *task, double now)
 {
     struct pool *pool = worker->pool;
@@ -230,20 +269,22 @@ static void run_locked(struct worker *worker, struct pool_task *task, double now
     worker->started = now;
     worker->seconds = task->seconds;
     worker->alone_seconds = task->alone_seconds;
-    pool->background += worker->background;
-    pool->running++;
+    take_place_locked(worker);
     if (waiting_locked(pool)) { /* perhaps the next one may start too */
         pthread_cond_signal(&pool->work);
     }
-    assert(pool->running <= pool->workers + (pool->short_seconds > 0));
     pthread_mutex_unlock(&pool->mutex);
-    count_busy(pool, 1);
+    duty = worker;
     task->run(task);
-    count_busy(pool, -1);
+    duty = NULL;
     pthread_mutex_lock(&pool->mutex);
     worker->busy = false;
-    pool->background -= worker->background;
-    pool->running--;
+    if (worker->paused) {
+        worker->paused = false;
+        pool->paused--;
+    } else {
+        give_place_locked(worker);
+    }
 }
 
 static void rest_locked(struct pool *pool, double now)
@@ -299,11 +340,12 @@ static bool thread_add_locked(struct pool *pool)
     return started;
 }
 
-/* As many threads as there may be tasks at once; for those in the middle of helping, as many again, but not before there
- * is someone to help. */
-static bool threads_add_locked(struct pool *pool, bool helping)
+/* As many threads as there may be tasks at once, those that are paused included; for those in the middle of helping, as many
+ * as workers again, but not before there is someone to help. */
+static bool threads_add_locked(struct pool *pool)
 {
-    size_t wanted = pool->workers + (pool->short_seconds > 0) + (helping ? pool->workers : 0);
+    size_t paused = pool->paused < pool->workers ? pool->paused : pool->workers;
+    size_t wanted = pool->workers + (pool->short_seconds > 0) + paused + (pool->helped ? pool->workers : 0);
     while (pool->threads_len < wanted && !pool->stopping) {
         if (!thread_add_locked(pool)) {
             return false;
@@ -314,7 +356,7 @@ static bool threads_add_locked(struct pool *pool, bool helping)
 
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
 {
-    struct pool *pool = calloc(1, sizeof *pool + (2 * workers + 1) * sizeof pool->threads[0]);
+    struct pool *pool = calloc(1, sizeof *pool + (3 * workers + 1) * sizeof pool->threads[0]);
     if (!pool) {
         return NULL;
     }
@@ -323,13 +365,14 @@ struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, &monotonic);
+    pthread_cond_init(&pool->place, NULL);
     pthread_cond_init(&pool->ended, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pool->workers = workers;
     pool->short_seconds = short_seconds;
     pool->busy = busy;
     pthread_mutex_lock(&pool->mutex);
-    bool made = threads_add_locked(pool, false);
+    bool made = threads_add_locked(pool);
     pthread_mutex_unlock(&pool->mutex);
     if (!made) {
         pool_destroy(pool);
@@ -368,6 +411,7 @@ void pool_destroy(struct pool *pool)
         pthread_join(pool->threads[i].thread, NULL);
     }
     pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->place);
     pthread_cond_destroy(&pool->ended);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
@@ -404,13 +448,47 @@ bool pool_withdraw(struct pool *pool, struct pool_task *task)
     return found;
 }
 
+void pool_pause(void)
+{
+    if (!duty || duty->paused) {
+        return;
+    }
+    struct pool *pool = duty->pool;
+    pthread_mutex_lock(&pool->mutex);
+    duty->paused = true;
+    pool->paused++;
+    give_place_locked(duty);
+    (void)threads_add_locked(pool); /* without it the next task begins later */
+    pthread_cond_signal(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void pool_resume(bool at_once)
+{
+    if (!duty || !duty->paused || at_once) {
+        return;
+    }
+    struct pool *pool = duty->pool;
+    pthread_mutex_lock(&pool->mutex);
+    pool->resuming++;
+    while (pool->running >= pool->workers) {
+        pthread_cond_wait(&pool->place, &pool->mutex);
+    }
+    pool->resuming--;
+    pool->paused--;
+    duty->paused = false;
+    take_place_locked(duty);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg)
 {
     struct loan loan = {.count = count, .body = body, .arg = arg, .left = PTHREAD_COND_INITIALIZER};
     atomic_init(&loan.next_index, 0);
     if (count > 1) {
         pthread_mutex_lock(&pool->mutex);
-        (void)threads_add_locked(pool, true); /* without it there is less help */
+        pool->helped = true;
+        (void)threads_add_locked(pool); /* without it there is less help */
         loan.next = pool->loans;
         pool->loans = &loan;
         size_t wanted = count - 1;

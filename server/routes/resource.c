@@ -1,0 +1,231 @@
+/*
+ * GET, cancel and DELETE of one resource, and what POSTs share.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/routes/resource.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ops/clock.h"
+#include "server/routes/waiting.h"
+
+#define ENDING_SECONDS 5 /* that a cancel waits for one that is just being finished */
+
+enum handled reply_unreadable(struct request *request, enum store_status status)
+{
+    const char *noun = resource_of(request)->noun;
+    if (status == STORE_NONE) {
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no %s of this id", noun);
+    }
+    if (status == STORE_CORRUPT) {
+        return reply_problem(request, API_PROBLEM_INTERNAL,
+                             "what is stored of this %s fails its checksum; post the %s again to have it computed "
+                             "anew",
+                             noun, noun);
+    }
+    return reply_problem(request, API_PROBLEM_INTERNAL, "the database could not be read");
+}
+
+enum handled reply_gone(struct request *request)
+{
+    return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                         "the client closed its side of the connection, which is taken for hanging up");
+}
+
+enum handled reply_stopping(struct request *request)
+{
+    return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the service is stopping; ask again when it is back");
+}
+
+static void free_document(void *document)
+{
+    document_release(document);
+}
+
+enum handled reply_document(struct request *request, int status, struct document *document, bool conditional)
+{
+    struct shared_text shared = {.data = document->text,
+                                 .len = document->len,
+                                 .etag = document->etag,
+                                 .release = free_document,
+                                 .owner = document};
+    memcpy(request->job, document->id, UUID_SIZE);
+    return reply_shared(request, status, &shared, conditional);
+}
+
+/* ---------------------------------------------------------------- GET */
+
+const struct query_member wait_query[] = {{"wait", query_is_seconds, "must be a whole number of seconds"}, {0}};
+
+static enum handled get_resume(struct request *request)
+{
+    struct document *document;
+    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
+    return status == STORE_OK ? reply_document(request, 200, document, true) : reply_unreadable(request, status);
+}
+
+enum handled handle_resource_get(struct request *request)
+{
+    struct document *document;
+    bool preferred;
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    double seconds = request_wait_seconds(request, &preferred);
+    if (preferred) {
+        reply_header(request, "Preference-Applied", "wait=%.0f", seconds);
+    }
+    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
+    if (status != STORE_OK) {
+        return reply_unreadable(request, status);
+    }
+    bool waits = seconds > 0 && !job_status_final(document->status);
+    request->state = waits ? malloc(sizeof(struct watching)) : NULL;
+    request->state_free = free;
+    if (!request->state || !request_suspend(request, get_resume)) {
+        return reply_document(request, 200, document, true);
+    }
+    document_release(document);
+    watch_end(request->state, request, request->param, clock_monotonic() + seconds);
+    return HANDLED_SUSPENDED;
+}
+
+/* ---------------------------------------------------------------- cancel */
+
+struct canceling {
+    struct watching watching;
+    enum cancel_outcome outcome;
+};
+
+static enum handled cancel_resume(struct request *request)
+{
+    struct canceling *canceling = request->state;
+    struct document *document;
+    if (canceling->outcome == CANCEL_FAILED) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
+    if (status != STORE_OK) {
+        return reply_unreadable(request, status);
+    }
+    if (!job_status_final(document->status)) {
+        document_release(document);
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                             "the %s ends, but that could not be written yet; it is tried again until it can be",
+                             resource_of(request)->noun);
+    }
+    return reply_document(request, canceling->outcome == CANCEL_STARTED ? 202 : 200, document, false);
+}
+
+enum handled handle_resource_cancel(struct request *request)
+{
+    const struct resource *resource = resource_of(request);
+    struct canceling *canceling = calloc(1, sizeof *canceling);
+    request->state = canceling;
+    request->state_free = free;
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    if (!canceling) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    canceling->outcome = CANCEL_NOT_LIVE;
+    if (!resource->is_live(request->server, request->param)) {
+        return cancel_resume(request);
+    }
+    /* Set before the call: once it has started, the request may be answered before the call returns. */
+    canceling->outcome = CANCEL_STARTED;
+    if (!request_suspend(request, cancel_resume)) {
+        return reply_stopping(request);
+    }
+    watching_init(&canceling->watching, request);
+    enum cancel_outcome outcome = resource->cancel(request->server, request->param, &canceling->watching.waiter);
+    if (outcome == CANCEL_STARTED) {
+        return HANDLED_SUSPENDED;
+    }
+    canceling->outcome = outcome;
+    if (outcome == CANCEL_ENDING && !store_trouble(request->server->store)) {
+        watch_end(&canceling->watching, request, request->param, clock_monotonic() + ENDING_SECONDS);
+    } else {
+        request_resume(request);
+    }
+    return HANDLED_SUSPENDED;
+}
+
+/* ---------------------------------------------------------------- DELETE */
+
+struct deleting {
+    struct store_delete deletion; /* first */
+    struct request *request;
+    enum store_status status;
+};
+
+static enum handled delete_resume(struct request *request)
+{
+    struct deleting *deleting = request->state;
+    if (deleting->status == STORE_FAILED) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                             "the database could not be written, and the %s is still there; ask again later",
+                             resource_of(request)->noun);
+    }
+    return deleting->status == STORE_OK ? reply_empty(request, 204) : reply_unreadable(request, deleting->status);
+}
+
+static void delete_done(struct store_write *write, enum store_status status)
+{
+    struct deleting *deleting = (struct deleting *)write;
+    struct request *request = deleting->request;
+    deleting->status = status;
+    if (status == STORE_OK) {
+        resource_of(request)->forget(request->server, request->param);
+    }
+    request_resume(request);
+}
+
+enum handled handle_resource_delete(struct request *request)
+{
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    const struct resource *resource = resource_of(request);
+    if (resource->is_live(request->server, request->param)) {
+        return reply_problem(request, API_PROBLEM_CONFLICT, "the %s is not final; cancel it first", resource->noun);
+    }
+    struct deleting *deleting = calloc(1, sizeof *deleting);
+    if (!deleting) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request->state = deleting;
+    request->state_free = free;
+    deleting->request = request;
+    deleting->deletion.write.done = delete_done;
+    memcpy(deleting->deletion.id, request->param, UUID_SIZE);
+    if (!request_suspend(request, delete_resume)) {
+        return reply_stopping(request);
+    }
+    resource->remove(request->server, &deleting->deletion);
+    return HANDLED_SUSPENDED;
+}
+
+/* ---------------------------------------------------------------- POST */
+
+bool resource_key(const struct request *request, char key[IDEMPOTENCY_KEY_MAX + 1])
+{
+    const char *value = request_header_value(request, "Idempotency-Key");
+    if (!value) {
+        return true;
+    }
+    size_t len = strlen(value);
+    if (!len || len > IDEMPOTENCY_KEY_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (value[i] <= ' ' || value[i] > '~') {
+            return false;
+        }
+    }
+    memcpy(key, value, len + 1);
+    return true;
+}

@@ -1,0 +1,44 @@
+/*
+ * What every resource does, written once: it is read, waited for, canceled, deleted and listed by id, and posted under an
+ * idempotency key. A resource says in one struct how that is done for its kind, and its rows of the route table name it.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_ROUTES_RESOURCE_H
+#define SERVER_ROUTES_RESOURCE_H
+
+#include "server/routes/routes.h"
+#include "server/work/work.h"
+
+struct resource {
+    const char *path; /* "/v1/jobs" */
+    const char *noun; /* "job" */
+    /* The document as it is now, retained for the caller. STORE_NONE: there is none of this id. */
+    enum store_status (*get)(struct server *server, const char *id, struct document **document);
+    /* Whether it is not final. */
+    bool (*is_live)(struct server *server, const char *id);
+    /* The waiter waits for its end. False: it is not live. */
+    bool (*watch)(struct server *server, const char *id, struct waiter *waiter);
+    enum cancel_outcome (*cancel)(struct server *server, const char *id, struct waiter *waiter);
+    /* Forgets a final one, in the database and, once that is done, in memory. */
+    void (*remove)(struct server *server, struct store_delete *deletion);
+    void (*forget)(struct server *server, const char *id);
+    /* Appends those that the filter lets through, newest first, parted by commas; next: the id after which the next page
+     * begins, or "". On the thread of the lists. */
+    enum store_status (*list)(struct server *server, const struct job_filter *filter, struct text *items,
+                              char next[UUID_SIZE]);
+};
+
+/* Of the request's row in the route table. */
+static inline const struct resource *resource_of(const struct request *request)
+{
+    return request->route->resource;
+}
+
+/* Copies the Idempotency-Key, "" for none. False: it is not 1 to IDEMPOTENCY_KEY_MAX visible characters. */
+bool resource_key(const struct request *request, char key[IDEMPOTENCY_KEY_MAX + 1]);
+
+/* The table's resources. */
+extern const struct resource job_resource; /* jobs.c */
+
+#endif

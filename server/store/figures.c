@@ -1,0 +1,66 @@
+/*
+ * The SQL function figure(core, member...), by which migration 7 fills the typed columns of results that were written
+ * before there were any: the number or the text that stands there in the result's object, or NULL. An UPDATE asks for
+ * one member after the other, so what was parsed last is kept.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ops/text.h"
+#include "server/store/internal.h"
+
+struct parsed {
+    char *core; /* as it stands in the column: without its last brace */
+    json_t *json;
+};
+
+static void parsed_clear(struct parsed *parsed)
+{
+    free(parsed->core);
+    json_decref(parsed->json);
+    *parsed = (struct parsed){0};
+}
+
+static void parsed_free(void *user)
+{
+    parsed_clear(user);
+    free(user);
+}
+
+static const json_t *parse(struct parsed *parsed, const char *core)
+{
+    if (!core || (parsed->core && strcmp(parsed->core, core) == 0)) {
+        return core ? parsed->json : NULL;
+    }
+    struct text text = {0};
+    parsed_clear(parsed);
+    text_puts(&text, core);
+    text_puts(&text, "}");
+    parsed->json = text.failed ? NULL : json_loadb(text.data, text.len, JSON_DECODE_INT_AS_REAL, NULL);
+    parsed->core = strdup(core);
+    text_clear(&text);
+    return parsed->json;
+}
+
+static void figure(sqlite3_context *context, int values_len, sqlite3_value **values)
+{
+    const json_t *json = parse(sqlite3_user_data(context), (const char *)sqlite3_value_text(values[0]));
+    for (int i = 1; i < values_len && json; i++) {
+        json = json_object_get(json, (const char *)sqlite3_value_text(values[i]));
+    }
+    if (json_is_real(json)) {
+        sqlite3_result_double(context, json_real_value(json) + 0.0); /* as SQLite keeps it: there is no -0 */
+    } else if (json_is_string(json)) {
+        sqlite3_result_text(context, json_string_value(json), -1, SQLITE_TRANSIENT);
+    }
+}
+
+bool store__figure_register(sqlite3 *db)
+{
+    struct parsed *parsed = calloc(1, sizeof *parsed);
+    return parsed && sqlite3_create_function_v2(db, "figure", -1, SQLITE_UTF8, parsed, figure, NULL, NULL,
+                                                parsed_free) == SQLITE_OK;
+}
