@@ -70,12 +70,14 @@ static struct api_job *decode(const struct solving *solving, json_t **problem)
     const char *text = solving->input.data ? solving->input.data : "";
     json_t *json = api_json_parse(text, solving->input.len, message, sizeof message);
     if (!json) {
-        *problem = api_problem_encode(API_PROBLEM_MALFORMED_JSON, message, NULL, NULL);
+        *problem = api_problem_encode(message[0] ? API_PROBLEM_MALFORMED_JSON : API_PROBLEM_INTERNAL,
+                                      message[0] ? message : "out of memory", NULL, NULL);
         return NULL;
     }
     struct api_job *job = api_job_decode(&errors, json, (size_t)solving->config.max_n);
     if (!job) {
-        *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
+        *problem = api_problem_encode(errors.out_of_memory ? API_PROBLEM_INTERNAL : API_PROBLEM_INVALID_JOB, NULL, NULL,
+                                      &errors);
     }
     api_errors_clear(&errors);
     json_decref(json);

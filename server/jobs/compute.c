@@ -269,7 +269,7 @@ static bool add_curve(struct result_record *record, const struct eps_result *res
     return !reason || record->note;
 }
 
-/* The noise multiplier that the result states. */
+/* The noise multiplier that the result states; NAN without memory. */
 static double stated_noise(const struct result_record *result)
 {
     struct text text = {0};
@@ -277,7 +277,7 @@ static double stated_noise(const struct result_record *result)
     text_puts(&text, result->core);
     text_puts(&text, "}");
     json_t *core = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
-    double noise = json_number_value(json_object_get(core, "noise_multiplier"));
+    double noise = core ? json_number_value(json_object_get(core, "noise_multiplier")) : NAN;
     json_decref(core);
     text_clear(&text);
     return noise;

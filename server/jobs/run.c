@@ -164,7 +164,11 @@ struct api_job *jobs_decode(struct jobs *jobs, const struct job_record *record, 
     struct api_job *job = json ? api_job_decode(&errors, json, (size_t)jobs->server->config->max_n) : NULL;
     if (job && !record->checked) {
         api_job_hash(hash, job);
-        if (strcmp(hash, record->hash) != 0) {
+        if (!hash[0]) {
+            *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
+            api_job_destroy(job);
+            job = NULL;
+        } else if (strcmp(hash, record->hash) != 0) {
             log_event(LOG_LEVEL_ERROR, "checksum", "table=jobs key=%s detail=\"its text has another hash\"",
                       record->id);
             metric_add(METRIC_CHECKSUM_FAILURES, 1);
@@ -174,6 +178,8 @@ struct api_job *jobs_decode(struct jobs *jobs, const struct job_record *record, 
             api_job_destroy(job);
             job = NULL;
         }
+    } else if (!job && (json ? errors.out_of_memory : !error->message[0])) {
+        *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
     } else if (!job) {
         error->status = json ? EPS_INVALID : EPS_INTERNAL;
         if (errors.len) {

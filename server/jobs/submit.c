@@ -72,7 +72,8 @@ static struct api_job *decode(struct submission *submission, const char *body, s
     struct api_errors errors = {0};
     json_t *json = api_json_parse(body, body_len, message, sizeof message);
     if (!json) {
-        refuse_with(submission, API_PROBLEM_MALFORMED_JSON, message);
+        refuse_with(submission, message[0] ? API_PROBLEM_MALFORMED_JSON : API_PROBLEM_INTERNAL,
+                    message[0] ? message : "out of memory");
         return NULL;
     }
     size_t max_n = (size_t)submission->jobs->server->config->max_n;
