@@ -444,11 +444,10 @@ size_t scarcity_unstruck(const char *folder, const struct scarcity_exception *ex
             named++;
         if (named < len)
             used[named] = true;
-        if ((line->struck < line->asks) == (named < len))
+        if (line->struck >= line->asks || named < len)
             continue;
         wrong++;
-        print_error("# %s: %zu of %zu struck%s: %s\n", line->place, line->struck, line->asks,
-                    named < len ? ", though it is an exception" : "", line->text);
+        print_error("# %s: %zu of %zu struck: %s\n", line->place, line->struck, line->asks, line->text);
     }
     for (size_t i = 0; i < len; i++) {
         wrong += !used[i];

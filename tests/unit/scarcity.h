@@ -48,7 +48,7 @@ struct scarcity_exception {
 };
 
 /* The lines under `folder` that ask for memory and whose asking has never failed so far, but for the exceptions; prints
- * them. Exceptions that fit no line, or one that did fail, are printed and counted, too. *total: all such lines. */
+ * them. Exceptions that fit no line are printed and counted, too. *total: all such lines. */
 size_t scarcity_unstruck(const char *folder, const struct scarcity_exception *exceptions, size_t len, size_t *total);
 
 #endif
