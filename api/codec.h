@@ -49,8 +49,8 @@ struct api_job {
  * Parses JSON text as the service accepts it: one value, UTF-8, no member twice, nesting of at most 64, no more
  * values than fit into 16 MiB, numbers in long arrays apart; integers exact (a double's worth; 20000000000000000001
  * is kept apart as malformed). Takes memory of about ten times the text at most.
- * Returns the value (the caller's), or NULL with a message that gives line and column (1-based). Long arrays of
- * numbers are nodes of another kind: api_job_decode() and api_json_text() know them.
+ * Returns the value (the caller's), or NULL with a message that gives line and column (1-based), or with an empty one
+ * without memory. Long arrays of numbers are nodes of another kind: api_job_decode() and api_json_text() know them.
  */
 json_t *api_json_parse(const char *text, size_t len, char *message, size_t message_size);
 

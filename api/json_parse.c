@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json_memory.h"
 #include "api/json_numbers.h"
 
 #define MAX_DEPTH 64
@@ -244,21 +245,28 @@ json_t *api_json_parse(const char *text, size_t len, char *message, size_t messa
     struct scan scan = {.text = text, .len = len};
     json_t *json = NULL;
     json_error_t error;
+    size_t failures = api__json_failures();
 
+    message[0] = '\0';
     scan_text(&scan);
-    if (scan.wrong) {
+    if (scan.wrong && *scan.wrong) {
         int line, column;
         position(text, scan.at, &line, &column);
-        snprintf(message, message_size, "line %d, column %d: %s", line, column,
-                 *scan.wrong ? scan.wrong : "out of memory");
-    } else {
+        snprintf(message, message_size, "line %d, column %d: %s", line, column, scan.wrong);
+    } else if (!scan.wrong && api__json_reserve(scan.rest ? scan.rest_len : len)) {
         json = json_loadb(scan.rest ? scan.rest : text, scan.rest ? scan.rest_len : len,
                           JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
         if (!json)
             explain(&scan, &error, message, message_size);
     }
-    if (json && scan.pieces_len && !(json = put_all_back(&scan, json)))
-        snprintf(message, message_size, "line 1, column 1: out of memory");
+    if (json && scan.pieces_len)
+        json = put_all_back(&scan, json);
+    if (api__json_failures() != failures) {
+        json_decref(json);
+        json = NULL;
+        message[0] = '\0';
+    }
+    api__json_release();
     for (size_t i = 0; i < scan.pieces_len; i++)
         json_decref(scan.pieces[i].numbers);
     free(scan.pieces);

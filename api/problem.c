@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/json_memory.h"
+
 static const struct api_problem_type types[API_PROBLEM_COUNT] = {
     [API_PROBLEM_INVALID_JOB] =
         {"invalid-job", 422, "The job is not valid",
@@ -178,6 +180,7 @@ json_t *api_problem_encode(enum api_problem problem, const char *detail, const c
                            const struct api_errors *errors)
 {
     const struct api_problem_type *type = api_problem_type(problem);
+    size_t failures = api__json_failures();
     json_t *json = json_object(), *text;
     char uri[64], summary[320];
 
@@ -201,7 +204,7 @@ json_t *api_problem_encode(enum api_problem problem, const char *detail, const c
             ok = append_error(list, errors->items[i].pointer, errors->items[i].detail) && ok;
         ok = set(json, "errors", list) && ok;
     }
-    if (ok)
+    if (ok && api__json_failures() == failures)
         return json;
     json_decref(json);
     return NULL;
@@ -221,6 +224,7 @@ static json_t *accountant_names(uint32_t mask)
 json_t *api_problem_of_error(const struct eps_error *error, const char *instance)
 {
     struct eps_error copy = *error;
+    size_t failures = api__json_failures();
     struct api_violation violation = {.pointer = copy.pointer, .detail = copy.message};
     struct api_errors errors = {.items = &violation, .len = 1};
     bool of_job = error->status == EPS_INVALID || error->status == EPS_UNSUPPORTED;
@@ -236,7 +240,7 @@ json_t *api_problem_of_error(const struct eps_error *error, const char *instance
     }
     if (error->status == EPS_UNSUPPORTED)
         ok = set(json, "accountants", accountant_names(error->accountants));
-    if (ok)
+    if (ok && api__json_failures() == failures)
         return json;
     json_decref(json);
     return NULL;

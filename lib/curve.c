@@ -47,7 +47,8 @@ static void find_end(void *arg, size_t index)
 {
     struct trace *trace = &((struct trace *)arg)[index];
     const struct eps__profile_class *class = trace->profile->class;
-    double end = log(END_DELTA), eps = class->guess(trace->profile, trace->direction, end);
+    double end = log(END_DELTA), eps = 0;
+    trace->status = class->guess(trace->profile, trace->direction, end, &eps);
     if (class->bad_event_share)
         end = fmax(end, log(1.01 * class->bad_event_share(trace->profile, trace->direction, 0)));
     for (int i = 0; i < 60 && bound_at(trace, EPS__UPPER, eps) > end; i++)

@@ -90,8 +90,9 @@ static enum eps_status crossing(struct search *search, double start, double *low
                 break;
         }
     }
-    if (search->status == EPS_OK)
-        eps__bisect(excess, search, low, high, tolerance, EPSILON_SCALE);
+    if (search->status == EPS_OK &&
+        eps__bisect(excess, search, low, high, tolerance, EPSILON_SCALE) == EPS__BISECT_NO_MEMORY)
+        search->status = EPS_NO_MEMORY;
     return search->status;
 }
 
@@ -124,7 +125,10 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
 {
     double tolerance = tolerance_of(search), low, high, last = INFINITY, start;
     double enough = eps__sampling_epsilon(&search->setting->job->mechanism, search->direction, search->log_delta);
-    start = fmin(search->profile->class->guess(search->profile, search->direction, search->log_delta), enough);
+    search->status = search->profile->class->guess(search->profile, search->direction, search->log_delta, &start);
+    if (search->status != EPS_OK)
+        return search->status;
+    start = fmin(start, enough);
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
         search->estimate = EPS__UPPER;
         enum eps_status status = crossing(search, start, &low, &high);
@@ -239,7 +243,9 @@ static double excess_at_sigma(struct search *search, double log_sigma, double ep
         search->out_of_reach = true;
         return search->estimate == EPS__UPPER ? INFINITY : -INFINITY;
     }
-    return search->profile->class->approximate(search->profile, search->direction, eps) - search->log_delta;
+    double value = NAN;
+    search->status = search->profile->class->approximate(search->profile, search->direction, eps, &value);
+    return value - search->log_delta;
 }
 
 /* A starting point: where the approximation crosses, and the slope of ln delta over ln sigma there. */

@@ -143,6 +143,12 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
         run_task(tasks, i);
 }
 
+/* What another time would not be so: then there is no answer, for one without this candidate might be kept for ever. */
+static bool is_passing(enum eps_status status)
+{
+    return status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY;
+}
+
 /*
  * The best candidate of each direction into the result; what stopped the first that failed, if a direction has none.
  * The lower end: several bounds may be bounds on different pairs, and only the least of their lower ends is below the
@@ -161,7 +167,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
         const struct task *task = &tasks->items[i];
         if (task->status != EPS_OK) {
             lower[task->direction] = 0;
-            if (!failed || task->status == EPS_CANCELED || task->status == EPS_TIMEOUT)
+            if (!failed || is_passing(task->status))
                 failed = task;
             continue;
         }
@@ -176,8 +182,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
             found[task->direction] = true;
         }
     }
-    bool stopped = failed && (failed->status == EPS_CANCELED || failed->status == EPS_TIMEOUT);
-    if (stopped || !found[EPS_REMOVE] || !found[EPS_ADD]) {
+    if ((failed && is_passing(failed->status)) || !found[EPS_REMOVE] || !found[EPS_ADD]) {
         if (error)
             *error = failed->error;
         return failed->status;

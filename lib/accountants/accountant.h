@@ -34,9 +34,11 @@ struct eps__profile_class {
     /* ln of a bound on delta(eps), eps >= 0. EPS_OK, or why not. */
     enum eps_status (*log_delta)(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *log_delta, struct eps_error *error);
-    /* Unproven but quick: ln delta(eps), and the epsilon at which ln delta is as given. Starting points. */
-    double (*approximate)(struct eps__profile *profile, enum eps_direction direction, double eps);
-    double (*guess)(struct eps__profile *profile, enum eps_direction direction, double log_delta);
+    /* Unproven but quick: ln delta(eps), and the epsilon at which ln delta is as given. Starting points; NAN and 0 where
+     * they cost too much. */
+    enum eps_status (*approximate)(struct eps__profile *profile, enum eps_direction direction, double eps,
+                                   double *log_delta);
+    enum eps_status (*guess)(struct eps__profile *profile, enum eps_direction direction, double log_delta, double *eps);
     /* Makes the next answers' bracket narrower by about `factor` >= 1; false if it cannot. 1: only forgets what was made for
      * other epsilons, so that the next answer is aimed anew. */
     bool (*refine)(struct eps__profile *profile, enum eps_direction direction, double factor);

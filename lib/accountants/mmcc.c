@@ -282,26 +282,37 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return status;
 }
 
-static double approximate(struct eps__profile *profile, enum eps_direction direction, double eps)
+/* delta_1 is chosen, and something composed. */
+static enum eps_status make_quick(struct mmcc_profile *m, struct side *side)
 {
-    struct mmcc_profile *m = (struct mmcc_profile *)profile;
-    struct side *side = &m->sides[direction];
-    if (choose(m, side, NULL) != EPS_OK || (!side->composed && compose(m, side, false) != EPS_OK))
-        return NAN;
-    return fmin(eps__log_add(side->spent.log_delta1, quick_log_delta2(side, eps)), 0);
+    enum eps_status status = choose(m, side, NULL);
+    return status == EPS_OK && !side->composed ? compose(m, side, false) : status;
 }
 
-static double guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted)
+static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
     struct mmcc_profile *m = (struct mmcc_profile *)profile;
     struct side *side = &m->sides[direction];
-    if (choose(m, side, NULL) != EPS_OK || (!side->composed && compose(m, side, false) != EPS_OK))
-        return 0;
+    enum eps_status status = make_quick(m, side);
+    *out = status == EPS_OK ? fmin(eps__log_add(side->spent.log_delta1, quick_log_delta2(side, eps)), 0) : NAN;
+    return status == EPS_TOO_COSTLY ? EPS_OK : status;
+}
+
+static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
+                             double *eps)
+{
+    struct mmcc_profile *m = (struct mmcc_profile *)profile;
+    struct side *side = &m->sides[direction];
+    enum eps_status status = make_quick(m, side);
+    *eps = 0;
+    if (status != EPS_OK)
+        return status == EPS_TOO_COSTLY ? EPS_OK : status;
     /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
     double left = log_delta_wanted > side->spent.log_delta1
                       ? log_delta_wanted + log1p(-exp(side->spent.log_delta1 - log_delta_wanted))
                       : side->spent.log_delta1 + log(0.01);
-    return quick_epsilon(side, left);
+    *eps = quick_epsilon(side, left);
+    return EPS_OK;
 }
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)

@@ -251,7 +251,7 @@ static enum eps_status make_row(struct row *row, const struct composing *c, size
                               few               ? 2 * FEW_ATOMS
                               : c->plan->proven ? ATOMS_MAX
                                                 : ROUGH_ATOMS);
-    for (int estimate = 0; estimate < 2; estimate++)
+    for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++)
         widest = fmax(widest, fmax(eps__mixture_reach(&row->branch->pair[estimate].numerator),
                                    eps__mixture_reach(&row->branch->pair[estimate].denominator)));
     row->resolvable = widest <= SHIFT_MAX;

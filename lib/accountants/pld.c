@@ -202,32 +202,35 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return costly > 0 && costly == pld->parts_len ? EPS_TOO_COSTLY : EPS_OK;
 }
 
-static double approximate(struct eps__profile *profile, enum eps_direction direction, double eps)
+/* The worst part, each by its best variant, of what `quick` says of them. */
+static enum eps_status quickly(const struct pld_profile *pld, enum eps_direction direction,
+                               enum eps_status (*quick)(struct eps__coins *, double, double *), double at, double *out)
 {
-    const struct pld_profile *pld = (const struct pld_profile *)profile;
-    double largest = -INFINITY;
     for (size_t i = 0; i < pld->parts_len; i++) {
         const struct composed *part = &pld->parts[direction][i];
-        double least = INFINITY;
-        for (size_t v = 0; v < part->len; v++)
-            least = fmin(least, eps__coins_approximate(part->variants[v], eps));
-        largest = fmax(largest, least);
+        double least = INFINITY, own;
+        for (size_t v = 0; v < part->len; v++) {
+            enum eps_status status = quick(part->variants[v], at, &own);
+            if (status != EPS_OK)
+                return status;
+            least = fmin(least, own);
+        }
+        *out = fmax(*out, least);
     }
-    return largest;
+    return EPS_OK;
 }
 
-static double guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted)
+static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
-    const struct pld_profile *pld = (const struct pld_profile *)profile;
-    double largest = 0;
-    for (size_t i = 0; i < pld->parts_len; i++) {
-        const struct composed *part = &pld->parts[direction][i];
-        double least = INFINITY;
-        for (size_t v = 0; v < part->len; v++)
-            least = fmin(least, eps__coins_guess(part->variants[v], log_delta_wanted));
-        largest = fmax(largest, least);
-    }
-    return largest;
+    *out = -INFINITY;
+    return quickly((const struct pld_profile *)profile, direction, eps__coins_approximate, eps, out);
+}
+
+static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
+                             double *eps)
+{
+    *eps = 0;
+    return quickly((const struct pld_profile *)profile, direction, eps__coins_guess, log_delta_wanted, eps);
 }
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)

@@ -155,6 +155,7 @@ static bool convolve_scaled(double *out, size_t out_len, const double *a, size_t
     double error = fft_product_error(scaled, a_len, scaled + a_len, b_len);
     free(scaled);
     scale_by_powers(out, out, out_len, rate);
+    ok = ok && !isnan(error); /* without memory */
     *kept = ok && has_digits(out, least(out_len, a_len + b_len - 1), error, rate);
     return ok;
 }

@@ -66,14 +66,25 @@ void eps__fft_free(void *array)
     fftw_free(array);
 }
 
+/* NAN without memory. */
 static double plan_error(fftw_plan plan)
 {
     char *text = plan ? fftw_sprint_plan(plan) : NULL;
-    double error = text ? eps__fft_printed_error(text) : INFINITY;
+    double error = text ? eps__fft_printed_error(text) : NAN;
     free(text);
     return error;
 }
 
+static void destroy_plans(struct plan_pair *pair)
+{
+    if (pair->forward)
+        fftw_destroy_plan(pair->forward);
+    if (pair->backward)
+        fftw_destroy_plan(pair->backward);
+    pair->forward = pair->backward = NULL;
+}
+
+/* Both, with what they may be off by; without memory none, and NAN. */
 static struct plan_pair make_plans(size_t n)
 {
     struct plan_pair pair = {.n = n};
@@ -85,7 +96,10 @@ static struct plan_pair make_plans(size_t n)
     }
     fftw_free(real);
     fftw_free(spectrum);
-    pair.error = fmax(plan_error(pair.forward), plan_error(pair.backward));
+    double forward = plan_error(pair.forward), backward = plan_error(pair.backward);
+    pair.error = isnan(forward) || isnan(backward) ? NAN : fmax(forward, backward);
+    if (isnan(pair.error))
+        destroy_plans(&pair);
     return pair;
 }
 
@@ -101,7 +115,7 @@ static struct plan_pair plans_of(size_t n, int *owned)
             pair = plans[i];
     if (!pair.n) {
         pair = make_plans(n);
-        if (pair.forward && pair.backward && plans_len < PLANS_MAX)
+        if (pair.forward && plans_len < PLANS_MAX)
             plans[plans_len++] = pair;
         else
             *owned = 1;
@@ -115,10 +129,7 @@ static void release(struct plan_pair pair, int owned)
     if (!owned)
         return;
     eps__fftw_lock();
-    if (pair.forward)
-        fftw_destroy_plan(pair.forward);
-    if (pair.backward)
-        fftw_destroy_plan(pair.backward);
+    destroy_plans(&pair);
     eps__fftw_unlock();
 }
 

@@ -21,18 +21,27 @@ bool eps__symmetric_eigenvalues(double *values, double *matrix, size_t n)
     return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'N', 'U', order, matrix, order, values) == 0;
 }
 
-bool eps__symmetric_eigenvectors(double *values, double *matrix, size_t n)
+static enum eps__lapack ending(lapack_int info)
 {
-    lapack_int order = (lapack_int)n;
-    return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', order, matrix, order, values) == 0;
+    return info == 0                                                                   ? EPS__LAPACK_DONE
+           : info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR ? EPS__LAPACK_NO_MEMORY
+                                                                                       : EPS__LAPACK_FAILED;
 }
 
-bool eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n)
+enum eps__lapack eps__symmetric_eigenvectors(double *values, double *matrix, size_t n)
+{
+    lapack_int order = (lapack_int)n;
+    return ending(LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', order, matrix, order, values));
+}
+
+enum eps__lapack eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n)
 {
     lapack_int order = (lapack_int)n;
     /* LAPACK sees the transpose: its left vectors, in columns, are our right ones in rows, and the other way round. */
-    if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'A', order, order, matrix, order, values, right, order, left, order) != 0)
-        return false;
+    enum eps__lapack end =
+        ending(LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'A', order, order, matrix, order, values, right, order, left, order));
+    if (end != EPS__LAPACK_DONE)
+        return end;
     for (size_t i = 0, j = n; i + 1 < j--; i++) {
         double swap = values[i];
         values[i] = values[j];
@@ -40,7 +49,7 @@ bool eps__singular_vectors(double *values, double *right, double *left, double *
         cblas_dswap((blasint)n, right + i * n, 1, right + j * n, 1);
         cblas_dswap((blasint)n, left + i, order, left + j, order);
     }
-    return true;
+    return EPS__LAPACK_DONE;
 }
 
 bool eps__cholesky(double *matrix, size_t n)
@@ -105,18 +114,23 @@ bool eps__lower_inverse(double *matrix, size_t n)
     return true;
 }
 
-bool eps__general_inverse(double *matrix, size_t n)
+enum eps__lapack eps__general_inverse(double *matrix, size_t n)
 {
-    bool ok = false;
     lapack_int order = (lapack_int)n;
     double norm = LAPACKE_dlange(LAPACK_COL_MAJOR, '1', order, order, matrix, order), reciprocal = 0;
     lapack_int *pivots = malloc(n * sizeof *pivots);
-    if (pivots && LAPACKE_dgetrf(LAPACK_COL_MAJOR, order, order, matrix, order, pivots) == 0 &&
-        LAPACKE_dgecon(LAPACK_COL_MAJOR, '1', order, matrix, order, norm, &reciprocal) == 0 &&
-        reciprocal > EPS__UNIT_ROUNDOFF)
-        ok = LAPACKE_dgetri(LAPACK_COL_MAJOR, order, matrix, order, pivots) == 0;
+    if (!pivots)
+        return EPS__LAPACK_NO_MEMORY;
+    lapack_int info = LAPACKE_dgetrf(LAPACK_COL_MAJOR, order, order, matrix, order, pivots);
+    if (info == 0)
+        info = LAPACKE_dgecon(LAPACK_COL_MAJOR, '1', order, matrix, order, norm, &reciprocal);
+    enum eps__lapack end = ending(info);
+    if (end == EPS__LAPACK_DONE && !(reciprocal > EPS__UNIT_ROUNDOFF))
+        end = EPS__LAPACK_FAILED;
+    if (end == EPS__LAPACK_DONE)
+        end = ending(LAPACKE_dgetri(LAPACK_COL_MAJOR, order, matrix, order, pivots));
     free(pivots);
-    return ok;
+    return end;
 }
 
 void eps__gram(double *out, const double *a, size_t rows, size_t n)

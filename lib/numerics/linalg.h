@@ -30,17 +30,20 @@ double eps__positive_margin(double trace, size_t n);
  * False if it is singular. */
 bool eps__lower_inverse(double *matrix, size_t n);
 
-/* Replaces an n x n matrix by its inverse. False if it is singular to working precision, or without memory. */
-bool eps__general_inverse(double *matrix, size_t n);
+/* How LAPACK ended. */
+enum eps__lapack { EPS__LAPACK_DONE, EPS__LAPACK_FAILED, EPS__LAPACK_NO_MEMORY };
 
-/* Eigenvalues of the symmetric n x n matrix, ascending, and its eigenvectors in its place, one a row. False as above. */
-bool eps__symmetric_eigenvectors(double *values, double *matrix, size_t n);
+/* Replaces an n x n matrix by its inverse. FAILED: it is singular to working precision. */
+enum eps__lapack eps__general_inverse(double *matrix, size_t n);
+
+/* Eigenvalues of the symmetric n x n matrix, ascending, and its eigenvectors in its place, one a row. FAILED: LAPACK did
+ * not converge. */
+enum eps__lapack eps__symmetric_eigenvectors(double *values, double *matrix, size_t n);
 
 /* Singular values of the n x n matrix, ascending, its right singular vectors, one a row of right, and its left ones, one
  * a column of left; destroys the matrix. Each value is off by a few units of rounding of the largest one, where those
- * from the eigenvalues of a'a lose the small ones; four times as slow. False if LAPACK did not converge or had no
- * memory. */
-bool eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n);
+ * from the eigenvalues of a'a lose the small ones; four times as slow. FAILED: LAPACK did not converge. */
+enum eps__lapack eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n);
 
 /* Replaces a symmetric n x n matrix, of which the lower triangle is read, by its lower Cholesky factor. False if it
  * is not positive definite. */

@@ -32,7 +32,7 @@ int eps__bisect(eps__function *f, void *user, double *low, double *high, double 
     gsl_function function = {.function = f, .params = user};
     int result = -1;
     if (!solver)
-        return result;
+        return EPS__BISECT_NO_MEMORY;
     if (gsl_root_fsolver_set(solver, &function, *low, *high) == GSL_SUCCESS) {
         result = 0;
         for (int i = 0; i < 200; i++) {

@@ -324,40 +324,58 @@ enum eps_status eps__coins_log_bound(struct eps__coins *coins, double eps, doubl
     return status == EPS_OK ? eps__composition_log_bound(coins->mixture, eps, log_delta) : status;
 }
 
-double eps__coins_approximate(struct eps__coins *coins, double eps)
+enum eps_status eps__coins_approximate(struct eps__coins *coins, double eps, double *log_delta)
 {
     size_t len = terms_len(coins);
     double sum = 0;
-    if (len == 0)
-        return obtain_mixture(coins) == EPS_OK ? eps__composition_approximate(coins->mixture, eps) : NAN;
+    if (len == 0) {
+        enum eps_status status = obtain_mixture(coins);
+        if (status == EPS_OK)
+            *log_delta = eps__composition_approximate(coins->mixture, eps);
+        return status;
+    }
     for (size_t k = 0; k < len; k++) {
-        if (obtain_term(coins, k) != EPS_OK)
-            return NAN;
+        enum eps_status status = obtain_term(coins, k);
+        if (status != EPS_OK)
+            return status;
         sum += exp(eps__composition_approximate(coins->terms[k], eps) + log_count(coins, k, EPS__UPPER));
         if (left_out(coins, k + 1) <= 0.1 * sum)
             break;
     }
-    return sum > 0 ? log(sum) : -INFINITY;
+    *log_delta = sum > 0 ? log(sum) : -INFINITY;
+    return EPS_OK;
 }
 
-double eps__coins_guess(struct eps__coins *coins, double log_delta)
+/* Where the approximation crosses, from low on, where the first term does. */
+static enum eps_status guess_from(struct eps__coins *coins, double low, double log_delta, double *eps)
 {
-    if (terms_len(coins) == 0)
-        return obtain_mixture(coins) == EPS_OK ? eps__composition_guess(coins->mixture, log_delta) : 0;
-    if (obtain_term(coins, 0) != EPS_OK)
-        return 0;
-    double low = eps__composition_guess(coins->terms[0], log_delta), high = low;
-    if (coins->expected <= 0.1 * exp(log_delta) || !(eps__coins_approximate(coins, low) > log_delta + 0.1))
-        return low;
-    for (int i = 0; i < 60 && eps__coins_approximate(coins, high) > log_delta; i++) {
+    double high = low, value;
+    enum eps_status status = eps__coins_approximate(coins, low, &value);
+    *eps = low;
+    if (status != EPS_OK || !(value > log_delta + 0.1))
+        return status;
+    for (int i = 0; i < 60 && status == EPS_OK && value > log_delta; i++) {
         low = high;
         high = 1.5 * high + 0.1;
+        status = eps__coins_approximate(coins, high, &value);
     }
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 12 && status == EPS_OK; i++) {
         double middle = 0.5 * (low + high);
-        *(eps__coins_approximate(coins, middle) > log_delta ? &low : &high) = middle;
+        status = eps__coins_approximate(coins, middle, &value);
+        *(value > log_delta ? &low : &high) = middle;
     }
-    return high;
+    *eps = high;
+    return status;
+}
+
+enum eps_status eps__coins_guess(struct eps__coins *coins, double log_delta, double *eps)
+{
+    bool terms = terms_len(coins) > 0;
+    enum eps_status status = terms ? obtain_term(coins, 0) : obtain_mixture(coins);
+    if (status != EPS_OK)
+        return status;
+    *eps = eps__composition_guess(terms ? coins->terms[0] : coins->mixture, log_delta);
+    return terms && coins->expected > 0.1 * exp(log_delta) ? guess_from(coins, *eps, log_delta, eps) : EPS_OK;
 }
 
 bool eps__coins_refine(struct eps__coins *coins, double factor)

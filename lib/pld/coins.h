@@ -33,8 +33,8 @@ enum eps_status eps__coins_add(struct eps__coins *coins, const struct eps__coin_
 enum eps_status eps__coins_log_delta(struct eps__coins *coins, enum eps__estimate estimate, double eps,
                                      double *log_delta);
 enum eps_status eps__coins_log_bound(struct eps__coins *coins, double eps, double *log_delta);
-double eps__coins_approximate(struct eps__coins *coins, double eps);
-double eps__coins_guess(struct eps__coins *coins, double log_delta);
+enum eps_status eps__coins_approximate(struct eps__coins *coins, double eps, double *log_delta);
+enum eps_status eps__coins_guess(struct eps__coins *coins, double log_delta, double *eps);
 bool eps__coins_refine(struct eps__coins *coins, double factor);
 
 #endif

@@ -17,7 +17,8 @@ struct api_job *decode_request(const char *text, size_t len, uint64_t max_n, con
     struct api_errors errors = {0};
     json_t *json = api_json_parse(text, len, message, sizeof message);
     if (!json) {
-        *problem = api_problem_encode(API_PROBLEM_MALFORMED_JSON, message, instance, NULL);
+        *problem = api_problem_encode(message[0] ? API_PROBLEM_MALFORMED_JSON : API_PROBLEM_INTERNAL,
+                                      message[0] ? message : "out of memory", instance, NULL);
         return NULL;
     }
     struct api_job *job = api_job_decode(&errors, json, (size_t)max_n);
@@ -38,6 +39,10 @@ static bool is_accepted(const struct api_job *job, const struct job_record *reco
         return true;
     }
     api_job_hash(hash, job);
+    if (!hash[0]) {
+        *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
+        return false;
+    }
     if (strcmp(hash, record->hash) == 0) {
         return true;
     }
@@ -55,7 +60,9 @@ struct api_job *decode_stored(const struct job_record *record, uint64_t max_n, s
     *error = (struct eps_error){0};
     json_t *json = api_json_parse(record->job, strlen(record->job), error->message, sizeof error->message);
     struct api_job *job = json ? api_job_decode(&errors, json, (size_t)max_n) : NULL;
-    if (!job) {
+    if (!job && (json ? errors.out_of_memory : !error->message[0])) {
+        *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
+    } else if (!job) {
         error->status = json ? EPS_INVALID : EPS_INTERNAL;
         if (errors.len) {
             snprintf(error->pointer, sizeof error->pointer, "%s", errors.items[0].pointer);

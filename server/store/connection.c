@@ -119,8 +119,13 @@ enum store_status store__complain(struct store_connection *connection, const cha
     return STORE_FAILED;
 }
 
-char *store__column_text(sqlite3_stmt *statement, int column)
+char *store__column_text(sqlite3_stmt *statement, int column, bool *failed)
 {
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL) {
+        return NULL;
+    }
     const unsigned char *text = sqlite3_column_text(statement, column);
-    return text ? strdup((const char *)text) : NULL;
+    char *copy = text ? strdup((const char *)text) : NULL;
+    *failed |= !copy;
+    return copy;
 }

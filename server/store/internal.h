@@ -116,6 +116,7 @@ void store__blob_prepare(struct store *store);
 /* Measures the database, if it was not just done; outside of transactions. */
 void store__measure(struct store *store);
 
-char *store__column_text(sqlite3_stmt *statement, int column); /* a copy; NULL for NULL */
+/* A copy; NULL for NULL, or with *failed without memory. */
+char *store__column_text(sqlite3_stmt *statement, int column, bool *failed);
 
 #endif

@@ -240,9 +240,10 @@ void store_delete_job(struct store *store, struct store_delete *deletion)
 
 /* ---------------------------------------------------------------- reads */
 
-/* What stands in the row's columns, right or not. */
-static void columns_read(struct job_record *record, sqlite3_stmt *row)
+/* What stands in the row's columns, right or not. False without memory. */
+static bool columns_read(struct job_record *record, sqlite3_stmt *row)
 {
+    bool failed = false;
     const char *id = (const char *)sqlite3_column_text(row, 0);
     const char *hash = (const char *)sqlite3_column_text(row, 1);
     const char *request = (const char *)sqlite3_column_text(row, 14);
@@ -250,26 +251,31 @@ static void columns_read(struct job_record *record, sqlite3_stmt *row)
     snprintf(record->id, sizeof record->id, "%s", id ? id : "");
     snprintf(record->hash, sizeof record->hash, "%s", hash ? hash : "");
     snprintf(record->request, sizeof record->request, "%s", request ? request : "");
-    record->label = store__column_text(row, 2);
+    record->label = store__column_text(row, 2, &failed);
     record->attempts = sqlite3_column_int(row, 4);
     record->created_at = sqlite3_column_int64(row, 5);
     record->started_at = sqlite3_column_int64(row, 6);
     record->finished_at = sqlite3_column_int64(row, 7);
     record->from_cache = sqlite3_column_int(row, 8) != 0;
     record->version = sqlite3_column_int(row, 9);
-    record->job = store__column_text(row, 10);
-    record->brief = store__column_text(row, 11);
-    record->error = store__column_text(row, 12);
+    record->job = store__column_text(row, 10, &failed);
+    record->brief = store__column_text(row, 11, &failed);
+    record->error = store__column_text(row, 12, &failed);
     record->operations = sqlite3_column_double(row, 13);
     record->checked = sqlite3_column_type(row, 15) == SQLITE_INTEGER && sqlite3_column_type(row, 16) == SQLITE_INTEGER;
+    return !failed;
 }
 
-/* Reads a row in the order of the statements' columns, and forgets what cannot be trusted. */
+/* Reads a row in the order of the statements' columns, and forgets what cannot be trusted. STORE_FAILED, and nothing is
+ * left of it, without memory. */
 static enum store_status record_of_row(struct job_record *record, sqlite3_stmt *row)
 {
     int state = sqlite3_column_int(row, 3);
     bool known = sqlite3_column_type(row, 3) == SQLITE_INTEGER && state >= 0 && state < JOB_STATUS_COUNT;
-    columns_read(record, row);
+    if (!columns_read(record, row)) {
+        job_record_clear(record);
+        return STORE_FAILED;
+    }
     bool whole = !is_false(row, 15) && record->job && strlen(record->hash) == HASH_SIZE - 1;
     if (whole && known && !is_false(row, 16)) {
         record->status = (enum job_status)state;
@@ -323,7 +329,9 @@ static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt
     int code = SQLITE_DONE;
     *len = 0;
     while (*len < limit && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        record_of_row(&records[*len], statement); /* damaged or not */
+        if (record_of_row(&records[*len], statement) == STORE_FAILED) {
+            return STORE_FAILED;
+        }
         if (uuid_valid(records[*len].id)) {
             ++*len;
         } else { /* without a name it cannot be asked for either */

@@ -164,14 +164,18 @@ static void figures_of_row(struct result_figures *figures, sqlite3_stmt *row, in
 /* Columns as SQL_RESULT_READ names them. */
 static enum store_status result_of_row(struct result_record *result, sqlite3_stmt *row)
 {
+    bool failed = false;
     result->finished_at = sqlite3_column_int64(row, 0);
-    result->core = store__column_text(row, 1);
-    result->cache = store__column_text(row, 2);
+    result->core = store__column_text(row, 1, &failed);
+    result->cache = store__column_text(row, 2, &failed);
     result->elapsed_seconds = sqlite3_column_double(row, 3);
-    result->curve = store__column_text(row, 4);
-    result->note = store__column_text(row, 5);
+    result->curve = store__column_text(row, 4, &failed);
+    result->note = store__column_text(row, 5, &failed);
     const void *points = sqlite3_column_blob(row, 6);
     size_t bytes = (size_t)sqlite3_column_bytes(row, 6);
+    if (failed || (bytes && !points)) {
+        return STORE_FAILED;
+    }
     if (!result->core || !result->cache || bytes % sizeof *result->points) {
         return STORE_CORRUPT;
     }

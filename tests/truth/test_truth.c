@@ -231,17 +231,24 @@ static struct api_job *decode(const char *quoted)
 static void what_was_wrong_is_right(void **unused)
 {
     (void)unused;
-    for (size_t i = 0; i < sizeof defects / sizeof *defects; i++) {
+    size_t outcomes[VERDICT_OUTCOMES] = {0}, len = sizeof defects / sizeof *defects, invalid = 0;
+    for (size_t i = 0; i < len; i++) {
         struct api_job *job = decode(defects[i]);
+        invalid += !job;
         if (!job)
             continue;
         patience_begin("defect", i, HANG_SECONDS);
         struct verdict verdict = judge(&job->job, &thorough, PATIENCE);
         if (verdict.outcome == VERDICT_FAILS || verdict.outcome == VERDICT_LATE)
             fail_msg("%s: %s", defects[i], verdict.message);
+        outcomes[verdict.outcome]++;
         api_job_destroy(job);
     }
     patience_end();
+    print_message("# of %zu: %zu hold, %zu invalid, %zu refused, %zu unattainable, %zu without a truth\n", len,
+                  outcomes[VERDICT_HOLDS], invalid, outcomes[VERDICT_REFUSED], outcomes[VERDICT_UNATTAINABLE],
+                  outcomes[VERDICT_UNCHECKED]);
+    assert_true(outcomes[VERDICT_HOLDS] > len / 2);
 }
 
 int main(void)

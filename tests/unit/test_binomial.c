@@ -31,6 +31,7 @@ static void probabilities_are_within_their_error(void **unused)
     (void)unused;
     uint64_t state = seed;
     double worst = 0, worst_n = 0, worst_p = 0, worst_k = 0;
+    int checked = 0;
     for (int c = 0; c < 6000; c++) {
         uint64_t n = (uint64_t)draw_log(&state, 1, c % 2 ? 200 : 0x1p24);
         double p = draw_below(&state, 2) ? draw_unit(&state) : draw_log(&state, 1e-8, 1), mean = (double)n * p;
@@ -45,6 +46,7 @@ static void probabilities_are_within_their_error(void **unused)
         if (exact < -750)
             continue;
         double bound = eps__binomial_error(n, p);
+        checked++;
         double miss = fabs((double)(eps__binomial_log_pmf(n, p, k) - exact)) / bound;
         if (miss > worst) {
             worst = miss;
@@ -56,6 +58,7 @@ static void probabilities_are_within_their_error(void **unused)
     print_message("# largest error of ln pmf over its bound %.3g, at n %.17g, p %.17g, k %.17g, seed %llu\n", worst,
                   worst_n, worst_p, worst_k, (unsigned long long)seed);
     assert_true(worst <= 1);
+    assert_true(checked > 3000);
 }
 
 /* numerics/LEMMAS.md, L3: above the tail, and not far above where it is beyond the mode; with ratios near 1, and in the
@@ -64,6 +67,7 @@ static void tails_are_bounded_closely(void **unused)
 {
     (void)unused;
     uint64_t state = seed;
+    int checked = 0;
     for (int c = 0; c < 400; c++) {
         uint64_t n = (uint64_t)draw_log(&state, 1, c % 4 ? 3000 : 0x1p22);
         double p = c % 3 ? draw_log(&state, 1e-7, 1) : draw_unit(&state), mean = ((double)n + 1) * p;
@@ -75,6 +79,7 @@ static void tails_are_bounded_closely(void **unused)
         uint64_t k = (uint64_t)(up ? ceil(from) : floor(from));
         if (k > n)
             continue;
+        checked++;
         __float128 first = exact_log_pmf(n, p, k), total = 0;
         for (uint64_t x = k;; x += up ? 1 : (uint64_t)-1) {
             __float128 term = expq(exact_log_pmf(n, p, x) - first);
@@ -87,6 +92,7 @@ static void tails_are_bounded_closely(void **unused)
             fail_msg("n %llu, p %.17g, k %llu, %s: %.17g is no close bound on %.17g", (unsigned long long)n, p,
                      (unsigned long long)k, up ? "up" : "down", found, exact);
     }
+    assert_true(checked > 150);
     assert_true(eps__binomial_log_tail(10, 0.25, 11, true) == -INFINITY);
     assert_true(eps__binomial_log_tail(10, 0.5, 1, true) >= log1p(-0x1p-10));
 }
@@ -130,6 +136,7 @@ static void laws_are_within_their_error(void **unused)
 {
     (void)unused;
     uint64_t state = seed;
+    int checked = 0;
     for (int c = 0; c < 120; c++) {
         uint64_t k = (uint64_t)draw_log(&state, 1, c % 2 ? 60 : 0x1p24);
         double p = c % 3 ? draw_log(&state, 1e-7, 1) : draw_unit(&state), floor = -draw_between(&state, 40, 700);
@@ -138,6 +145,7 @@ static void laws_are_within_their_error(void **unused)
         if (!(p > 0))
             continue;
         assert_int_equal(eps__binomial_law(&law, k, p, floor), EPS_OK);
+        checked += law.len > 0;
         size_t stride = 1 + law.len / 200;
         for (size_t i = 0; i < law.len; i += stride) {
             double miss = fabs((double)(law.weight[i] / expq(exact_log_pmf(k, p, law.first + i)) - 1));
@@ -156,6 +164,7 @@ static void laws_are_within_their_error(void **unused)
         }
         eps__law_clear(&law);
     }
+    assert_true(checked > 100);
 }
 
 int main(void)

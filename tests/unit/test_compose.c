@@ -231,7 +231,7 @@ static void two_levels_are_bracketed(void **unused)
 {
     (void)unused;
     uint64_t state = seed + 3;
-    size_t wrong = 0;
+    size_t wrong = 0, judged = 0;
     for (size_t c = 0; c < 8; c++) {
         struct draw_pair drawn;
         if (c % 2)
@@ -268,6 +268,7 @@ static void two_levels_are_bracketed(void **unused)
                 double found = eps__panel_log_delta(&panel, asked[q]), sign = e == EPS__UPPER ? 1 : -1;
                 if (q == 0)
                     bound[e] = found;
+                judged += exact[q].error < 1e-4;
                 if (!(exact[q].error < 1e-4) || sign * (found - exact[q].log_delta) >= -exact[q].error)
                     continue;
                 print_error("case %zu, query %d, %llu x %llu, coarser %zu, %s: %.17g, exact %.17g +- %.2g\n", c, q,
@@ -287,6 +288,7 @@ static void two_levels_are_bracketed(void **unused)
     }
     if (wrong > 0)
         fail_msg("%zu bounds are wrong", wrong);
+    assert_true(judged > 20);
 }
 
 /* The same mechanism cut into powers in other ways. */

@@ -612,6 +612,35 @@ static void thousands_of_steps_fit_the_limits(void **state)
     assert_true(own > 1e11 && all >= own);
 }
 
+/* Columns of one parity never meet those of the other in a row: each part is Poisson sampling of its own. */
+static void the_worst_part_may_be_the_last(void **unused)
+{
+    (void)unused;
+    enum { HALF = 3, N = 2 * HALF };
+    static const double part[HALF * HALF] = {1, 0, 0, 0.6, 0.9, 0, 0.4, 0.5, 0.8};
+    static double rows[N * N];
+    struct eps_job alone = new_job(EPS_FAMILY_DENSE, HALF, 0.1, 2), both;
+    alone.mechanism.matrix.rows = part;
+    alone.mechanism.matrix.rows_n = HALF;
+    alone.query.accountant.bad_event_share = 0.3;
+    struct answer wanted = epsilon_at(alone, 1e-6);
+    for (size_t worst = 0; worst < 2; worst++) {
+        for (size_t i = 0; i < N; i++)
+            for (size_t j = 0; j <= i; j++)
+                rows[i * N + j] = (i - j) % 2 ? 0 : (j % 2 == worst ? 1 : 0.2) * part[i / 2 * HALF + j / 2];
+        both = alone;
+        both.mechanism.n = both.mechanism.matrix.rows_n = N;
+        both.mechanism.matrix.rows = rows;
+        both.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+        both.mechanism.sampling.groups = 2;
+        struct answer found = epsilon_at(both, 1e-6);
+        for (int d = 0; d < EPS_DIRECTIONS; d++)
+            if (!(fabs(found.of[d] - wanted.of[d]) <= 2e-3 * wanted.of[d]))
+                fail_msg("part %zu, direction %d: %.9g, alone %.9g", worst, d, found.of[d], wanted.of[d]);
+        assert_true(found.lower <= wanted.value && wanted.lower <= found.value);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -623,6 +652,7 @@ int main(void)
         cmocka_unit_test(a_cut_row_is_not_lost),
         cmocka_unit_test(certain_participation_is_one_gaussian),
         cmocka_unit_test(pairs_are_counted),
+        cmocka_unit_test(the_worst_part_may_be_the_last),
         cmocka_unit_test(brackets_hold_with_a_quadrature),
         cmocka_unit_test(brackets_are_narrow_and_monotone),
         cmocka_unit_test(the_chosen_share_is_no_worse),

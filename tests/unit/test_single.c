@@ -50,6 +50,7 @@ static void the_estimates_enclose_the_profile(void **unused)
     (void)unused;
     uint64_t state = seed;
     double widest = 0;
+    int checked = 0;
     for (int c = 0; c < CASES; c++) {
         struct drawn drawn;
         struct eps__branch branch = {.weight = {1, 1}};
@@ -70,13 +71,15 @@ static void the_estimates_enclose_the_profile(void **unused)
             fail_msg("case %d: %.17g not in [%.17g, %.17g], eps %g", c, (double)exact, lower, upper, eps);
         if (exact < (__float128)1e-290)
             continue;
+        checked++;
         double width = (upper - lower) / upper;
         widest = fmax(widest, width);
         if (!(width < 1e-6))
             fail_msg("case %d: [%.17g, %.17g] for %.17g, eps %g, scale %g, p %g", c, lower, upper, (double)exact, eps,
                      scale, p);
     }
-    print_message("# widest enclosure, relative: %.3g, seed %llu\n", widest, (unsigned long long)seed);
+    print_message("# widest enclosure, relative: %.3g, of %d, seed %llu\n", widest, checked, (unsigned long long)seed);
+    assert_true(checked > CASES / 2);
 }
 
 /* L2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is the best, and
@@ -85,6 +88,7 @@ static void a_crossing_that_is_not_known_is_counted(void **unused)
 {
     (void)unused;
     uint64_t state = seed;
+    int checked = 0;
     for (int c = 0; c < 2000; c++) {
         double p = draw_log(&state, 1e-3, 0.5), shift = draw_log(&state, 0.3, 6), error = draw_log(&state, 1e-10, 1e-4);
         double off = error * (1 - 1e-6) * (1 - p) * draw_between(&state, -1, 1); /* of both weights, relative */
@@ -102,6 +106,7 @@ static void a_crossing_that_is_not_known_is_counted(void **unused)
         double ceiling = -log(true_weight[0]), eps = ceiling - error * draw_log(&state, 1e-3, 1e3);
         if (!(eps > 0))
             continue;
+        checked++;
         __float128 exact = exact_delta(&exact_pair, eps);
         double upper = exp(eps__single_log_delta(&branch, 1, EPS__UPPER, eps));
         double lower = exp(eps__single_log_delta(&branch, 1, EPS__LOWER, eps));
@@ -109,6 +114,7 @@ static void a_crossing_that_is_not_known_is_counted(void **unused)
             fail_msg("case %d: %.17g not in [%.17g, %.17g]: p %g, shift %g, error %g, eps %.17g", c, (double)exact,
                      lower, upper, p, shift, error, eps);
     }
+    assert_true(checked > 1000);
 }
 
 /* numerics/LEMMAS.md, L5. */

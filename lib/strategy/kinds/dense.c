@@ -152,7 +152,13 @@ static enum eps_status dense_invert(const struct eps_strategy *s, double **inver
     if (!*inverse)
         return eps__strategy_no_memory(error);
     memcpy(*inverse, s->entries, len * sizeof **inverse);
-    *defined = s->lower ? eps__lower_inverse(*inverse, m) : eps__general_inverse(*inverse, m);
+    enum eps__lapack end = EPS__LAPACK_DONE;
+    if (s->lower)
+        *defined = eps__lower_inverse(*inverse, m);
+    else
+        *defined = (end = eps__general_inverse(*inverse, m)) == EPS__LAPACK_DONE;
+    if (end == EPS__LAPACK_NO_MEMORY)
+        return eps__strategy_no_memory(error);
     *defined = *defined && eps__all_finite(*inverse, len);
     return EPS_OK;
 }

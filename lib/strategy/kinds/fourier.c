@@ -166,7 +166,7 @@ bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s)
     *error = 2.1 * (2 * kappa * one_norm * norm + kappa * norm * norm + kappa * kappa * one_norm * one_norm);
     eps__fft_free(x);
     eps__fft_free(spectrum);
-    return ok;
+    return ok && !isnan(kappa);
 }
 
 /* The row bound (min_separation.c) where all rows of X are alike: one row that reaches the whole block to both sides

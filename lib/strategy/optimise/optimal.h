@@ -47,6 +47,7 @@ struct eps__optimal_point {
     double *variances; /* of A X^-1 A', with max_squared */
     double trace;      /* T */
     double total;      /* the sum of v */
+    bool no_memory;    /* once; then what failed at the point since says nothing of it */
 };
 
 bool eps__optimal_point_init(struct eps__optimal_point *p, const struct eps__optimal *o);
@@ -61,9 +62,9 @@ void eps__optimal_apply(const struct eps__optimal *o, double *m);
 
 /* Singular values of the images, ascending, and their right singular vectors as rows of vectors; gram is scratch. left: n x
  * n numbers for the left ones, one a column, where they are found as well (*found); or NULL. False: no value is positive,
- * or no memory. */
+ * or the point's no_memory. */
 bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *found, size_t n);
-/* From lower, weights and sums: the rest. False: numerically singular, or no memory. */
+/* From lower, weights and sums: the rest. False: numerically singular, or the point's no_memory. */
 bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_point *p);
 /* The same point with U times factor^2. */
 void eps__optimal_rescale(const struct eps__optimal *o, struct eps__optimal_point *p, double factor);
@@ -105,7 +106,7 @@ void eps__optimal_model_identity(const struct eps__optimal_model *m, double *x);
  * even. */
 void eps__optimal_model_continue(struct eps__optimal_model *m, double *x, const struct eps__optimal_model *factors,
                                  const double *factors_x, double share);
-/* 2 T - sum v at x, and what mu adds; -INFINITY outside the domain. */
+/* 2 T - sum v at x, and what mu adds; -INFINITY outside the domain, or with the point's no_memory. */
 double eps__optimal_value(struct eps__optimal_model *m, const double *x);
 /* At the point evaluated last, which x is: the gradient, and a diagonal approximation of the inverse Hessian. False
  * without memory. */

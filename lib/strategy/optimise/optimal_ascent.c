@@ -178,6 +178,10 @@ enum eps__optimal_move eps__optimal_ascend(struct eps__optimal_ascent *a, const 
                 return EPS__OPTIMAL_STOPPED;
             double promised = place_trial(a, step), value = eps__optimal_value(m, a->trial);
             a->evaluations += value > -INFINITY;
+            if (m->point.no_memory) {
+                *status = eps__strategy_no_memory(error);
+                return EPS__OPTIMAL_STOPPED;
+            }
             if (!(value >= a->value + sufficient * promised) || !(promised > 0))
                 continue;
             if (!eps__optimal_gradient(m, a->trial_gradient, a->direction, a->trial)) {

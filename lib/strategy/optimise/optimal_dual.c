@@ -109,7 +109,11 @@ bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *fo
 {
     *found = false;
     eps__gram(p->vectors, p->images, n, n);
-    if (!eps__all_finite(p->vectors, n * n) || !eps__symmetric_eigenvectors(p->values, p->vectors, n))
+    if (!eps__all_finite(p->vectors, n * n))
+        return false;
+    enum eps__lapack end = eps__symmetric_eigenvectors(p->values, p->vectors, n);
+    p->no_memory |= end == EPS__LAPACK_NO_MEMORY;
+    if (end != EPS__LAPACK_DONE)
         return false;
     double largest = p->values[n - 1];
     if (!(largest > 0))
@@ -121,7 +125,10 @@ bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *fo
     }
     double *own = left ? NULL : malloc(n * n * sizeof *own);
     memcpy(p->gram, p->images, n * n * sizeof *p->gram);
-    *found = (left || own) && eps__singular_vectors(p->values, p->vectors, left ? left : own, p->gram, n);
+    end = left || own ? eps__singular_vectors(p->values, p->vectors, left ? left : own, p->gram, n)
+                      : EPS__LAPACK_NO_MEMORY;
+    p->no_memory |= end == EPS__LAPACK_NO_MEMORY;
+    *found = end == EPS__LAPACK_DONE;
     free(own);
     if (!*found)
         return false;

@@ -42,8 +42,9 @@ static double frobenius_up(const double *m, size_t count)
     return eps__sqrt_up(eps__sum_interval(&sum, 0).upper + EPS__SUM_TINY);
 }
 
-/* out = diag(w)^1/2 |A| |m|, within the rounding that it is there to bound; A as a recursion has no sign. */
-static void magnitudes(const struct eps__optimal *o, double *out, const double *m, const double *weights)
+/* out = diag(w)^1/2 |A| |m|, within the rounding that it is there to bound; A as a recursion has no sign. False without
+ * memory. */
+static bool magnitudes(const struct eps__optimal *o, double *out, const double *m, const double *weights)
 {
     struct eps__optimal absolute = *o;
     size_t n = o->n;
@@ -56,19 +57,18 @@ static void magnitudes(const struct eps__optimal *o, double *out, const double *
                 absolute.dense = NULL;
     if (dense && !absolute.dense) {
         absolute.dense = malloc(n * n * sizeof *dense);
-        for (size_t i = 0; absolute.dense && i < n * n; i++)
+        if (!absolute.dense)
+            return false;
+        for (size_t i = 0; i < n * n; i++)
             absolute.dense[i] = fabs(dense[i]);
     }
-    if (dense && !absolute.dense)
-        for (size_t i = 0; i < n * n; i++)
-            out[i] = INFINITY; /* without memory nothing is proven */
-    else
-        eps__optimal_apply(&absolute, out);
+    eps__optimal_apply(&absolute, out);
     if (absolute.dense != dense)
         free(absolute.dense);
     for (size_t t = 0; weights && t < n; t++)
         for (size_t j = 0; j < n; j++)
             out[t * n + j] *= sqrt(weights[t]);
+    return true;
 }
 
 /* ---------------------------------------------------------------- below */
@@ -146,12 +146,13 @@ static void orthogonalise(struct eps__optimal_point *p, double *correction, size
     }
 }
 
-/* The polar factor Q of the point's images, in vectors; gram is scratch. */
+/* The polar factor Q of the point's images, in vectors; gram is scratch. False: there is none, or the point's no_memory. */
 static bool polar_factor(const struct eps__optimal *o, struct eps__optimal_point *p)
 {
     size_t n = o->n;
     bool whole, ok = false;
     double *left = malloc(n * n * sizeof *left);
+    p->no_memory |= !left;
     if (!left || !eps__optimal_decompose(p, left, &whole, n))
         goto out;
     if (whole) {
@@ -190,8 +191,9 @@ bool eps__optimal_bound_lower(const struct eps__optimal *o, struct eps__optimal_
         for (size_t j = 0; j < n; j++)
             p->images[t * n + j] *= sqrt(p->weights[t]);
     if (!polar_factor(o, p))
-        return true;
-    magnitudes(o, p->gram, p->lower, p->weights);
+        return !p->no_memory;
+    if (!magnitudes(o, p->gram, p->lower, p->weights))
+        return false;
     for (size_t i = 0; i < n * n; i++) {
         eps__sum_add(&trace, p->vectors[i] * p->images[i]);
         taken += fabs(p->vectors[i]) * p->gram[i];
@@ -257,7 +259,8 @@ bool eps__optimal_loss_upper(const struct eps__optimal *o, struct eps__optimal_p
     for (size_t i = 0; i < n; i++)
         p->gram[i * n + i] -= 1;
     double residual = frobenius_up(p->gram, n * n) + (rounding(n) + scaling) * sizes;
-    magnitudes(o, p->vectors, p->images, NULL);
+    if (!magnitudes(o, p->vectors, p->images, NULL))
+        return false;
     eps__optimal_apply(o, p->images);
     for (size_t t = 0; t < n; t++) {
         double row = frobenius_up(p->images + t * n, n) + rounding(4 * n) * 2 * frobenius_up(p->vectors + t * n, n);

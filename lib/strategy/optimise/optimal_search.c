@@ -250,6 +250,8 @@ static enum eps_status search_entries(struct eps__optimal_search *s, const struc
     }
     if (!status)
         status = follow_path(s, &ascent, share, &done);
+    if (model.point.no_memory)
+        status = eps__strategy_no_memory(s->error);
     eps__optimal_ascent_clear(&ascent);
     eps__optimal_model_clear(&model);
     return status;
@@ -281,6 +283,8 @@ enum eps_status eps__optimal_find(struct eps__optimal_search *s)
         status = eps__strategy_no_memory(s->error);
     if (!status)
         status = search_factors(s, &ascent, &done);
+    if (factors.point.no_memory)
+        status = eps__strategy_no_memory(s->error);
     point = factors.point;
     factors.point = (struct eps__optimal_point){0};
     if (!status && !done && s->problem.nonnegative)

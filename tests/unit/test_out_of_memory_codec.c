@@ -1,0 +1,259 @@
+/*
+ * The codec without memory, jansson's included: whatever cannot be had, a text that comes out is the whole one, a job is
+ * refused with a reason, and nothing is lost.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "api/problem.h"
+#include "tests/unit/scarcity.h"
+
+static const char path[] = "tests/unit/out_of_memory.jsonl";
+
+enum { MALFORMED, PARSED, ENCODED, LABELLED, BRIEF, HASHED, VIOLATIONS, PROBLEM, TEXTS, LINE = 4096 };
+
+/* Every text that is made of one input, NULL where it could not be; and those with all the memory. */
+struct spoken {
+    const char *input;
+    const struct eps_result *result;
+    char *now[TEXTS], *whole[TEXTS];
+    const char *wrong;
+    bool known;
+};
+
+static char *text_of(json_t *json)
+{
+    char *text = json ? api_json_text(json) : NULL;
+    json_decref(json);
+    return text;
+}
+
+/* A line a violation; with memory. */
+static char *list(const struct api_errors *errors)
+{
+    char *text = scarcity_give(LINE);
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < errors->len && used < LINE; i++)
+        used +=
+            (size_t)snprintf(text + used, LINE - used, "%s: %s\n", errors->items[i].pointer, errors->items[i].detail);
+    return text;
+}
+
+static void decode(struct spoken *spoken, const json_t *json)
+{
+    struct api_errors errors = {0};
+    struct api_job *job = api_job_decode(&errors, json, 0);
+    if (job) {
+        char hash[65];
+        spoken->now[ENCODED] = text_of(api_job_encode(job, false));
+        spoken->now[LABELLED] = text_of(api_job_encode(job, true));
+        spoken->now[BRIEF] = text_of(api_job_encode_brief(job));
+        api_job_hash(hash, job);
+        spoken->now[HASHED] = hash[0] ? memcpy(scarcity_give(sizeof hash), hash, sizeof hash) : NULL;
+        if (errors.len > 0 || errors.out_of_memory)
+            spoken->wrong = "a job with errors";
+    } else {
+        if (errors.len == 0 && !errors.out_of_memory)
+            spoken->wrong = "refused without a reason";
+        spoken->now[VIOLATIONS] = errors.out_of_memory ? NULL : list(&errors);
+        spoken->now[PROBLEM] =
+            errors.out_of_memory ? NULL : text_of(api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, "/jobs", &errors));
+    }
+    api_job_destroy(job);
+    api_errors_clear(&errors);
+}
+
+static void speak(void *user)
+{
+    struct spoken *spoken = user;
+    char message[256];
+    json_t *json = api_json_parse(spoken->input, strlen(spoken->input), message, sizeof message);
+    if (!json && message[0])
+        spoken->now[MALFORMED] = memcpy(scarcity_give(sizeof message), message, sizeof message);
+    if (!json)
+        return;
+    spoken->now[PARSED] = api_json_text(json);
+    decode(spoken, json);
+    json_decref(json);
+}
+
+static void encode(void *user)
+{
+    struct spoken *spoken = user;
+    const struct eps_result *result = spoken->result;
+    const struct eps_error error = {.status = EPS_TOO_COSTLY,
+                                    .pointer = "/n",
+                                    .message = "too much",
+                                    .operations = 1e12,
+                                    .bytes = 1e9,
+                                    .accountants = 1u << EPS_ACCOUNTANT_PLD};
+    json_t *json = api_result_encode(result);
+    if (json && api_result_stamp(json, "miss", 1, 2) != 0) {
+        json_decref(json);
+        json = NULL;
+    }
+    spoken->now[0] = text_of(json);
+    spoken->now[1] = text_of(api_curve_encode(result->curve, result->curve_len));
+    spoken->now[2] = api_curve_csv(result->curve, result->curve_len);
+    spoken->now[3] = text_of(api_problem_of_error(&error, "/jobs/1"));
+    spoken->now[4] = text_of(api_problem_encode(API_PROBLEM_NOT_FOUND, "no such job", NULL, NULL));
+}
+
+static void check(void *user, bool struck)
+{
+    struct spoken *spoken = user;
+    static char where[8192];
+    bool lacking = false;
+    for (size_t i = 0; i < TEXTS; i++) {
+        char *now = spoken->now[i], *whole = spoken->whole[i];
+        lacking = lacking || (!now && whole);
+        if (spoken->known && now && (!whole || strcmp(now, whole) != 0))
+            spoken->wrong = "another text";
+        if (spoken->wrong) {
+            scarcity_explain(where, sizeof where);
+            fail_msg("%s: %s: %s\n%s", spoken->input, spoken->wrong, now ? now : "", where);
+        }
+        if (!spoken->known)
+            spoken->whole[i] = now;
+        else
+            free(now);
+        spoken->now[i] = NULL;
+    }
+    assert_true(struck || !lacking);
+    spoken->known = true;
+}
+
+static void forget(struct spoken *spoken)
+{
+    for (size_t i = 0; i < TEXTS; i++) {
+        free(spoken->whole[i]);
+        spoken->whole[i] = NULL;
+    }
+}
+
+static size_t speak_of(const char *input)
+{
+    struct spoken spoken = {.input = input};
+    size_t struck = scarcity_each(speak, check, &spoken, SCARCITY_WHOLE);
+    forget(&spoken);
+    return struck;
+}
+
+/* ------------------------------------------------------------ what is read */
+
+static void a_job_is_read_whole_or_refused(void **state)
+{
+    (void)state;
+    char text[LINE];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t jobs = 0;
+    for (; fgets(text, sizeof text, file); jobs++) {
+        char *job = strstr(text, "\"job\":");
+        assert_non_null(job);
+        job[strlen(job) - 2] = '\0'; /* the line's own brace */
+        assert_true(speak_of(job + strlen("\"job\":")) > 20);
+    }
+    fclose(file);
+    assert_true(jobs > 30);
+}
+
+static void labels_lists_and_faults_are_read_whole_or_refused(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {
+        "{\"n\":3,\"label\":\"r\\u00e9sum\\u00e9\",\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1},\"delta\":1e-5,"
+        "\"noise_multiplier\":1,\"accountant\":\"pld\"}",
+        "{\"epochs\":2,\"label\":\"x\",\"sampling\":{\"scheme\":\"poisson\",\"batch_size\":10,\"dataset_size\":100},"
+        "\"delta\":1e-5,\"noise_multiplier\":1}",
+        "{\"n\":-1,\"label\":7,\"colour\":1,\"sampling\":{\"scheme\":\"poison\"},\"delta\":2,\"accountant\":{"
+        "\"method\":"
+        "\"pld\",\"samples\":3}}",
+        "{\"n\":4,\"matrix\":{\"family\":\"dense\",\"rows\":[[1],[2,1,3]]},\"sampling\":{\"scheme\":\"none\","
+        "\"epochs\":9},"
+        "\"delta\":1e-5,\"noise_multiplier\":-1}",
+        "{\"n\": 1,\n \"n\": 2}",
+        "[1, 2",
+        "[[\"\\ud800\"]]",
+    };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        assert_true(speak_of(inputs[i]) > 2);
+    /* Long arrays are read apart. */
+    char text[LINE] = "{\"n\":100,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[1";
+    for (int i = 0; i < 99; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), ",%.3g", 1.0 / (i + 3));
+    snprintf(text + strlen(text), sizeof text - strlen(text),
+             "]},\"sampling\":{\"scheme\":\"none\"},\"delta\":1e-5,\"noise_multiplier\":1}");
+    assert_true(speak_of(text) > 20);
+}
+
+/* ------------------------------------------------------------ what is written */
+
+static void an_answer_is_written_whole_or_not(void **state)
+{
+    (void)state;
+    double decay[] = {0.5, 0.25};
+    char *sentences[] = {"one", "two"};
+    struct eps_candidate candidates[] = {{EPS_ACCOUNTANT_PLD, EPS_REMOVE, 1, 0, 0, 0},
+                                         {EPS_ACCOUNTANT_MMCC, EPS_ADD, 2, 0, 0, 1e-3}};
+    struct eps_curve_point points[] = {{0, 0.5, 0.25, 0.5, 0.5}, {1, 0.25, 0.125, 0.25, 0.125}};
+    struct eps_result result = {.epsilon = 1,
+                                .delta = 1e-5,
+                                .noise_multiplier = 2,
+                                .bracket_lower = 0.5,
+                                .bracket_upper = 1,
+                                .accountant = EPS_ACCOUNTANT_PLD,
+                                .directions = {candidates[0], candidates[1]},
+                                .candidates = candidates,
+                                .candidates_len = 2,
+                                .adaptive = true,
+                                .p = 0.1,
+                                .bins = 3,
+                                .expected_batch_size = 10,
+                                .sensitivity = 1,
+                                .sensitivity_rule = "column_norm",
+                                .factorization_id = "00",
+                                .iterations = 3,
+                                .optimality_gap = 1e-3,
+                                .blt_decay = decay,
+                                .blt_scale = decay,
+                                .blt_len = 2,
+                                .assumptions = sentences,
+                                .assumptions_len = 2,
+                                .hints = sentences,
+                                .hints_len = 1,
+                                .curve = points,
+                                .curve_len = 2};
+    struct spoken spoken = {.input = "a result", .result = &result};
+    assert_true(scarcity_each(encode, check, &spoken, SCARCITY_WHOLE) > 100);
+    forget(&spoken);
+}
+
+static void every_line_that_asks_for_memory_was_struck(void **state)
+{
+    (void)state;
+    size_t total = 0;
+    assert_int_equal(scarcity_unstruck("api", NULL, 0, &total), 0);
+    assert_true(total > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_read_whole_or_refused),
+        cmocka_unit_test(labels_lists_and_faults_are_read_whole_or_refused),
+        cmocka_unit_test(an_answer_is_written_whole_or_not),
+        cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
