@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/codec.h"
 #include "server/ops/text.h"
 #include "server/store/internal.h"
 
@@ -30,29 +31,37 @@ static void parsed_free(void *user)
     free(user);
 }
 
-static const json_t *parse(struct parsed *parsed, const char *core)
+/* Makes it what stands in a core, a JSON of NULL where that is no object. False without memory. */
+static bool parse(struct parsed *parsed, const char *core)
 {
-    if (!core || (parsed->core && strcmp(parsed->core, core) == 0)) {
-        return core ? parsed->json : NULL;
+    if (parsed->core && strcmp(parsed->core, core) == 0) {
+        return true;
     }
     struct text text = {0};
+    char message[256] = "";
     parsed_clear(parsed);
     text_puts(&text, core);
     text_puts(&text, "}");
-    parsed->json = text.failed ? NULL : json_loadb(text.data, text.len, JSON_DECODE_INT_AS_REAL, NULL);
-    parsed->core = strdup(core);
+    parsed->json = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
+    parsed->core = parsed->json || message[0] ? strdup(core) : NULL;
     text_clear(&text);
-    return parsed->json;
+    return parsed->core != NULL;
 }
 
 static void figure(sqlite3_context *context, int values_len, sqlite3_value **values)
 {
-    const json_t *json = parse(sqlite3_user_data(context), (const char *)sqlite3_value_text(values[0]));
+    struct parsed *parsed = sqlite3_user_data(context);
+    const char *core = (const char *)sqlite3_value_text(values[0]);
+    if (core && !parse(parsed, core)) {
+        sqlite3_result_error_nomem(context); /* a NULL would stay for ever */
+        return;
+    }
+    const json_t *json = core ? parsed->json : NULL;
     for (int i = 1; i < values_len && json; i++) {
         json = json_object_get(json, (const char *)sqlite3_value_text(values[i]));
     }
-    if (json_is_real(json)) {
-        sqlite3_result_double(context, json_real_value(json) + 0.0); /* as SQLite keeps it: there is no -0 */
+    if (json_is_number(json)) {
+        sqlite3_result_double(context, json_number_value(json) + 0.0); /* as SQLite keeps it: there is no -0 */
     } else if (json_is_string(json)) {
         sqlite3_result_text(context, json_string_value(json), -1, SQLITE_TRANSIENT);
     }

@@ -339,6 +339,69 @@ static void rows_are_written_whole_or_not(void **state)
     assert_true(struck > 100);
 }
 
+/* The database of an earlier version, with one result. */
+static void make_older(struct tried *tried)
+{
+    char message[256];
+    sqlite3 *db = NULL;
+    struct store *store = open_store(tried, message, sizeof message);
+    struct store_update update = {.result = tried->result};
+    assert_non_null(store);
+    assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
+    store_close(store);
+    assert_int_equal(sqlite3_open(tried->path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "ALTER TABLE results DROP COLUMN solved_for; ALTER TABLE results DROP COLUMN epsilon;"
+                     "ALTER TABLE results DROP COLUMN delta; ALTER TABLE results DROP COLUMN noise_multiplier;"
+                     "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
+                     "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant;"
+                     "ALTER TABLE results DROP COLUMN factorization;"
+                     "ALTER TABLE results DROP COLUMN figures_checksum; PRAGMA user_version = 6",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void open_older(void *user)
+{
+    struct tried *tried = user;
+    char message[256] = "";
+    struct store *store = open_store(tried, message, sizeof message);
+    tried->ok[OPENED] = store != NULL;
+    if (!store && !message[0])
+        tried->wrong = "not opened, without a reason";
+    if (store)
+        store_close(store);
+}
+
+/* What the migration made of it is right, or it is made anew. */
+static void check_older(void *user, bool struck)
+{
+    struct tried *tried = user;
+    struct result_record *read = NULL;
+    char message[256] = "";
+    if (tried->wrong || (!struck && !tried->ok[OPENED]))
+        fail_tried(tried->wrong ? tried->wrong : "open");
+    struct store *store = open_store(tried, message, sizeof message);
+    assert_non_null(store);
+    assert_int_equal(store_read_result(store, tried->done.hash, EPS_ACCOUNTING_VERSION, &read), STORE_OK);
+    if (!same_result(read, tried->result) || read->figures.epsilon != 1)
+        fail_tried("the figures of the older result");
+    result_record_release(read);
+    store_close(store);
+    remove_files(tried);
+    make_older(tried);
+}
+
+static void an_older_database_is_migrated_whole_or_not(void **state)
+{
+    make_older(*state);
+    size_t struck = scarcity_each(open_older, check_older, *state, DEPTH);
+    print_message("# %zu runs\n", struck);
+    assert_true(struck > 50);
+}
+
 static void copy(void *user)
 {
     struct tried *tried = user;
@@ -380,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_new_database_is_made_whole_or_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_written_whole_or_not, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_older_database_is_migrated_whole_or_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_result_is_copied_whole_or_not, set_up, tear_down),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };
