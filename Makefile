@@ -186,7 +186,7 @@ $(B)/tests/unit/test_server_jobs: LDFLAGS += -Wl,--wrap=document_create
 # Where these ask for memory, tests/unit/scarcity.c decides whether they get it.
 SCARCE := malloc calloc realloc strdup free fftw_alloc_real fftw_alloc_complex fftw_free fftw_sprint_plan \
           fftw_plan_dft_r2c_1d fftw_plan_dft_c2r_1d eps__fft_alloc_real eps__fft_alloc_complex gsl_root_fsolver_alloc \
-          LAPACKE_dsyevd LAPACKE_dgesdd LAPACKE_dstev LAPACKE_dgecon LAPACKE_dgetri
+          LAPACKE_dsyevd LAPACKE_dgesdd LAPACKE_dgecon LAPACKE_dgetri
 $(filter $(B)/tests/unit/test_out_of_memory%,$(TESTS)): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(SCARCE))
 
 $(REPRODUCERS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)

@@ -99,7 +99,7 @@ static double tail_from_products(const struct general_rows *g, const struct entr
                                  const struct bounding *bounding)
 {
     const struct eps__tail_query *query = bounding->query;
-    struct eps__weights weights = {g->products + e->first, NULL, e->len, g->base.p};
+    struct eps__weights weights = {g->products + e->first, NULL, e->len, g->base.p, &bounding->rows->base.starved};
     double log_eta = eps__rows_log_eta(&g->base, query, e->square), ratio = 0.95;
     double tail = eps__tail_tilted(&weights, tau, log_eta, &ratio);
     if (query->quick)
@@ -206,7 +206,9 @@ static enum eps_status bound_general(struct eps__rows *rows, const struct eps_co
     for (size_t i = 0; !(context && context->parallel_for) && i < chunks; i++)
         bound_chunk(&bounding, i);
     enum eps_status status = eps__poll(context);
-    return status == EPS_OK ? classify(g) : status;
+    if (status != EPS_OK)
+        return status;
+    return atomic_load(&g->base.starved) ? EPS_NO_MEMORY : classify(g);
 }
 
 static uint64_t count_general(const struct eps__rows *rows, size_t k)

@@ -12,6 +12,7 @@
 #define EPS_ACCOUNTANTS_MMCC_ROWS_H
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "lib/pld/product_mixture.h"
@@ -54,6 +55,7 @@ struct eps__rows {
     double entry_error;  /* relative, of an entry */
     double square_error; /* relative, of a sum of products of entries, */
     double tiny;         /* and absolute: what may have underflowed, of all such sums that one tail bound takes (L2) */
+    atomic_bool starved; /* a tail bound lacked memory, and is looser than it would be */
 };
 
 /* Columns `part`, part + groups, ... of C, rows in blocks of `groups` steps; groups = 1: all of it. Out: *rows, which

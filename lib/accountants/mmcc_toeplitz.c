@@ -47,7 +47,7 @@ static size_t table_columns(const struct toeplitz_rows *t, size_t m)
 /* ---- the tail bounds of one m ---- */
 
 struct batch {
-    const struct toeplitz_rows *rows;
+    struct toeplitz_rows *rows;
     const struct eps__tail_query *query;
     size_t first, len;
     double ratio;         /* the best tilt so far, over the normal quantile */
@@ -66,21 +66,17 @@ static void bound_with(struct batch *batch, size_t row, double *out)
     double log_eta = eps__rows_log_eta(&t->base, batch->query, batch->square[row]), z = fmax(batch->query->z, 0.1);
     double up = 1 + t->base.square_error;
     double *all = malloc((m + columns) * sizeof *all);
-    if (!all) { /* no sum is larger than that of all weights */
-        double sum = 0;
-        for (size_t d = 0; d < m; d++)
-            sum += later[d];
-        for (size_t j = 0; j < columns; j++) {
-            sum += j > 0 ? earlier[j - 1] : 0;
-            out[j] = sum * up * up + eps__tail_gaussian(tau, log_eta);
-        }
+    if (!all) {
+        atomic_store(&batch->rows->base.starved, true);
+        for (size_t j = 0; j < columns; j++)
+            out[j] = INFINITY;
         return;
     }
     for (size_t d = 0; d < m; d++)
         all[d] = later[d] * up;
     for (size_t j = 1; j < columns; j++)
         all[m + j - 1] = earlier[j - 1] * up;
-    struct eps__weights weights = {all, NULL, m + columns - 1, t->base.p};
+    struct eps__weights weights = {all, NULL, m + columns - 1, t->base.p, &batch->rows->base.starved};
     if (batch->query->quick) { /* the last column's, a little too large for the others */
         struct eps__tilt tilt = eps__tilt_at(batch->ratio * z, tau);
         double tail = eps__tail_tilted_at(&tilt, eps__weights_log_moment(&weights, tilt.rate), log_eta);
@@ -185,7 +181,7 @@ static enum eps_status bound_toeplitz(struct eps__rows *rows, const struct eps_c
         if (status != EPS_OK)
             goto out;
     }
-    status = EPS_OK;
+    status = atomic_load(&t->base.starved) ? EPS_NO_MEMORY : EPS_OK;
 out:
     free(batch.square);
     free(batch.later);

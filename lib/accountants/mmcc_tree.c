@@ -23,10 +23,10 @@ struct tree_rows {
     double *odds; /* by height */
 };
 
-static double bound_height(const struct tree_rows *t, const struct eps__tail_query *query, size_t height)
+static double bound_height(struct tree_rows *t, const struct eps__tail_query *query, size_t height)
 {
     double weight[64], count[64], square = t->scale * t->scale, up = 1 + t->base.square_error;
-    struct eps__weights weights = {weight, count, 0, t->base.p};
+    struct eps__weights weights = {weight, count, 0, t->base.p, &t->base.starved};
     if (query->direction == EPS_ADD)
         return eps__rows_tail_without(&t->base, query, (double)height * square);
     for (size_t parting = 0; parting < height; parting++) {
@@ -53,7 +53,7 @@ static enum eps_status bound_tree(struct eps__rows *rows, const struct eps_conte
         if (status != EPS_OK)
             return status;
     }
-    return EPS_OK;
+    return atomic_load(&t->base.starved) ? EPS_NO_MEMORY : EPS_OK;
 }
 
 /* Class 2 h: full nodes at height h; 2 h + 1: the node that the end cuts, with what is left. */

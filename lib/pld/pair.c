@@ -19,7 +19,10 @@ bool eps__mixture_alloc(struct eps__mixture *mixture, size_t len)
     mixture->len = len;
     mixture->whole = false;
     mixture->missing = 0;
-    return mixture->weight && mixture->shift;
+    if (mixture->weight && mixture->shift)
+        return true;
+    eps__mixture_clear(mixture);
+    return false;
 }
 
 void eps__mixture_clear(struct eps__mixture *mixture)

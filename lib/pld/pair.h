@@ -44,7 +44,7 @@ struct eps__branch {
     struct eps__pair pair[2];
 };
 
-/* Zeroed arrays of `len`; false without memory, and then what there is must still be cleared. */
+/* Zeroed arrays of `len`; false without memory, and then there is nothing to clear. */
 bool eps__mixture_alloc(struct eps__mixture *mixture, size_t len);
 void eps__mixture_clear(struct eps__mixture *mixture);
 void eps__branch_clear(struct eps__branch *branch);

@@ -60,7 +60,7 @@ static bool gauss(double *node, double *weight, const long double *m, size_t n)
 {
     long double before[2 * NODES_MAX + 2] = {0}, row[2 * NODES_MAX + 2], next[2 * NODES_MAX + 2];
     long double a[NODES_MAX], b[NODES_MAX];
-    double off[NODES_MAX], vectors[NODES_MAX * NODES_MAX];
+    double off[NODES_MAX], vectors[NODES_MAX * NODES_MAX], work[2 * NODES_MAX];
     for (size_t l = 0; l < 2 * n; l++)
         row[l] = m[l];
     a[0] = m[1] / m[0];
@@ -80,8 +80,11 @@ static bool gauss(double *node, double *weight, const long double *m, size_t n)
     for (size_t k = 0; k < n; k++) {
         node[k] = (double)a[k];
         off[k] = k + 1 < n ? (double)sqrtl(b[k + 1]) : 0;
+        if (isnan(node[k]) || isnan(off[k]))
+            return false;
     }
-    if (LAPACKE_dstev(LAPACK_COL_MAJOR, 'V', (lapack_int)n, node, off, vectors, (lapack_int)n) != 0)
+    /* with room of our own: to be out of memory is not to be unresolved */
+    if (LAPACKE_dstev_work(LAPACK_COL_MAJOR, 'V', (lapack_int)n, node, off, vectors, (lapack_int)n, work) != 0)
         return false;
     for (size_t k = 0; k < n; k++)
         weight[k] = (double)m[0] * vectors[k * n] * vectors[k * n];

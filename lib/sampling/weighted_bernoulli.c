@@ -129,13 +129,21 @@ static int by_falling_weight(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
+/* Another bound would do, but it is another number. */
+static double starve(const struct eps__weights *weights)
+{
+    if (weights->starved)
+        atomic_store_explicit(weights->starved, true, memory_order_relaxed);
+    return INFINITY;
+}
+
 double eps__tail_largest(const struct eps__weights *weights, double tau, double log_eta)
 {
     struct weighted *sorted = malloc((weights->len + 1) * sizeof *sorted);
     double total = 0, half = log_eta - M_LN2 - 4 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_eta)), sum = 0;
     size_t len = 0;
     if (!sorted)
-        return INFINITY;
+        return starve(weights);
     for (size_t k = 0; k < weights->len; k++) {
         double count = weights->count ? weights->count[k] : 1;
         if (!(weights->weight[k] > 0) || !(count > 0))
@@ -232,7 +240,7 @@ double eps__tail_convolved(const struct eps__weights *weights, double tau, doubl
     size_t cells = (size_t)(fmin(ceil(sum / spacing), 1.25 * CELLS) + terms + 2);
     double *law = malloc(cells * sizeof *law);
     if (!law)
-        return INFINITY;
+        return starve(weights);
     double beyond = convolve_law(weights, spacing, law, cells);
     /* Rounding: two products and a sum a term, the tails', and the arguments', whose error the slope u^2 multiplies. */
     double depth = (high + sum) / tau, error = 4 * EPS__UNIT_ROUNDOFF * (terms + 8 + depth * depth) + 1e-13;

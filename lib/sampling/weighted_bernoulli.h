@@ -3,13 +3,14 @@
  * what an example's past outputs may say about one of its participations (MMCC figure 2, appendix B.3).
  *
  * Every function returns a number T with Pr[S + tau Z > T] <= e^log_eta, rounding included, or INFINITY where it has
- * nothing to say. The least of several valid T is valid.
+ * nothing to say, or no memory to say it. The least of several valid T is valid.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef EPS_SAMPLING_WEIGHTED_BERNOULLI_H
 #define EPS_SAMPLING_WEIGHTED_BERNOULLI_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,7 +18,8 @@ struct eps__weights {
     const double *weight; /* >= 0, each an upper bound */
     const double *count;  /* whole numbers; NULL: one each */
     size_t len;
-    double p; /* in (0, 1] */
+    double p;             /* in (0, 1] */
+    atomic_bool *starved; /* set where there was no memory for a bound; or NULL */
 };
 
 /* tau z with Pr[Z > z] <= e^log_eta, z >= 0, so that tau may be an upper bound: the quantile where nothing is summed.

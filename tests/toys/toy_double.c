@@ -25,17 +25,18 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return EPS_OK;
 }
 
-static double approximate(struct eps__profile *profile, enum eps_direction direction, double eps)
+static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
-    double value;
-    return log_delta(profile, direction, EPS__UPPER, eps, &value, NULL) == EPS_OK ? value : NAN;
+    return log_delta(profile, direction, EPS__UPPER, eps, out, NULL);
 }
 
-static double guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted)
+static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
+                             double *eps)
 {
     double mu = ((struct toy *)profile)->mu;
     (void)direction;
-    return 2 * fmax(mu * (0.5 * mu + eps__normal_tail_quantile(fmin(log_delta_wanted, -1e-9))), 0);
+    *eps = 2 * fmax(mu * (0.5 * mu + eps__normal_tail_quantile(fmin(log_delta_wanted, -1e-9))), 0);
+    return EPS_OK;
 }
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)

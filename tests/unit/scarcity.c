@@ -222,8 +222,6 @@ WRAP(lapack_int, LAPACKE_dgesdd,
      (int layout, char job, lapack_int m, lapack_int n, double *a, lapack_int lda, double *s, double *u, lapack_int ldu,
       double *vt, lapack_int ldvt),
      LAPACK_WORK_MEMORY_ERROR, false, layout, job, m, n, a, lda, s, u, ldu, vt, ldvt)
-WRAP(lapack_int, LAPACKE_dstev, (int layout, char job, lapack_int n, double *d, double *e, double *z, lapack_int ldz),
-     LAPACK_WORK_MEMORY_ERROR, false, layout, job, n, d, e, z, ldz)
 WRAP(lapack_int, LAPACKE_dgecon,
      (int layout, char norm, lapack_int n, const double *a, lapack_int lda, double anorm, double *reciprocal),
      LAPACK_WORK_MEMORY_ERROR, false, layout, norm, n, a, lda, anorm, reciprocal)
@@ -427,7 +425,7 @@ size_t scarcity_unstruck(const char *folder, const struct scarcity_exception *ex
 {
     static const char asking[] = "(^|[^_a-z])(malloc|calloc|realloc|strdup|fftw_alloc_[a-z]*|eps__fft_alloc_[a-z]*|"
                                  "fftw_plan_dft_[a-z0-9_]*|fftw_sprint_plan|gsl_[a-z_]*_alloc|"
-                                 "LAPACKE_d(syevd|gesdd|stev|gecon|getri))\\(";
+                                 "LAPACKE_d(syevd|gesdd|gecon|getri))\\(";
     assert_int_equal(regcomp(&sources.asking, asking, REG_EXTENDED), 0);
     sources.len = 0;
     assert_int_equal(nftw(folder, read_source, 16, FTW_PHYS), 0);

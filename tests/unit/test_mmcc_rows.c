@@ -361,7 +361,7 @@ static void a_norm_from_above_leaves_less(void **state)
     const double p = 1e-3;
     const struct eps__rows rows = {.tiny = 1e-4, .square_error = 1e-12};
     double weight = 1;
-    const struct eps__weights weights = {&weight, NULL, 1, p};
+    const struct eps__weights weights = {.weight = &weight, .len = 1, .p = p};
     for (double share = 0.501; share < 1; share += 0.1) {
         struct eps__tail_query query = eps__tail_query(EPS_REMOVE, 1, log(share * p), false);
         double tau = eps__rows_norm_upper(&rows, 0), log_eta = eps__rows_log_eta(&rows, &query, 0);

@@ -21,6 +21,7 @@
 #include "lib/numerics/convolve.h"
 #include "lib/numerics/fft.h"
 #include "lib/pld/pld.h"
+#include "lib/pld/product_mixture.h"
 #include "lib/strategy/optimise/optimal.h"
 #include "tests/unit/scarcity.h"
 
@@ -393,6 +394,19 @@ static bool ask_powers(double *out)
     return eps__convolve_powers(NULL, out, &out[POWERS_N], masses, &count, 1, POWERS_N) == EPS_OK;
 }
 
+/* A quadrature: its atoms' shifts and weights are had together or not at all. */
+static bool ask_moments(double *out)
+{
+    const struct eps__factor factors[] = {{.shift = 0.3, .log_odds = -2, .count = 3},
+                                          {.shift = 0.2, .log_odds = -1, .count = 2}};
+    struct eps__mixture mixture;
+    bool ok = eps__product_moments(&mixture, out, factors, 2, 6, 1e-3, false);
+    out[1] = (double)mixture.len;
+    if (ok)
+        eps__mixture_clear(&mixture);
+    return ok;
+}
+
 /* Constraint (34): of the paper's table, in no job. */
 static bool ask_scalar(double *out)
 {
@@ -423,11 +437,9 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
 {
     (void)state;
     static double whole[LONG], now[LONG];
-    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N},
-                             {.ask = ask_inverse, .len = LONG},
-                             {.ask = ask_digits, .len = LONG},
-                             {.ask = ask_powers, .len = POWERS_N + 1},
-                             {.ask = ask_scalar, .len = 18}};
+    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N}, {.ask = ask_inverse, .len = LONG},
+                             {.ask = ask_digits, .len = LONG},        {.ask = ask_powers, .len = POWERS_N + 1},
+                             {.ask = ask_moments, .len = 2},          {.ask = ask_scalar, .len = 18}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asked[i].whole = whole;
         asked[i].now = now;

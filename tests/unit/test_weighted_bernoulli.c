@@ -61,7 +61,7 @@ static void all_are_bounds(void **state)
         size_t len = 1 + draw_below(&seed, TERMS);
         for (size_t k = 0; k < len; k++)
             weight[k] = c % 3 ? draw_unit(&seed) : 0.25 * (double)(1 + draw_below(&seed, 4));
-        struct eps__weights weights = {weight, NULL, len, p};
+        struct eps__weights weights = {.weight = weight, .len = len, .p = p};
         const double bounds[3] = {eps__tail_tilted(&weights, tau, log_eta, NULL),
                                   eps__tail_largest(&weights, tau, log_eta),
                                   eps__tail_convolved(&weights, tau, log_eta)};
@@ -107,7 +107,7 @@ static void moments_keep_their_digits(void **state)
     double weight[5000];
     for (size_t k = 0; k < 5000; k++)
         weight[k] = 30 + (double)(k % 7);
-    struct eps__weights weights = {weight, NULL, 5000, 1e-40};
+    struct eps__weights weights = {.weight = weight, .len = 5000, .p = 1e-40};
     __float128 exact = 0;
     for (size_t k = 0; k < 5000; k++)
         exact += log1pq((__float128)1e-40 * expm1q(weight[k]));
@@ -119,7 +119,8 @@ static void counts_are_repetitions(void **state)
 {
     (void)state;
     const double weight[] = {1, 0.5, 0.25}, count[] = {1, 2, 3}, flat[] = {1, 0.5, 0.5, 0.25, 0.25, 0.25};
-    struct eps__weights grouped = {weight, count, 3, 0.2}, single = {flat, NULL, 6, 0.2};
+    struct eps__weights grouped = {.weight = weight, .count = count, .len = 3, .p = 0.2},
+                        single = {.weight = flat, .len = 6, .p = 0.2};
     assert_true(near(eps__weights_log_moment(&grouped, 1.5), eps__weights_log_moment(&single, 1.5), 1e-13));
     assert_true(near(eps__tail_tilted(&grouped, 1, -20, NULL), eps__tail_tilted(&single, 1, -20, NULL), 1e-12));
     assert_true(near(eps__tail_largest(&grouped, 1, -20), eps__tail_largest(&single, 1, -20), 1e-12));
@@ -130,7 +131,7 @@ static void a_constant_costs_nothing(void **state)
 {
     (void)state;
     const double weight[] = {0.7, 0.1};
-    struct eps__weights weights = {weight, NULL, 2, 1};
+    struct eps__weights weights = {.weight = weight, .len = 2, .p = 1};
     for (double log_eta = -1; log_eta > -500; log_eta *= 2) {
         double gaussian = eps__tail_gaussian(2, log_eta);
         assert_true(eps__log_normal_tail(gaussian / 2) <= log_eta);
