@@ -151,6 +151,9 @@ static void draw(struct drawing *drawing, const struct api_job *job)
     struct eps_strategy *strategy = NULL;
     double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
     struct computation computation;
+    if (isnan(drawing->noise_multiplier)) { /* a curve alone is of the noise that it was asked for */
+        drawing->noise_multiplier = job->job.query.noise_multiplier;
+    }
     computation_open(&computation, server, &drawing->work, longest);
     computation.deadline = drawing->request->started + longest;
     struct eps_context context = computation_context(&computation);
@@ -242,7 +245,7 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->work.task.run = draw_task;
     drawing->write = write;
     drawing->part = part;
-    drawing->noise_multiplier = isnan(result->figures.noise_multiplier) ? 0 : result->figures.noise_multiplier;
+    drawing->noise_multiplier = result->figures.noise_multiplier;
     memcpy(drawing->factorization, result->figures.factorization, sizeof drawing->factorization);
     result_record_release(result);
     drawing->record = record;

@@ -210,6 +210,13 @@ def test_error_per_step(server):
     check_problem(server.get(path, headers={"Accept": "image/png"}), 406, "not-acceptable")
 
 
+def test_the_error_of_a_curve_alone_is_at_its_noise(server):
+    curve = server.solve({"n": 8, "sampling": {"scheme": "none"}, "noise_multiplier": 3.0, "curve": True})
+    answer = server.get(curve["links"]["error"]).json()
+    assert answer["noise_multiplier"] == 3
+    assert answer["variance"] == pytest.approx([9 * (i + 1) for i in range(8)], rel=1e-12)
+
+
 def test_a_long_error_is_streamed(server):
     n = 1 << 17
     document = server.solve({"n": n, "matrix": {"family": "square_root", "bands": 16}, "sampling": {"scheme": "none"},
