@@ -133,6 +133,7 @@ enum eps_direction { EPS_REMOVE, EPS_ADD, EPS_DIRECTIONS };
 
 enum eps_unknown { EPS_SOLVE_EPSILON, EPS_SOLVE_DELTA, EPS_SOLVE_NOISE_MULTIPLIER, EPS_SOLVE_CURVE, EPS_SOLVE_COUNT };
 
+/* Of a result: the weaker one of its two directions'; the later, the weaker. */
 enum eps_guarantee {
     EPS_GUARANTEE_DETERMINISTIC,
     EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE,

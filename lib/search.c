@@ -163,7 +163,7 @@ static enum eps_status solve_delta(struct search *search, struct eps__answer *an
         if (search->status != EPS_OK)
             return search->status;
         if (upper <= log(EPS__DELTA_LEAST)) {
-            *answer = (struct eps__answer){EPS__DELTA_LEAST, 0, NAN};
+            *answer = (struct eps__answer){.value = EPS__DELTA_LEAST, .bad_event_share = NAN};
             return EPS_OK;
         }
         keep_best(answer, fmin(eps__exp_bound(EPS__UPPER, upper, 0), 1),
@@ -355,7 +355,7 @@ static bool without_noise(const struct search *search, const struct eps_query *q
         most = -INFINITY;
     if (!(most <= (unknown == EPS_SOLVE_DELTA ? log(EPS__DELTA_LEAST) : search->log_delta)))
         return false;
-    *answer = (struct eps__answer){unknown == EPS_SOLVE_DELTA ? EPS__DELTA_LEAST : 0, 0, NAN};
+    *answer = (struct eps__answer){.value = unknown == EPS_SOLVE_DELTA ? EPS__DELTA_LEAST : 0, .bad_event_share = NAN};
     return true;
 }
 
@@ -368,7 +368,7 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
     search.log_delta = unknown == EPS_SOLVE_DELTA ? NAN : log(query->delta);
     if (without_noise(&search, query, answer))
         return EPS_OK;
-    *answer = (struct eps__answer){INFINITY, 0, NAN};
+    *answer = (struct eps__answer){.value = INFINITY, .bad_event_share = NAN};
     if (unknown == EPS_SOLVE_NOISE_MULTIPLIER) {
         search.status = solve_noise(&search, answer, query->epsilon);
         if (search.status == EPS_OK)

@@ -10,12 +10,6 @@
 
 #define EPS__DELTA_LEAST 1e-300 /* a smaller delta is reported as this, with a lower end of 0 */
 
-/* The value and the lower end of its numerical bracket. */
-struct eps__answer {
-    double value, lower;
-    double bad_event_share; /* NAN where the accountant spends nothing on bad events */
-};
-
 /*
  * Solves for the unknown of the setting's job by one accountant in one direction. `curve` is not solved here.
  * EPS_OK, EPS_UNATTAINABLE, EPS_TOO_COSTLY, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL.

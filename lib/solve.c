@@ -129,7 +129,10 @@ static void run_task(void *arg, size_t index)
 {
     struct tasks *tasks = arg;
     struct task *task = &tasks->items[index];
-    task->status = eps__search(&task->answer, &task->error, &task->setting, task->accountant, task->direction);
+    const struct eps__accountant *accountant = task->accountant;
+    task->status = accountant->solve
+                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction)
+                       : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction);
     eps__meter_end(&task->meter);
 }
 
@@ -159,6 +162,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
 {
     double lower[EPS_DIRECTIONS] = {INFINITY, INFINITY};
     bool found[EPS_DIRECTIONS] = {false, false};
+    enum eps_guarantee guarantee[EPS_DIRECTIONS] = {EPS_GUARANTEE_DETERMINISTIC, EPS_GUARANTEE_DETERMINISTIC};
     const struct task *failed = NULL;
     result->candidates = calloc(tasks->len, sizeof *result->candidates);
     if (!result->candidates)
@@ -174,11 +178,14 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
         struct eps_candidate candidate = {.accountant = task->accountant->method,
                                           .direction = task->direction,
                                           .value = task->answer.value,
+                                          .order = task->answer.order,
+                                          .moments = task->answer.moments,
                                           .bad_event_share = task->answer.bad_event_share};
         result->candidates[result->candidates_len++] = candidate;
         lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
+            guarantee[task->direction] = task->accountant->guarantee;
             found[task->direction] = true;
         }
     }
@@ -190,6 +197,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
     const struct eps_candidate *remove = &result->directions[EPS_REMOVE], *add = &result->directions[EPS_ADD];
     const struct eps_candidate *worse = add->value > remove->value ? add : remove;
     result->accountant = worse->accountant;
+    result->guarantee = guarantee[EPS_REMOVE] > guarantee[EPS_ADD] ? guarantee[EPS_REMOVE] : guarantee[EPS_ADD];
     result->bracket_upper = worse->value;
     result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
     switch (result->solved_for) {

@@ -30,10 +30,12 @@ number = 0
 # Name, enum, room and table of each toy.
 TOYS = (("toy_prefix", "FAMILY", "lib/strategy/families", "families.c", "FAMILIES"),
         ("toy_half", "SCHEME", "lib/sampling", "schemes.c", "SCHEMES"),
-        ("toy_double", "ACCOUNTANT", "lib/accountants", "registry.c", "ACCOUNTANTS"))
+        ("toy_double", "ACCOUNTANT", "lib/accountants", "registry.c", "ACCOUNTANTS"),
+        ("toy_certain", "ACCOUNTANT", "lib/accountants", "registry.c", "ACCOUNTANTS"))
 
 NONE = {"scheme": "none", "epochs": 4}
 GAUSSIAN = {"n": 100, "sampling": NONE, "noise_multiplier": 2, "delta": 1e-6, "accountant": "gaussian"}
+DELTA = {"n": 4, "sampling": NONE, "noise_multiplier": 2, "epsilon": 1, "accountant": "gaussian"}
 SAMPLED = {"n": 100, "noise_multiplier": 1, "delta": 1e-6}
 
 
@@ -49,6 +51,14 @@ def doubled(result):
     return 2 * result["epsilon"]
 
 
+def guaranteed(result):
+    return [result["guarantee"], result["delta"], result["accountant"]]
+
+
+def certain(result):
+    return ["estimate_verify_release", 1, "toy_certain"] if result["guarantee"] == "deterministic" else None
+
+
 # What is asked for, the job with the toy and what to look at, the job without and what to look at.
 QUESTIONS = (
     ("the family toy_prefix is the Toeplitz matrix 1, 1/2",
@@ -59,6 +69,8 @@ QUESTIONS = (
      dict(SAMPLED, sampling={"scheme": "poisson", "p": 0.01}), epsilon),
     ("the accountant toy_double says twice what gaussian says",
      dict(GAUSSIAN, accountant="toy_double"), epsilon, GAUSSIAN, doubled),
+    ("the accountant toy_certain solves by itself, and its guarantee is the result's",
+     dict(DELTA, accountant="toy_certain"), guaranteed, DELTA, certain),
 )
 
 
@@ -149,7 +161,7 @@ def main():
     print(f"1..{1 + 2 * len(QUESTIONS)}")
     started = time.monotonic()
     built = build()
-    if report(built.returncode == 0, "a tree with three toys builds", built.stdout):
+    if report(built.returncode == 0, "a tree with the toys builds", built.stdout):
         ask(solve, "solve")
         with Server() as server:
             ask(server.post, "HTTP")

@@ -56,12 +56,20 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
                                        enum eps_direction direction, enum eps__estimate estimate, double eps,
                                        double *log_delta, struct eps_error *error);
 
+/* What an accountant finds in one direction: the value, the lower end of its numerical bracket, and how it was found. */
+struct eps__answer {
+    double value, lower;
+    double bad_event_share;  /* NAN where nothing is spent on bad events */
+    unsigned order, moments; /* 0 where there are none */
+};
+
 struct eps__accountant {
     enum eps_accountant method;
     const char *name; /* on the wire */
     uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
+    enum eps_guarantee guarantee;
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps_result *result);
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
@@ -75,6 +83,10 @@ struct eps__accountant {
                             struct eps__profile **profile, struct eps_error *error);
     /* The smallest sigma it can open. */
     double (*least_sigma)(const struct eps__setting *setting);
+    /* Solves for the job's unknown by itself; then there is no open() and no least_sigma(). NULL: the search on a profile does
+     * (lib/search.h). EPS_OK, or why not. */
+    enum eps_status (*solve)(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
+                             enum eps_direction direction);
 };
 
 /* The table, in the order in which `auto` tries them; NULL at the end. */

@@ -55,7 +55,7 @@ const struct eps__accountant *eps__accountant_find(enum eps_accountant method)
 bool eps_serves_accountant(enum eps_accountant method)
 {
     const struct eps__accountant *accountant = eps__accountant_find(method);
-    return accountant && (accountant->open || method == EPS_ACCOUNTANT_AUTO);
+    return accountant && (accountant->open || accountant->solve || method == EPS_ACCOUNTANT_AUTO);
 }
 
 const char *eps_accountant_name(enum eps_accountant method)
