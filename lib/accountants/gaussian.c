@@ -97,8 +97,8 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     if (!gaussian)
         return EPS_NO_MEMORY;
     gaussian->base.class = &profile_class;
-    gaussian->mu_upper = eps__raise(setting->sensitivity.value / sigma, 2);
-    gaussian->mu_lower = eps__lower(setting->sensitivity.lower / sigma, 2);
+    gaussian->mu_upper = eps__raise(setting->sensitivity.value / sigma, 4);
+    gaussian->mu_lower = eps__lower(setting->sensitivity.lower / sigma, 4);
     *profile = &gaussian->base;
     return EPS_OK;
 }

@@ -35,18 +35,18 @@ static inline double eps__certain(enum eps__estimate estimate, double log_bound)
 
 /* ---------------------------------------------------------------- a number off by units of itself, or by an error */
 
-/* x and so many units of itself; units >= 2, and one more than it is off by. */
+/* x and so many units of itself; units >= 2, and two more than it is off by. */
 static inline double eps__raise(double x, double units)
 {
-    double raised = isinf(x) ? x : fma(fabs(x), units * EPS__UNIT_ROUNDOFF, x);
-    EPS__VERIFY(units >= 2 && eps__verify_moved(x, raised, units - 1));
+    double raised = x * (x > 0 ? 1 + units * EPS__UNIT_ROUNDOFF : 1 - units * EPS__UNIT_ROUNDOFF);
+    EPS__VERIFY(units >= 2 && eps__verify_moved(x, raised, units - 2));
     return raised;
 }
 
 static inline double eps__lower(double x, double units)
 {
-    double lowered = isinf(x) ? x : fma(fabs(x), -units * EPS__UNIT_ROUNDOFF, x);
-    EPS__VERIFY(units >= 2 && eps__verify_moved(x, lowered, 1 - units));
+    double lowered = x * (x > 0 ? 1 - units * EPS__UNIT_ROUNDOFF : 1 + units * EPS__UNIT_ROUNDOFF);
+    EPS__VERIFY(units >= 2 && eps__verify_moved(x, lowered, 2 - units));
     return lowered;
 }
 

@@ -10,7 +10,7 @@
 
 static struct eps__interval complement(struct eps__interval tail)
 {
-    return (struct eps__interval){fmax(eps__lower(1 - tail.upper, 2), 0), fmin(eps__raise(1 - tail.lower, 2), 1)};
+    return (struct eps__interval){fmax(eps__lower(1 - tail.upper, 4), 0), fmin(eps__raise(1 - tail.lower, 4), 1)};
 }
 
 static struct eps__interval meet(struct eps__interval a, struct eps__interval b)

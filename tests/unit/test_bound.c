@@ -40,9 +40,9 @@ static void moves_are_outwards(void **unused)
         double x = draw_number(&state), units = 2 + (double)draw_below(&state, i % 2 ? 30 : 1000000);
         double error = fabs(x) * draw_log(&state, 1e-18, 1);
         __float128 least = (__float128)units * u * fabs(x);
-        assert_true(eps__raise(x, units) - (__float128)x >= least - (__float128)u * fabs(x));
-        assert_true(eps__raise(x, units) - (__float128)x <= least + (__float128)u * fabs(x) * (1 + units * u));
-        assert_true(x - (__float128)eps__lower(x, units) >= least - (__float128)u * fabs(x));
+        assert_true(eps__raise(x, units) - (__float128)x >= least - 2 * (__float128)u * fabs(x) * (1 + units * u));
+        assert_true(eps__raise(x, units) - (__float128)x <= least + 2 * (__float128)u * fabs(x) * (1 + units * u));
+        assert_true(x - (__float128)eps__lower(x, units) >= least - 2 * (__float128)u * fabs(x) * (1 + units * u));
         assert_true(eps__outward(EPS__UPPER, x, units) == eps__raise(x, units));
         assert_true(eps__outward(EPS__LOWER, x, units) == eps__lower(x, units));
         __float128 up = eps__shift(EPS__UPPER, x, error) - (__float128)x,
