@@ -46,7 +46,7 @@ static inline double eps__raise(double x, double units)
 static inline double eps__lower(double x, double units)
 {
     double lowered = x * (x > 0 ? 1 - units * EPS__UNIT_ROUNDOFF : 1 + units * EPS__UNIT_ROUNDOFF);
-    EPS__VERIFY(units >= 2 && eps__verify_moved(x, lowered, 2 - units));
+    EPS__VERIFY(units >= 2 && eps__verify_moved(x, lowered, -(units - 2)));
     return lowered;
 }
 

@@ -45,7 +45,7 @@ bool eps__verify_moved(double x, double moved, double units)
     if (!isfinite(x) || !isfinite(moved) || fabs(x) < DBL_MIN / EPS__UNIT_ROUNDOFF)
         return true;
     eps__quad move = (eps__quad)units * EPS__UNIT_ROUNDOFF * fabs(x), least = x + move * (1 - 4 * EPS__UNIT_ROUNDOFF);
-    return units > 0 ? moved >= least : moved <= least;
+    return signbit(units) ? moved <= least : moved >= least;
 }
 
 bool eps__verify_shifted(double x, double shifted, double error)
