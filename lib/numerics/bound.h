@@ -83,9 +83,11 @@ static inline double eps__log_bound(enum eps__estimate estimate, double x, doubl
     return shifted;
 }
 
-/* ln(e^a + e^b), rounded to nearest: within 8 units of 1 and of the result. */
+/* ln(e^a + e^b), rounded to nearest: within 8 units of 1 and of the result. What is no number stays none. */
 static inline double eps__log_add(double a, double b)
 {
+    if (isnan(a) || isnan(b))
+        return NAN;
     double most = fmax(a, b), least = fmin(a, b);
     return isinf(most) ? most : most + log1p(exp(least - most));
 }

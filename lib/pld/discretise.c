@@ -632,7 +632,7 @@ double eps__pld_log_delta(const struct eps__pld *pld, double eps)
         total -= pld->mass[i] * expm1(-above);
     }
     total += pld->infinity;
-    return eps__log_bound(pld->estimate, total, 8 + (double)pld->len);
+    return eps__certain(pld->estimate, eps__log_bound(pld->estimate, total, 8 + (double)pld->len));
 }
 
 static bool copy_part(struct eps__pld *part, const struct eps__pld *pld, size_t from, size_t len)

@@ -218,5 +218,5 @@ double eps__single_log_delta(const struct eps__branch *branches, size_t len, enu
     double total = 0;
     for (size_t b = 0; b < len; b++)
         total += branches[b].weight[estimate] * branch_delta(&branches[b].pair[estimate], estimate, eps);
-    return fmin(eps__log_bound(estimate, total, 16 + 2 * (double)len), 0);
+    return fmin(eps__certain(estimate, eps__log_bound(estimate, total, 16 + 2 * (double)len)), 0);
 }

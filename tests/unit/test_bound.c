@@ -129,6 +129,7 @@ static void no_number_bounds_nothing(void **unused)
     assert_true(eps__certain(EPS__UPPER, -3) == -3 && eps__certain(EPS__LOWER, -INFINITY) == -INFINITY);
     assert_true(eps__other(EPS__UPPER) == EPS__LOWER && eps__other(EPS__LOWER) == EPS__UPPER);
     assert_true(eps__log_add(-INFINITY, -INFINITY) == -INFINITY && eps__log_add(-2, -INFINITY) == -2);
+    assert_true(isnan(eps__log_add(NAN, -1)) && isnan(eps__log_add(-1, NAN)) && isnan(eps__log_add(NAN, -INFINITY)));
     assert_true(fabs(eps__log_add(-1, -2) - log(exp(-1) + exp(-2))) < 1e-15);
 }
 
