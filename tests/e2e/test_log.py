@@ -53,7 +53,7 @@ def test_requests_have_names(launch):
 
 def test_every_way_to_end(launch):
     server = launch("--workers", "1", "--max-seconds", "3s")
-    computed = post(server, dict(DP_SGD, accountant="pld"), "computed", "/v1/jobs?wait=100")
+    computed = post(server, dict(DP_SGD, n=10, accountant={"method": "pld", "tolerance": 0.1}), "computed", "/v1/jobs?wait=100")
     found = end(server, computed)
     assert (found["status"], found["request"], found["client"]) == ("succeeded", "computed", "127.0.0.1")
     assert (found["accountant"], found["cached"], found["attempts"]) == ("pld", "false", "1")
