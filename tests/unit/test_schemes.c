@@ -152,7 +152,7 @@ static void bins_that_are_drawn_anew_may_be_neighbours(void **state)
     mechanism.sampling.redraw = true;
     struct eps__participation anew = eps__sampling_worst(&mechanism);
     assert_true(same.fixed && same.separation == 4 && same.epochs == 3);
-    assert_true(!anew.fixed && anew.separation == 1 && anew.epochs == 3);
+    assert_true(!anew.fixed && anew.separation == 1 && anew.epochs == 3 && anew.shuffled == 4);
 }
 
 int main(void)
