@@ -417,25 +417,19 @@ static bool ask_scalar(double *out)
     return eps__optimal_scalar(out, &out[N * N], &out[N * N + 1], &prefix, 2, 2);
 }
 
-/* Of a strategy that is there: identity. */
 static bool ask_merged(double *out)
 {
-    static struct eps_strategy *strategy;
+    struct eps_job job;
+    struct eps_strategy *strategy;
     double error;
-    if (!strategy) {
-        struct eps_job job;
-        eps_job_init(&job);
-        job.mechanism.n = 6;
-        job.mechanism.sampling.scheme = EPS_SCHEME_NONE;
-        eps_job_defaults(&job);
-        if (eps_strategy_create(NULL, &strategy, NULL, &job.mechanism) != EPS_OK)
-            return false;
-    }
+    eps_job_init(&job);
+    job.mechanism.n = 6;
+    job.mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    eps_job_defaults(&job);
+    if (eps_strategy_create(NULL, &strategy, NULL, &job.mechanism) != EPS_OK)
+        return false;
     bool ok = eps__merged_gram(NULL, out, &error, strategy, 3) == EPS_OK;
-    if (ok) {
-        eps_strategy_destroy(strategy);
-        strategy = NULL;
-    }
+    eps_strategy_destroy(strategy);
     return ok;
 }
 
