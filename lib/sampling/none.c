@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 __extension__ typedef unsigned __int128 wide;
@@ -148,6 +149,18 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
     eps__sentence(list, "the strategy is public");
 }
 
+/* The sensitivity already holds pattern and adjacency: the only step is one Gaussian against N(0, 1). */
+static enum eps_status make(struct eps__step_pairs *made, const struct eps_mechanism *mechanism,
+                            const struct eps__step_setting *step)
+{
+    const struct eps__alternative shifted = {.weight = {1, 1}, .with = 1};
+    (void)mechanism;
+    *made = (struct eps__step_pairs){.often.probability = {1, 1}};
+    return eps__outcome_add(&made->often, &shifted, 1, (struct eps__interval){1, 1}, step->log_floor);
+}
+
+static const struct eps__pairs pairs = {.drawn = EPS__EVERY_ADJACENCY, .make = make};
+
 const struct eps__scheme eps__scheme_none = {
     .scheme = EPS_SCHEME_NONE,
     .name = "none",
@@ -156,5 +169,6 @@ const struct eps__scheme eps__scheme_none = {
     .check = check,
     .worst = worst,
     .target = target,
+    .pairs = &pairs,
     .assume = assume,
 };
