@@ -75,7 +75,7 @@ struct jacobi {
 
 struct law {
     size_t len;
-    long double node[NODES_MAX], weight[NODES_MAX], g[NODES_MAX];
+    long double node[NODES_MAX], weight[NODES_MAX];
 };
 
 /* pi_n at x and its derivative. */
@@ -163,7 +163,7 @@ static void prepare(struct jacobi *j, const struct eps__recurrence *r, size_t n)
     }
 }
 
-/* Weights, and g_i = w_i pi_{n-1}(x_i) scaled. */
+/* Nodes and weights. */
 static void weigh(struct law *law, const struct jacobi *j, long double last)
 {
     law->len = j->n;
@@ -177,7 +177,6 @@ static void weigh(struct law *law, const struct jacobi *j, long double last)
             sum += now * now;
         }
         law->weight[i] = 1 / sum;
-        law->g[i] = now / sum;
     }
 }
 
@@ -190,39 +189,32 @@ struct search {
     bool weighted;
 };
 
-/* The divided difference of the payoff, of a law that is not weighted by X; one that agrees with it up to what has no effect. */
-static long double plain_difference(const struct search *s, long double x, long double y)
+/* What one contact adds to the divided difference: of a function with this value and slope, taken twice at node i. */
+static long double share(const struct search *s, const long double *node, size_t i, long double value, long double slope)
 {
-    long double low = fminl(x, y), high = fmaxl(x, y), k = s->kink;
-    if (s->payoff->direction == EPS_REMOVE)
-        return low > k ? 1 : high <= k ? 0 : (high - k) / (high - low);
-    return high < k ? -1 : low >= k ? 0 : (low - k) / (high - low);
-}
-
-/* Of (payoff - payoff at 0)/X: of the call it is (1 - K/X)_+, of the put that and a constant. */
-static long double weighted_difference(const struct search *s, long double x, long double y)
-{
-    long double low = fminl(x, y), high = fmaxl(x, y), k = s->kink;
-    if (high <= k)
-        return 0;
-    if (low > k)
-        return (k + 1) / ((low + 1) * (high + 1));
-    return (high - k) / ((high + 1) * (high - low));
-}
-
-/* The sign of how the mean of the payoff changes with the free entry. */
-static bool rises(const struct search *s, long double last)
-{
-    struct law law;
-    weigh(&law, &s->jacobi, last);
-    long double sum = 0;
-    for (size_t i = 0; i < law.len; i++)
-        for (size_t j = 0; j <= i; j++) {
-            long double phi = s->weighted ? weighted_difference(s, law.node[i], law.node[j])
-                                          : plain_difference(s, law.node[i], law.node[j]);
-            sum += (i == j ? 1 : 2) * law.g[i] * law.g[j] * phi;
+    long double product = 1, sum = 0;
+    for (size_t k = 0; k < s->jacobi.n; k++)
+        if (k != i) {
+            product *= node[i] - node[k];
+            sum += 1 / (node[i] - node[k]);
         }
-    return sum > 0;
+    return (slope - 2 * value * sum) / (product * product);
+}
+
+/* Of which sign the change of the payoff's mean with the free entry is: that of the payoff's divided difference at all contacts,
+ * the coefficient by which a polynomial through all conditions would have too high a degree (L5). */
+static long double rise(const struct search *s, long double last)
+{
+    const struct jacobi *j = &s->jacobi;
+    long double node[NODES_MAX], sum = 0, at_zero = 1, k = s->kink, sign = s->payoff->direction == EPS_REMOVE ? 1 : -1;
+    interlace(node, j, j->n, last, j->inner);
+    for (size_t i = 0; i < j->n; i++) {
+        long double x = 1 + node[i], value = sign * (node[i] - k);
+        at_zero *= x;
+        if (value > 0)
+            sum += s->weighted ? share(s, node, i, value / x, sign * (k + 1) / (x * x)) : share(s, node, i, value, sign);
+    }
+    return s->weighted && sign < 0 ? sum + (k + 1) / (at_zero * at_zero) : sum;
 }
 
 /* Between an entry at which the mean rises and a larger one at which it falls. */
@@ -232,7 +224,7 @@ static long double bisect(const struct search *s, long double low, long double h
         long double at = between(low, high, s->jacobi.scale);
         if (!(low < at && at < high))
             break;
-        if (rises(s, at))
+        if (rise(s, at) > 0)
             low = at;
         else
             high = at;
@@ -249,12 +241,13 @@ static bool best_entry(const struct search *s, long double *entry)
     long double far = 0x1p40L * fmaxl(fmaxl(fabsl(low), fabsl(high)), fmaxl(fabsl(k), sqrtl(j->r->b[j->n - 1])));
     long double at_kink = k - j->r->b[j->n - 1] * pi_at(j->r, j->n - 2, j->n > 2 ? j->r->a[j->n - 3] : 0, k, &slope) /
                                   pi_at(j->r, j->n - 1, j->r->a[j->n - 2], k, &slope);
-    bool inside = -far < at_kink && at_kink < far, up = rises(s, far), down = !rises(s, -far);
-    if (inside && !up) /* beyond the kink it rises first, and falls at last */
+    bool inside = -far < at_kink && at_kink < far;
+    long double first = rise(s, -far), second = rise(s, far);
+    if (inside && second < 0) /* beyond the kink it rises first, and falls at last */
         *entry = bisect(s, at_kink, far);
-    else if (inside && !down)
+    else if (inside && first > 0)
         *entry = bisect(s, -far, at_kink);
-    else if (!inside && !up && !down)
+    else if (!inside && first > 0 && second < 0)
         *entry = bisect(s, -far, far);
     else
         return false;
