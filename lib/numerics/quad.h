@@ -24,4 +24,15 @@ extern eps__quad fminq(eps__quad x, eps__quad y);
 extern eps__quad nextafterq(eps__quad x, eps__quad y);
 extern int finiteq(eps__quad x);
 
+/* x moved up and down by so many units of itself; two more than it is off by (L6). */
+static inline eps__quad eps__quad_raise(eps__quad x, double units)
+{
+    return x > 0 ? x + units * EPS__QUAD_ROUNDOFF * x : x - units * EPS__QUAD_ROUNDOFF * x;
+}
+
+static inline eps__quad eps__quad_lower(eps__quad x, double units)
+{
+    return -eps__quad_raise(-x, units);
+}
+
 #endif
