@@ -22,6 +22,7 @@ enum { BINS_MOST = 4096, OPENED = 30 };
 #define QUICK_EFFORT 2e6 /* where a bound is only a starting point */
 #define SHIFT_MOST 100.0 /* the longest m_i over sigma: e^{its square} is within quadruple precision */
 #define EPS_MOST 1e6
+#define CLOSED_UNITS 64 /* what a closed form of moments may round */
 
 /* One direction, made when it is first asked; one thread at a time uses it. */
 struct side {
@@ -89,9 +90,11 @@ static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direc
     if (status != EPS_OK)
         return status;
     bool by_moments = moments_upper < upper;
-    if (by_moments) {
+    if (by_moments) { /* the lower end says how much a better polynomial could be; -INFINITY: a closed form (L23) */
         upper = moments_upper;
-        lower = fmin(lower, moments_upper);
+        lower = fmin(lower, isfinite(moments_lower)
+                                ? moments_lower
+                                : eps__shift(EPS__LOWER, upper, CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(upper))));
     }
     side->last.eps = eps;
     side->last.upper = fmin(upper, 0);
