@@ -79,7 +79,7 @@ LIBS_PKG = $(call lazy,LIBS_PKG,$(PKG) --libs $(PKG_LIB))
 LIBS_SERVER = $(call lazy,LIBS_SERVER,$(PKG) --libs $(PKG_SERVER))
 LIBS_CMOCKA = $(call lazy,LIBS_CMOCKA,$(PKG) --libs cmocka)
 BLAS_DIR = $(call lazy,BLAS_DIR,$(PKG) --variable=libdir openblas)
-LIBS_LIB = $(LIBS_PKG) $(if $(filter verify,$(FLAVOUR)),-lquadmath) -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
+LIBS_LIB = $(LIBS_PKG) -lquadmath -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
 
 CFLAGS ?=
 LDFLAGS ?=
@@ -150,7 +150,7 @@ $(BIN)/epsilon.pc: lib/epsilon.h Makefile
 	@mkdir -p $(@D)
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: epsilon' 'Description: differential-privacy accounting for correlated noise and sampling' \
-	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lm' \
+	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lquadmath -lm' \
 	    'Cflags: -I$${includedir}' > $@
 
 $(B)/embedded.c: server/embed.sh $(EMBED)
@@ -175,7 +175,7 @@ FORCE:
 
 # ---------------------------------------------------------------- test programs
 
-TEST_LIBS = $(LIBS_CMOCKA) -lquadmath $(LIBS_SERVER) $(LIBS_LIB)
+TEST_LIBS = $(LIBS_CMOCKA) $(LIBS_SERVER) $(LIBS_LIB)
 
 $(TESTS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)

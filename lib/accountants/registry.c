@@ -11,6 +11,7 @@
 #define ACCOUNTANTS(row) \
     row(pld)             \
     row(mmcc)            \
+    row(renyi)           \
     row(gaussian)
 /* clang-format on */
 
@@ -25,10 +26,6 @@ const struct eps__accountant *const eps__accountants[] = {ACCOUNTANTS(ADDRESS) N
 /* `auto`, which takes all, and what has no accountant yet but a name that jobs may use. */
 static const struct eps__accountant names_alone[] = {
     {.method = EPS_ACCOUNTANT_AUTO, .name = "auto", .tuning = UINT32_MAX, .curves = true},
-    {.method = EPS_ACCOUNTANT_RENYI,
-     .name = "renyi",
-     .tuning = TUNING(TOLERANCE) | TUNING(MAX_ORDER) | TUNING(BANDWIDTH),
-     .curves = true},
     {.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
      .name = "conditional_composition",
      .tuning = TUNING(TOLERANCE) | TUNING(BAD_EVENT_SHARE)},

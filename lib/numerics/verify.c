@@ -11,13 +11,6 @@
 
 #include "lib/numerics/bound.h"
 
-/* libquadmath by hand: clang has no header for it. */
-extern __float128 expq(__float128 x);
-extern __float128 logq(__float128 x);
-extern __float128 erfcq(__float128 x);
-extern __float128 sqrtq(__float128 x);
-extern __float128 fabsq(__float128 x);
-
 /* Quadruple precision rounds too. */
 #define OWN 1e-30L
 /* Beyond it a tail is no number there. */

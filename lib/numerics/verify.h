@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-__extension__ typedef __float128 eps__quad;
+#include "lib/numerics/quad.h"
 
 /* Says which claim does not hold, and ends the process. */
 _Noreturn void eps__verify_failed(const char *claim, const char *file, int line);

@@ -9,7 +9,7 @@
 A row that does not fit - its text is not there exactly once, it does not compile, a test it names fails without it - is an
 error, and so are a mutant that survives and a lemma (## Ln. in a LEMMAS.md of lib) without a row that the table does not own up to. Nothing in the sources
 is touched: a mutated file is compiled beside them, and its object linked in front of the library; of a mutated header, which all
-others include, the test program is made anew. From the environment,
+others include, the test program is made anew, but for NAME_of.h, which NAME.c alone includes. From the environment,
 which make sets: COMPILE, LINK, LIBS, B, ARCHIVES. Time is the processor's, so that a loaded machine changes nothing.
 
 SPDX-License-Identifier: GPL-3.0-or-later
@@ -136,14 +136,16 @@ def run(row, limits):
         mutant, chooser, header = Path(folder) / "mutant.o", Path(folder) / "filter.o", row["file"].endswith(".h")
         mutated = Path(folder) / (row["file"] if header else "mutant.c")
         original = (ROOT / row["file"]).read_text()
+        template = ROOT / row["file"].replace("_of.h", ".c") if row["file"].endswith("_of.h") else None
         mutated.parent.mkdir(parents=True, exist_ok=True)
         mutated.write_text(f'#line 1 "{row["file"]}"\n' + original.replace(row["find"], row["with"]))
         compile_to(chooser, "tests/mutants/filter.c")
         survived = []
         for test in row["killed_by"].split():
-            compile_to(mutant, source_of(test) if header else mutated, *([f"-I{folder}"] if header else []))
-            objects = [chooser] if header else [mutant, chooser]
-            if run_test(folder, test, objects, limits[test], mutant if header else None)[0]:
+            compile_to(mutant, template or (source_of(test) if header else mutated), *([f"-I{folder}"] if header else []))
+            whole = header and not template
+            objects = [chooser] if whole else [mutant, chooser]
+            if run_test(folder, test, objects, limits[test], mutant if whole else None)[0]:
                 survived.append(test)
     return "SURVIVES " + " ".join(survived) if survived else "killed by " + row["killed_by"]
 

@@ -1,0 +1,280 @@
+/*
+ * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from graphs,
+ * whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band and as a bound
+ * over a narrower one, where they reach further.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/moments/balls_in_bins.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "lib/error.h"
+#include "lib/moments/chain.h"
+#include "lib/moments/low_orders.h"
+#include "lib/moments/powers.h"
+#include "lib/numerics/bound.h"
+
+enum { POWERS_MOST = 64, CHAIN_MOST = 64, WIDTHS_MAX = 12 };
+
+#define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
+#define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
+#define NUMBERS 3e7     /* that a chain may keep */
+
+/* Moments that are off by more of themselves prove nothing that fewer do not. */
+#define UNDERFLOWN 1e-280 /* products of doubles that are lost add up to less */
+#define USELESS 1e-6
+
+/* The orders whose moments quadruple precision holds, 2 at least. */
+static unsigned order_limit(const struct eps__bins *bins, const struct eps__effort *effort, unsigned most)
+{
+    double held = floor(sqrt(2 * LARGEST / fmax(bins->most, 1e-3)));
+    unsigned limit = effort->max_order > 0 ? effort->max_order : most;
+    limit = limit < EPS__ORDERS_MAX ? limit : EPS__ORDERS_MAX;
+    limit = held < limit ? (unsigned)held : limit;
+    return limit > 2 ? limit : 2;
+}
+
+/* ------------------------------------------------------------ orders */
+
+void eps__orders_clear(struct eps__orders *orders)
+{
+    free(orders->log_upper);
+    free(orders->log_lower);
+    *orders = (struct eps__orders){0};
+}
+
+static enum eps_status orders_alloc(struct eps__orders *orders, unsigned len)
+{
+    *orders = (struct eps__orders){.len = len,
+                                   .log_upper = malloc((len + 1) * sizeof *orders->log_upper),
+                                   .log_lower = malloc((len + 1) * sizeof *orders->log_lower)};
+    if (!orders->log_upper || !orders->log_lower) {
+        eps__orders_clear(orders);
+        return EPS_NO_MEMORY;
+    }
+    for (unsigned a = 0; a <= len; a++) {
+        orders->log_upper[a] = a < 2 ? 0 : INFINITY;
+        orders->log_lower[a] = a < 2 ? 0 : INFINITY;
+    }
+    return EPS_OK;
+}
+
+/* Another bound: the least counts, of the lower ends as well. */
+static void add_order(struct eps__orders *orders, unsigned a, double log_upper, double log_lower)
+{
+    assert(a >= 2 && a <= orders->len);
+    if (log_upper < orders->log_upper[a]) {
+        orders->log_upper[a] = log_upper;
+        orders->log_lower[a] = fmin(orders->log_lower[a], log_lower);
+    }
+}
+
+/* E X^a = sum_j C(a, j) mu_j, no term of which is negative; mu_j within so many units of itself. */
+static void add_moments(struct eps__orders *orders, const eps__quad *central, unsigned most, double units)
+{
+    for (unsigned a = 2; a <= most; a++) {
+        eps__quad sum = 1, binomial = a;
+        for (unsigned j = 2; j <= a; j++) {
+            binomial = binomial * (a - j + 1) / j;
+            sum += binomial * central[j];
+        }
+        double log_moment = (double)logq(sum), error = (units + 4.0 * a) * (double)EPS__QUAD_ROUNDOFF;
+        if (finiteq(sum))
+            add_order(orders, a, eps__shift(EPS__UPPER, log_moment, error), eps__shift(EPS__LOWER, log_moment, error));
+    }
+}
+
+static enum eps_status add_powers(const struct eps_context *context, struct eps__orders *orders,
+                                  const struct eps__bins *bins)
+{
+    eps__quad central[EPS__ORDERS_MAX + 1];
+    double units;
+    enum eps_status status = eps__powers(context, bins, orders->len, central, &units);
+    if (status == EPS_OK)
+        add_moments(orders, central, orders->len, units);
+    return status;
+}
+
+static enum eps_status add_low_orders(const struct eps_context *context, struct eps__orders *orders,
+                                      const struct eps__bins *bins, unsigned most)
+{
+    double central[5], units;
+    eps__quad exact[5];
+    enum eps_status status = eps__low_orders(context, bins, most, central, &units);
+    for (unsigned j = 0; status == EPS_OK && j <= most; j++)
+        exact[j] = central[j];
+    if (status == EPS_OK)
+        add_moments(orders, exact, most, units * (EPS__UNIT_ROUNDOFF / (double)EPS__QUAD_ROUNDOFF));
+    return status;
+}
+
+/*
+ * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of the
+ * a (a - 1)/2 pairs is worth e^tau at most (L23).
+ */
+static enum eps_status add_chain(const struct eps_context *context, struct eps__orders *orders,
+                                 const struct eps__chain *chain)
+{
+    double log_upper[EPS__ORDERS_MAX + 1], log_lower[EPS__ORDERS_MAX + 1];
+    enum eps_status status = eps__chain_double(context, chain, log_upper, log_lower);
+    for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++) {
+        double cut = chain->tau * (0.5 * a * (a - 1)), error = 2 * EPS__UNIT_ROUNDOFF * cut;
+        add_order(orders, a, eps__shift(EPS__UPPER, log_upper[a] + cut, error),
+                  eps__shift(EPS__LOWER, log_lower[a] + cut, error));
+    }
+    return status;
+}
+
+/* The chains that are run: over the whole band, and over narrower ones where the orders of that do not reach far. */
+static size_t choose_chains(struct eps__chain *chains, const struct eps__bins *bins, const struct eps__effort *effort,
+                            unsigned limit)
+{
+    static const size_t widths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+    size_t count = 0,
+           widest = effort->bandwidth > 0 && effort->bandwidth < bins->width ? effort->bandwidth : bins->width;
+    double share = effort->operations / 4;
+    struct eps__chain whole = eps__chain_of(bins, widest, limit);
+    bool both = effort->bandwidth > 0 && effort->max_order > 0;
+    whole.most = both ? limit : eps__chain_fit(whole, limit, 2 * share, NUMBERS);
+    chains[count++] = whole;
+    unsigned reached = whole.most;
+    for (size_t i = sizeof widths / sizeof *widths; effort->bandwidth == 0 && i-- > 0;) {
+        if (widths[i] >= widest)
+            continue;
+        struct eps__chain narrow = eps__chain_of(bins, widths[i], limit);
+        narrow.most = eps__chain_fit(narrow, limit, share, NUMBERS);
+        if (narrow.most <= reached)
+            continue;
+        reached = narrow.most;
+        chains[count++] = narrow;
+        assert(count <= WIDTHS_MAX);
+    }
+    return count;
+}
+
+enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
+                                 const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    unsigned limit = order_limit(bins, effort, bins->width == 1 ? POWERS_MOST : CHAIN_MOST);
+    enum eps_status status = orders_alloc(orders, limit);
+    if (status != EPS_OK)
+        return status;
+    double cube = (double)limit * limit * limit;
+    if (bins->width == 1 && (double)eps__powers_kinds(bins) * cube * QUAD_COST <= effort->operations) {
+        status = add_powers(context, orders, bins);
+    } else {
+        struct eps__chain chains[WIDTHS_MAX];
+        size_t len = choose_chains(chains, bins, effort, limit);
+        for (size_t i = 0; i < len && status == EPS_OK; i++)
+            status = add_chain(context, orders, &chains[i]);
+        for (unsigned most = limit < 4 ? limit : 4; most >= 2 && status == EPS_OK && bins->width > 1; most--)
+            if (most == 2 || eps__low_orders_operations(bins, most) <= effort->operations) {
+                status = add_low_orders(context, orders, bins, most);
+                break;
+            }
+    }
+    if (status != EPS_OK)
+        eps__orders_clear(orders);
+    return status;
+}
+
+/* ------------------------------------------------------------ moments */
+
+/* mu_j = sum_i (-1)^{j-i} C(j, i) E X^i: what cancels is counted. */
+static void centre(struct eps__moments *moments, const eps__quad *raw, double units)
+{
+    for (size_t j = 2; j <= moments->len; j++) {
+        eps__quad sum = 0, sizes = 0, binomial = 1;
+        for (size_t i = j + 1; i-- > 0;) {
+            eps__quad term = binomial * (i < 2 ? 1 : raw[i]);
+            sum += (j - i) % 2 == 0 ? term : -term;
+            sizes += term;
+            binomial = binomial * i / (j - i + 1);
+        }
+        moments->central[j] = sum;
+        moments->error[j] = sizes * (eps__quad)((units + 4 * (double)j) * 1.01) * EPS__QUAD_ROUNDOFF;
+    }
+}
+
+/* Moments from the first on that is not known well enough are forgotten. */
+static void keep_known(struct eps__moments *moments)
+{
+    for (size_t j = 2; j <= moments->len; j++)
+        if (!finiteq(moments->central[j]) || !finiteq(moments->error[j]) ||
+            !(moments->error[j] <= USELESS * moments->central[j])) {
+            moments->len = j - 1;
+            return;
+        }
+}
+
+static enum eps_status moments_of_powers(const struct eps_context *context, struct eps__moments *moments,
+                                         const struct eps__bins *bins)
+{
+    double units;
+    enum eps_status status = eps__powers(context, bins, (unsigned)moments->len, moments->central, &units);
+    for (size_t j = 2; status == EPS_OK && j <= moments->len; j++)
+        moments->error[j] = moments->central[j] * (eps__quad)units * EPS__QUAD_ROUNDOFF;
+    return status;
+}
+
+static enum eps_status moments_of_chain(const struct eps_context *context, struct eps__moments *moments,
+                                        const struct eps__chain *chain)
+{
+    eps__quad raw[EPS__MOMENTS_MAX + 1];
+    double units;
+    assert(chain->tau == 0 && chain->most == moments->len); /* the moments themselves, and no bounds */
+    enum eps_status status = eps__chain_quad(context, chain, raw, &units);
+    if (status == EPS_OK)
+        centre(moments, raw, units);
+    return status;
+}
+
+static enum eps_status moments_of_graphs(const struct eps_context *context, struct eps__moments *moments,
+                                         const struct eps__bins *bins)
+{
+    double central[5], units;
+    enum eps_status status = eps__low_orders(context, bins, (unsigned)moments->len, central, &units);
+    for (size_t j = 2; status == EPS_OK && j <= moments->len; j++) {
+        moments->central[j] = central[j];
+        moments->error[j] = (eps__quad)central[j] * units * EPS__UNIT_ROUNDOFF + UNDERFLOWN;
+    }
+    return status;
+}
+
+enum eps_status eps__bins_moments(const struct eps_context *context, struct eps__moments *moments,
+                                  const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    unsigned limit = order_limit(bins, effort, EPS__MOMENTS_MAX), graphs = limit < 4 ? limit : 4, most = limit;
+    limit = limit < EPS__MOMENTS_MAX ? limit : EPS__MOMENTS_MAX;
+    bool whole = effort->bandwidth == 0 || effort->bandwidth >= bins->width, powers = bins->width == 1;
+    struct eps__chain chain = {.bins = bins};
+    if (!powers) {
+        while (graphs > 2 && eps__low_orders_operations(bins, graphs) > effort->operations)
+            graphs--;
+        chain = eps__chain_of(bins, bins->width, limit);
+        most = chain.most = whole ? eps__chain_fit(chain, limit, effort->operations / QUAD_COST, NUMBERS) : 1;
+        most = most >= graphs ? most : graphs;
+    }
+    enum eps_status status = eps__moments_alloc(moments, most);
+    if (status != EPS_OK)
+        return status;
+    if (powers)
+        status = moments_of_powers(context, moments, bins);
+    else if (chain.most == most)
+        status = moments_of_chain(context, moments, &chain);
+    else
+        status = moments_of_graphs(context, moments, bins);
+    if (status != EPS_OK)
+        eps__moments_clear(moments);
+    else
+        keep_known(moments);
+    return status;
+}
+
+double eps__bins_operations(const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    double graphs = fmin(eps__low_orders_operations(bins, 4), effort->operations);
+    return 2 * (fmin(effort->operations, 1e9) + graphs);
+}

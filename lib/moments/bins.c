@@ -1,0 +1,68 @@
+/*
+ * A Gram matrix that dominates the mechanism's, and where its entries are 0.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/moments/bins.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/numerics/bound.h"
+
+void eps__bins_clear(struct eps__bins *bins)
+{
+    free(bins->diagonal);
+    free(bins->gram);
+    *bins = (struct eps__bins){0};
+}
+
+/* The least width that the zeros allow, and whether the corners are empty. */
+static void measure(struct eps__bins *bins)
+{
+    size_t len = bins->len, cyclic = 0, plain = 0;
+    for (size_t i = 0; i < len; i++) {
+        bins->most = fmax(bins->most, bins->diagonal[i]);
+        for (size_t j = 0; bins->gram && j < i; j++)
+            if (bins->gram[i * len + j] > 0) {
+                size_t around = eps__bins_distance(len, i, j);
+                cyclic = around > cyclic ? around : cyclic;
+                plain = i - j > plain ? i - j : plain;
+                bins->most = fmax(bins->most, bins->gram[i * len + j]);
+            }
+    }
+    bins->width = cyclic + 1;
+    bins->open = plain == cyclic;
+    assert(bins->width <= len / 2 + 1);
+}
+
+enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const double *diagonal, size_t len,
+                               double error, double sigma)
+{
+    assert(len > 0 && (gram || diagonal) && sigma > 0);
+    /* Two roundings of the quotient, the error, and what the comparison of both needs. */
+    double square = sigma * sigma, units = error / EPS__UNIT_ROUNDOFF + 12;
+    *bins = (struct eps__bins){.len = len, .diagonal = malloc(len * sizeof *bins->diagonal)};
+    if (gram)
+        bins->gram = malloc(len * len * sizeof *bins->gram);
+    if (!bins->diagonal || (gram && !bins->gram)) {
+        eps__bins_clear(bins);
+        return EPS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < len; i++) {
+        double beside = 0;
+        for (size_t j = 0; gram && j < len; j++) {
+            double raised = eps__raise(gram[i * len + j] / square, units);
+            bins->gram[i * len + j] = raised;
+            beside += i == j ? 0 : raised;
+        }
+        /* What each entry beside it was raised by, at most, twice over: the matrix stays one of inner products (L21). */
+        double own = eps__raise((diagonal ? diagonal[i] : gram[i * len + i]) / square, units);
+        bins->diagonal[i] = eps__raise(own + 4 * units * EPS__UNIT_ROUNDOFF * beside, 4);
+        if (gram)
+            bins->gram[i * len + i] = bins->diagonal[i];
+    }
+    measure(bins);
+    return EPS_OK;
+}

@@ -1,0 +1,303 @@
+/*
+ * Canonical representations by orthogonal polynomials.
+ *
+ * With J moments fixed, the laws that may attain the optimum form a circle: the nodes of each are the eigenvalues of a Jacobi matrix whose
+ * entries the moments give, but for the last one on the diagonal, which is free. Of even J it is that of X; of odd J, with a further
+ * node at X = 0, that of X times the law (its moments are mu_j + mu_(j+1)). The mean of the payoff is least on the circle where a
+ * node is at the kink, and has one maximum (L5), found by bisection on the sign of its derivative, which needs no derivative of a
+ * node: sum g_i g_j phi[x_i, x_j] with the divided differences of the payoff and g_i = w_i pi_n(x_i). Where that law would have a
+ * node under X = 0, the one with half a node there takes its place.
+ *
+ * Recurrences are taken from the moments in quadruple precision; the rest has the range of a long double, and its precision, which
+ * suffices: near the optimum the bound is flat.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/moments/canonical.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum { ROOT_STEPS = 400, SEARCH_STEPS = 80, NODES_MAX = EPS__CONTACTS_MAX };
+
+/* ---------------------------------------------------------------- recurrences */
+
+/* Chebyshev's algorithm on moments 0..len of a measure, the first of them 1. It ends before the first b that is none. */
+static void chebyshev(struct eps__recurrence *r, const eps__quad *moment, size_t len)
+{
+    eps__quad older[EPS__MOMENTS_MAX + 1] = {0}, old[EPS__MOMENTS_MAX + 1], now[EPS__MOMENTS_MAX + 1];
+    for (size_t l = 0; l <= len; l++)
+        old[l] = moment[l];
+    eps__quad a = moment[1], b = 1;
+    *r = (struct eps__recurrence){.a_len = 1, .b_len = 1};
+    r->a[0] = (long double)a;
+    r->b[0] = 1;
+    for (size_t k = 1; 2 * k <= len; k++) {
+        for (size_t l = k; l + k <= len; l++)
+            now[l] = old[l + 1] - a * old[l] - b * older[l];
+        eps__quad next = now[k] / old[k - 1];
+        if (!(next > 0) || !finiteq(next))
+            return;
+        r->b[r->b_len++] = (long double)next;
+        if (2 * k + 1 > len)
+            return;
+        a = now[k + 1] / now[k] - old[k] / old[k - 1];
+        b = next;
+        if (!finiteq(a))
+            return;
+        r->a[r->a_len++] = (long double)a;
+        for (size_t l = 0; l <= len; l++) {
+            older[l] = old[l];
+            old[l] = l >= k && l + k <= len ? now[l] : 0;
+        }
+    }
+}
+
+void eps__canonical_prepare(struct eps__canonical *canonical, const struct eps__moments *moments, size_t len)
+{
+    assert(2 <= len && len <= moments->len && len <= EPS__MOMENTS_MAX);
+    eps__quad weighted[EPS__MOMENTS_MAX + 1];
+    for (size_t j = 0; j < len; j++)
+        weighted[j] = moments->central[j] + moments->central[j + 1];
+    chebyshev(&canonical->plain, moments->central, len);
+    chebyshev(&canonical->weighted, weighted, len - 1);
+}
+
+/* ---------------------------------------------------------------- nodes */
+
+/* A Jacobi matrix of n rows with `last` in its last one; roots of the polynomial of n - 1 rows, which lie between its nodes. */
+struct jacobi {
+    const struct eps__recurrence *r;
+    size_t n;
+    long double inner[NODES_MAX];
+    long double scale; /* what is small */
+};
+
+struct law {
+    size_t len;
+    long double node[NODES_MAX], weight[NODES_MAX];
+};
+
+/* pi_n at x and its derivative. */
+static long double pi_at(const struct eps__recurrence *r, size_t n, long double last, long double x, long double *slope)
+{
+    long double before = 0, now = 1, slope_before = 0, slope_now = 0;
+    for (size_t k = 0; k < n; k++) {
+        long double a = k + 1 == n ? last : r->a[k], b = k > 0 ? r->b[k] : 0;
+        long double next = (x - a) * now - b * before, slope_next = now + (x - a) * slope_now - b * slope_before;
+        before = now;
+        now = next;
+        slope_before = slope_now;
+        slope_now = slope_next;
+    }
+    *slope = slope_now;
+    return now;
+}
+
+/* In the middle of what is between, on a scale that is linear near 0 and logarithmic beyond. */
+static long double between(long double low, long double high, long double scale)
+{
+    return scale * sinhl((asinhl(low / scale) + asinhl(high / scale)) / 2);
+}
+
+/* The only root of pi_n in [low, high]: Newton's steps, kept in by bisection. */
+static long double root(const struct jacobi *j, size_t n, long double last, long double low, long double high)
+{
+    long double slope, x = between(low, high, j->scale), step_before = high - low;
+    bool rising = pi_at(j->r, n, last, high, &slope) > 0;
+    for (int i = 0; i < ROOT_STEPS; i++) {
+        long double value = pi_at(j->r, n, last, x, &slope);
+        if (value == 0)
+            return x;
+        if ((value > 0) == rising)
+            high = x;
+        else
+            low = x;
+        long double next = x - value / slope, step = fabsl(next - x);
+        if (!(low < next && next < high) || step > 0.5L * step_before) {
+            next = between(low, high, j->scale);
+            step = high - low;
+        }
+        if (!(low < next && next < high) || fabsl(next - x) <= 0x1p-63L * fabsl(x))
+            return next;
+        step_before = step;
+        x = next;
+    }
+    return x;
+}
+
+/* Beyond it there is no node: Gershgorin's discs. */
+static void span(const struct jacobi *j, size_t n, long double last, long double *low, long double *high)
+{
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (size_t k = 0; k < n; k++) {
+        long double a = k + 1 == n ? last : j->r->a[k];
+        long double reach = (k > 0 ? sqrtl(j->r->b[k]) : 0) + (k + 1 < n ? sqrtl(j->r->b[k + 1]) : 0);
+        *low = fminl(*low, a - reach);
+        *high = fmaxl(*high, a + reach);
+    }
+    long double margin = 0x1p-50L * fmaxl(fabsl(*low), fabsl(*high)) + j->scale * 0x1p-50L;
+    *low -= margin;
+    *high += margin;
+}
+
+/* The n roots of pi_n, given those of pi_{n-1}. */
+static void interlace(long double *nodes, const struct jacobi *j, size_t n, long double last, const long double *inner)
+{
+    long double low, high;
+    span(j, n, last, &low, &high);
+    for (size_t i = 0; i < n; i++)
+        nodes[i] = root(j, n, last, i > 0 ? inner[i - 1] : low, i + 1 < n ? inner[i] : high);
+}
+
+static void prepare(struct jacobi *j, const struct eps__recurrence *r, size_t n)
+{
+    long double nodes[NODES_MAX];
+    *j = (struct jacobi){.r = r, .n = n};
+    j->scale = 0x1p-10L * (r->b_len > 1 ? sqrtl(r->b[1]) : 1);
+    for (size_t k = 1; k < n; k++) {
+        interlace(nodes, j, k, r->a[k - 1], j->inner);
+        for (size_t i = 0; i < k; i++)
+            j->inner[i] = nodes[i];
+    }
+}
+
+/* Nodes and weights. */
+static void weigh(struct law *law, const struct jacobi *j, long double last)
+{
+    law->len = j->n;
+    interlace(law->node, j, j->n, last, j->inner);
+    for (size_t i = 0; i < law->len; i++) {
+        long double before = 0, now = 1, sum = 1, x = law->node[i]; /* orthonormal ones */
+        for (size_t k = 0; k + 1 < j->n; k++) {
+            long double next = ((x - j->r->a[k]) * now - (k > 0 ? sqrtl(j->r->b[k]) : 0) * before) / sqrtl(j->r->b[k + 1]);
+            before = now;
+            now = next;
+            sum += now * now;
+        }
+        law->weight[i] = 1 / sum;
+    }
+}
+
+/* ---------------------------------------------------------------- the best one */
+
+struct search {
+    struct jacobi jacobi;
+    const struct eps__payoff *payoff;
+    long double kink;
+    bool weighted;
+};
+
+/* What one contact adds to the divided difference: of a function with this value and slope, taken twice at node i. */
+static long double share(const struct search *s, const long double *node, size_t i, long double value, long double slope)
+{
+    long double product = 1, sum = 0;
+    for (size_t k = 0; k < s->jacobi.n; k++)
+        if (k != i) {
+            product *= node[i] - node[k];
+            sum += 1 / (node[i] - node[k]);
+        }
+    return (slope - 2 * value * sum) / (product * product);
+}
+
+/* Of which sign the change of the payoff's mean with the free entry is: that of the payoff's divided difference at all contacts,
+ * the coefficient by which a polynomial through all conditions would have too high a degree (L5). */
+static long double rise(const struct search *s, long double last)
+{
+    const struct jacobi *j = &s->jacobi;
+    long double node[NODES_MAX], sum = 0, at_zero = 1, k = s->kink, sign = s->payoff->direction == EPS_REMOVE ? 1 : -1;
+    interlace(node, j, j->n, last, j->inner);
+    for (size_t i = 0; i < j->n; i++) {
+        long double x = 1 + node[i], value = sign * (node[i] - k);
+        at_zero *= x;
+        if (value > 0)
+            sum += s->weighted ? share(s, node, i, value / x, sign * (k + 1) / (x * x)) : share(s, node, i, value, sign);
+    }
+    return s->weighted && sign < 0 ? sum + (k + 1) / (at_zero * at_zero) : sum;
+}
+
+/* Between an entry at which the mean rises and a larger one at which it falls. */
+static long double bisect(const struct search *s, long double low, long double high)
+{
+    for (int i = 0; i < SEARCH_STEPS; i++) {
+        long double at = between(low, high, s->jacobi.scale);
+        if (!(low < at && at < high))
+            break;
+        if (rise(s, at) > 0)
+            low = at;
+        else
+            high = at;
+    }
+    return between(low, high, s->jacobi.scale);
+}
+
+/* The free entry at which the mean is largest; false: it is at infinity, where the last moment is of no use. */
+static bool best_entry(const struct search *s, long double *entry)
+{
+    const struct jacobi *j = &s->jacobi;
+    long double low, high, slope, k = s->kink;
+    span(j, j->n - 1, j->r->a[j->n - 2], &low, &high);
+    long double far = 0x1p40L * fmaxl(fmaxl(fabsl(low), fabsl(high)), fmaxl(fabsl(k), sqrtl(j->r->b[j->n - 1])));
+    long double at_kink = k - j->r->b[j->n - 1] * pi_at(j->r, j->n - 2, j->n > 2 ? j->r->a[j->n - 3] : 0, k, &slope) /
+                                  pi_at(j->r, j->n - 1, j->r->a[j->n - 2], k, &slope);
+    bool inside = -far < at_kink && at_kink < far;
+    long double first = rise(s, -far), second = rise(s, far);
+    if (inside && second < 0) /* beyond the kink it rises first, and falls at last */
+        *entry = bisect(s, at_kink, far);
+    else if (inside && first > 0)
+        *entry = bisect(s, -far, at_kink);
+    else if (!inside && first > 0 && second < 0)
+        *entry = bisect(s, -far, far);
+    else
+        return false;
+    return true;
+}
+
+static long double payoff_at(const struct eps__payoff *payoff, long double t)
+{
+    long double over = t - (long double)payoff->kink;
+    return fmaxl(payoff->direction == EPS_REMOVE ? over : -over, 0);
+}
+
+/* The mean of the payoff under the law; NAN, if it is none. */
+static long double mean_of(const struct law *law, const struct eps__payoff *payoff, bool zero)
+{
+    long double sum = 0, left = 1;
+    for (size_t i = 0; i < law->len; i++) {
+        long double weight = zero ? law->weight[i] / (1 + law->node[i]) : law->weight[i];
+        sum += weight * payoff_at(payoff, law->node[i]);
+        left -= weight;
+    }
+    if (zero && left < -0x1p-40L)
+        return NAN;
+    return zero ? sum + fmaxl(left, 0) * payoff_at(payoff, -1) : sum;
+}
+
+bool eps__canonical_contacts(struct eps__contacts *contacts, long double *mean, const struct eps__canonical *canonical,
+                             size_t degree, bool corner, const struct eps__payoff *payoff)
+{
+    bool zero = corner || degree % 2 == 1, free_entry = !corner;
+    const struct eps__recurrence *r = zero ? &canonical->weighted : &canonical->plain;
+    size_t n = zero ? (degree + 1) / 2 : degree / 2 + 1;
+    struct search s = {.payoff = payoff, .kink = (long double)payoff->kink, .weighted = zero};
+    struct law law;
+    long double last;
+    assert(2 <= degree && degree <= EPS__MOMENTS_MAX && (!corner || degree % 2 == 0) && n <= NODES_MAX);
+    if (r->b_len < n || r->a_len < (free_entry ? n - 1 : n))
+        return false;
+    prepare(&s.jacobi, r, n);
+    if (!free_entry)
+        last = r->a[n - 1];
+    else if (!best_entry(&s, &last))
+        return false;
+    weigh(&law, &s.jacobi, last);
+    *contacts = (struct eps__contacts){.len = n, .zero = zero};
+    for (size_t i = 0; i < n; i++) {
+        if (!(law.node[i] > (i > 0 ? law.node[i - 1] : -1)) || !isfinite(law.node[i]))
+            return false;
+        contacts->node[i] = law.node[i];
+    }
+    *mean = mean_of(&law, payoff, zero);
+    return true;
+}

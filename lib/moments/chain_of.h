@@ -1,0 +1,223 @@
+/*
+ * The sums of chain.h for one kind of number: included by chain.c once for each, with NUMBER the type, OF(name) a name of its
+ * own, and EXP its exponential function.
+ *
+ * The first q = width - 1 bins of a cycle, the prefix, have their counts fixed, one tuple after the other; a bin that they
+ * touch gets a factor for each of its draws, whichever way round they touch it. What is left is a chain: bin after bin,
+ * carrying the counts of the last q bins and what was drawn before those. A state is a tuple (r_1 .. r_q; rest) with a sum of
+ * at most `most`; the states lie in lexicographic order, so those with the same r's are a row of numbers, and the place of
+ * any is found by counting along. All terms are positive: nothing cancels.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+struct OF(tables) {
+    const struct eps__chain *chain;
+    unsigned most;
+    size_t q;
+    NUMBER *draws;  /* of bin k, t draws: base^t/t! e^{g_kk t(t-1)/2}: [k][t] */
+    NUMBER *powers; /* e^{g n}, g the entry of bins k and k - d (k + len - d where k < d): [k][d - 1][n] */
+    size_t reach;   /* n <= (most/2)^2: more no product of two counts has */
+    NUMBER *own;    /* of the bin at hand: as draws, times what the prefix adds */
+    NUMBER *state, *next;
+};
+
+static void OF(tables_free)(struct OF(tables) * tables)
+{
+    free(tables->draws);
+    free(tables->powers);
+    free(tables->own);
+    free(tables->state);
+    free(tables->next);
+}
+
+/* e^{g n} for n = 0, 1, ...: as those before, where the entry is the same. */
+static void OF(fill_powers)(NUMBER *powers, const NUMBER *before, double entry, double entry_before, size_t reach)
+{
+    if (before && entry == entry_before) {
+        memcpy(powers, before, (reach + 1) * sizeof *powers);
+        return;
+    }
+    NUMBER once = EXP((NUMBER)entry);
+    powers[0] = 1;
+    for (size_t n = 1; n <= reach; n++)
+        powers[n] = powers[n - 1] * once;
+}
+
+static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain *chain, NUMBER base)
+{
+    size_t len = chain->bins->len, q = chain->width - 1, row = (size_t)chain->most + 1;
+    size_t reach = (size_t)chain->most * chain->most / 4, states = (size_t)states_of(chain->most, q);
+    *tables = (struct OF(tables)){.chain = chain,
+                                  .most = chain->most,
+                                  .q = q,
+                                  .reach = reach,
+                                  .draws = malloc(len * row * sizeof(NUMBER)),
+                                  .powers = malloc((len * q * (reach + 1) + 1) * sizeof(NUMBER)),
+                                  .own = malloc(row * sizeof(NUMBER)),
+                                  .state = malloc(states * sizeof(NUMBER)),
+                                  .next = malloc(states * sizeof(NUMBER))};
+    if (!tables->draws || !tables->powers || !tables->own || !tables->state || !tables->next) {
+        OF(tables_free)(tables);
+        return false;
+    }
+    for (size_t k = 0; k < len; k++) {
+        NUMBER *draws = tables->draws + k * row, pair = EXP((NUMBER)entry_of(chain, k, k)), pairs = 1;
+        draws[0] = 1;
+        for (unsigned t = 1; t <= chain->most; t++) {
+            draws[t] = draws[t - 1] * base * pairs / (NUMBER)t; /* t - 1 new pairs */
+            pairs *= pair;
+        }
+        for (size_t d = 1; d <= q; d++) {
+            NUMBER *powers = tables->powers + (k * q + d - 1) * (reach + 1);
+            double entry = entry_of(chain, k, (k + len - d) % len);
+            double before = k > 0 ? entry_of(chain, k - 1, (k - 1 + len - d) % len) : 0;
+            OF(fill_powers)(powers, k > 0 ? powers - q * (reach + 1) : NULL, entry, before, reach);
+        }
+    }
+    return true;
+}
+
+static const NUMBER *OF(powers_of)(const struct OF(tables) * tables, size_t k, size_t d)
+{
+    return tables->powers + (k * tables->q + d - 1) * (tables->reach + 1);
+}
+
+/* Bin k without what came before it: t draws from it, each met by the counts of the prefix that it touches. */
+static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned *prefix, unsigned most)
+{
+    size_t len = tables->chain->bins->len, q = tables->q;
+    memcpy(tables->own, tables->draws + k * ((size_t)tables->most + 1), ((size_t)most + 1) * sizeof(NUMBER));
+    for (size_t i = 0; prefix && i < q; i++) {
+        size_t behind = k - i, ahead = len - behind; /* i < q <= k; as width <= len/2 + 1, never both are within q */
+        if (prefix[i] == 0 || (behind > q && ahead > q))
+            continue;
+        const NUMBER *powers = behind <= q ? OF(powers_of)(tables, k, behind) : OF(powers_of)(tables, i, ahead);
+        for (unsigned t = 0; t <= most; t++)
+            tables->own[t] *= powers[t * prefix[i]];
+    }
+}
+
+/*
+ * One bin more: next[(r_2 .. r_q, t); rest + r_1] = sum over r_1 of state[(r_1 .. r_q); rest] own[t] e^{t sum_j g_j r_j}. The
+ * middle (r_2 .. r_q) runs through its tuples in order; the row of (r_1, middle) is the next one of those that begin with
+ * r_1, that of (middle, t) the next one of all.
+ */
+static void OF(step)(struct OF(tables) * tables, size_t k, unsigned most, unsigned *middle, size_t *row_of)
+{
+    size_t q = tables->q, begin = 0, filled = 0;
+    const NUMBER *oldest = OF(powers_of)(tables, k, q);
+    for (unsigned v = 0; v <= most; v++) {
+        row_of[v] = begin;
+        begin += (size_t)states_of(most - v, q - 1);
+    }
+    unsigned sum = 0;
+    memset(middle, 0, q * sizeof *middle);
+    do {
+        for (unsigned t = 0; t <= most - sum; t++) {
+            NUMBER factor = tables->own[t], *into = tables->next + filled;
+            unsigned left = most - sum - t;
+            for (size_t j = 0; j + 1 < q; j++) /* r_(j+2) lies q - 1 - j bins behind */
+                factor *= OF(powers_of)(tables, k, q - 1 - j)[t * middle[j]];
+            for (unsigned rest = 0; rest <= left; rest++)
+                into[rest] = 0;
+            for (unsigned first = 0; first <= left; first++) {
+                const NUMBER *from = tables->state + row_of[first];
+                NUMBER whole = factor * oldest[t * first];
+                for (unsigned rest = 0; rest <= left - first; rest++)
+                    into[first + rest] += whole * from[rest];
+            }
+            filled += left + 1;
+        }
+        for (unsigned v = 0; v <= most - sum; v++)
+            row_of[v] += most - sum - v + 1;
+    } while (next_tuple(middle, q - 1, most, &sum));
+    assert(filled == (size_t)states_of(most, q)); /* each state once */
+    NUMBER *state = tables->state;
+    tables->state = tables->next;
+    tables->next = state;
+}
+
+/* The same where nothing is carried but the sum: a product of polynomials. */
+static void OF(step_alone)(struct OF(tables) * tables, unsigned most)
+{
+    for (unsigned m = most + 1; m-- > 0;) {
+        NUMBER sum = 0;
+        for (unsigned t = 0; t <= m; t++)
+            sum += tables->own[t] * tables->state[m - t];
+        tables->state[m] = sum;
+    }
+}
+
+/* sums[offset + m] += weight times the sum over all ways to draw m <= most times from the bins first, first + 1, ... */
+static enum eps_status OF(add_chain)(const struct eps_context *context, struct OF(tables) * tables, NUMBER *sums,
+                                     NUMBER weight, const unsigned *prefix, unsigned offset, unsigned *middle,
+                                     size_t *row_of)
+{
+    unsigned most = tables->most - offset;
+    size_t states = (size_t)states_of(most, tables->q), first = prefix ? tables->q : 0;
+    for (size_t i = 0; i < states; i++)
+        tables->state[i] = 0;
+    tables->state[0] = 1;
+    for (size_t k = first; k < tables->chain->bins->len; k++) {
+        OF(meet_prefix)(tables, k, prefix, most);
+        if (tables->q > 0)
+            OF(step)(tables, k, most, middle, row_of);
+        else
+            OF(step_alone)(tables, most);
+        enum eps_status status = eps__poll(context);
+        if (status != EPS_OK)
+            return status;
+    }
+    unsigned sum = 0;
+    size_t at = 0;
+    memset(middle, 0, (tables->q + 1) * sizeof *middle);
+    do
+        for (unsigned rest = 0; rest <= most - sum; rest++)
+            sums[offset + sum + rest] += weight * tables->state[at++];
+    while (next_tuple(middle, tables->q, most, &sum));
+    assert(at == states);
+    return EPS_OK;
+}
+
+/* What the prefix weighs by itself. */
+static NUMBER OF(prefix_weight)(const struct OF(tables) * tables, const unsigned *prefix)
+{
+    NUMBER weight = 1;
+    for (size_t i = 0; i < tables->q; i++) {
+        weight *= tables->draws[i * ((size_t)tables->most + 1) + prefix[i]];
+        for (size_t j = 0; j < i; j++)
+            weight *= OF(powers_of)(tables, i, i - j)[prefix[i] * prefix[j]];
+    }
+    return weight;
+}
+
+/* sums[a] for a <= most: over all multisets of a bins, the product of 1/r!, base^r and what their pairs weigh (L22). */
+static enum eps_status OF(sum_up)(const struct eps_context *context, const struct eps__chain *chain, NUMBER base,
+                                  NUMBER *sums)
+{
+    struct OF(tables) tables;
+    size_t q = chain->width - 1;
+    unsigned *prefix = calloc(q + 1, sizeof *prefix), *middle = calloc(q + 1, sizeof *middle), offset = 0;
+    size_t *row_of = malloc(((size_t)chain->most + 1) * sizeof *row_of);
+    enum eps_status status = EPS_NO_MEMORY;
+    if (!prefix || !middle || !row_of)
+        goto out;
+    if (!OF(tables_make)(&tables, chain, base))
+        goto out;
+    for (unsigned a = 0; a <= chain->most; a++)
+        sums[a] = 0;
+    if (chain->open || q == 0)
+        status = OF(add_chain)(context, &tables, sums, 1, NULL, 0, middle, row_of);
+    else
+        do
+            status = OF(add_chain)(context, &tables, sums, OF(prefix_weight)(&tables, prefix), prefix, offset, middle,
+                                   row_of);
+        while (status == EPS_OK && next_tuple(prefix, q, chain->most, &offset));
+    OF(tables_free)(&tables);
+out:
+    free(prefix);
+    free(middle);
+    free(row_of);
+    return status;
+}

@@ -1,0 +1,102 @@
+/*
+ * The least of what is known: the closed forms, and the certified polynomial of the highest degree that could be had.
+ *
+ * Every polynomial of a lower degree is one of a higher degree, so the highest one is tried first; where digits run out, where the
+ * moments' errors cost too much, or where no proof is found, the next one is.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/moments/moments.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/error.h"
+#include "lib/moments/canonical.h"
+#include "lib/moments/closed.h"
+#include "lib/numerics/bound.h"
+
+/* So near to what a law attains that a lower degree is not tried. */
+#define NEAR 1.001L
+/* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises. */
+#define EPSILON_MOST_REMOVE 10000.0
+#define EPSILON_MOST_ADD 60.0
+
+enum eps_status eps__moments_alloc(struct eps__moments *moments, size_t len)
+{
+    assert(len >= 2);
+    *moments = (struct eps__moments){.len = len};
+    moments->central = calloc(len + 1, sizeof *moments->central);
+    moments->error = calloc(len + 1, sizeof *moments->error);
+    if (!moments->central || !moments->error) {
+        eps__moments_clear(moments);
+        return EPS_NO_MEMORY;
+    }
+    moments->central[0] = 1;
+    return EPS_OK;
+}
+
+void eps__moments_clear(struct eps__moments *moments)
+{
+    free(moments->central);
+    free(moments->error);
+    *moments = (struct eps__moments){0};
+}
+
+/* How many moments are numbers. */
+static size_t sound_len(const struct eps__moments *moments)
+{
+    size_t len = 2;
+    while (len < moments->len && len < EPS__MOMENTS_MAX && finiteq(moments->central[len + 1]) && finiteq(moments->error[len + 1]))
+        len++;
+    return len;
+}
+
+/* The mean of a certified polynomial of this degree, and what a law attains; NAN where there is none. */
+static eps__quad certified(const struct eps__canonical *canonical, const struct eps__moments *moments, size_t degree,
+                           bool corner, const struct eps__payoff *payoff, long double *attained)
+{
+    struct eps__contacts contacts;
+    struct eps__polynomial p;
+    if (!eps__canonical_contacts(&contacts, attained, canonical, degree, corner, payoff))
+        return (eps__quad)NAN;
+    eps__polynomial_touch(&p, degree, payoff, &contacts);
+    if (!eps__polynomial_repair(&p, payoff, &contacts, moments) || !eps__polynomial_dominates(&p, payoff, &contacts))
+        return (eps__quad)NAN;
+    return eps__polynomial_mean(&p, moments);
+}
+
+enum eps_status eps__moments_log_delta(const struct eps_context *context, const struct eps__moments *moments,
+                                       enum eps_direction direction, double eps, double *log_upper, double *log_lower,
+                                       size_t *used)
+{
+    assert(moments->len >= 2 && moments->central[0] == 1 && moments->central[1] == 0 && eps >= 0);
+    size_t len = sound_len(moments);
+    eps = fmin(eps, direction == EPS_REMOVE ? EPSILON_MOST_REMOVE : EPSILON_MOST_ADD);
+    *log_upper = eps__moments_closed(moments, len, direction, eps, used);
+    *log_lower = -INFINITY;
+    eps__quad away = eps__moments_distance(direction, eps);
+    struct eps__payoff payoff = {direction, direction == EPS_REMOVE ? away : -away};
+    struct eps__canonical canonical;
+    eps__canonical_prepare(&canonical, moments, len);
+    double factor = direction == EPS_ADD ? eps : 0;
+    bool near = false;
+    for (size_t degree = len; degree > 2 && !near; degree--)
+        for (int corner = 0; corner <= (degree % 2 == 0) && !near; corner++) {
+            long double attained = NAN;
+            eps__quad bound = certified(&canonical, moments, degree, corner, &payoff, &attained);
+            double log_bound = bound > 0 ? eps__add_up(eps__moments_log_up(logq(bound)), factor) : INFINITY;
+            near = bound > 0 && bound <= NEAR * attained;
+            if (log_bound < *log_upper) {
+                *log_upper = log_bound;
+                *used = degree;
+                if (attained > 0)
+                    *log_lower = fmin((double)logl(attained) + factor, log_bound);
+            }
+            enum eps_status status = eps__poll(context);
+            if (status != EPS_OK)
+                return status;
+        }
+    return EPS_OK;
+}

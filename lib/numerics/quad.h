@@ -1,0 +1,38 @@
+/*
+ * Quadruple precision: 113 bits of mantissa, 15 of exponent (up to e^11356). Its functions are libquadmath's, which comes with gcc; they
+ * are declared here because clang has no header for them.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_NUMERICS_QUAD_H
+#define EPS_NUMERICS_QUAD_H
+
+__extension__ typedef __float128 eps__quad;
+
+/* Its unit roundoff. */
+#define EPS__QUAD_ROUNDOFF 0x1p-113
+
+extern eps__quad expq(eps__quad x);
+extern eps__quad expm1q(eps__quad x);
+extern eps__quad logq(eps__quad x);
+extern eps__quad log1pq(eps__quad x);
+extern eps__quad erfcq(eps__quad x);
+extern eps__quad sqrtq(eps__quad x);
+extern eps__quad fabsq(eps__quad x);
+extern eps__quad fmaxq(eps__quad x, eps__quad y);
+extern eps__quad fminq(eps__quad x, eps__quad y);
+extern eps__quad nextafterq(eps__quad x, eps__quad y);
+extern int finiteq(eps__quad x);
+
+/* x moved up and down by so many units of itself; two more than it is off by (L6). */
+static inline eps__quad eps__quad_raise(eps__quad x, double units)
+{
+    return x > 0 ? x + units * EPS__QUAD_ROUNDOFF * x : x - units * EPS__QUAD_ROUNDOFF * x;
+}
+
+static inline eps__quad eps__quad_lower(eps__quad x, double units)
+{
+    return -eps__quad_raise(-x, units);
+}
+
+#endif
