@@ -164,6 +164,7 @@ static const struct api_field sampling_fields[] = {
     COUNT(eps_sampling, "separation", separation, NONE | SPACED),
     NAME(eps_sampling, "schema", schema, NONE, schema_at, BIT(EPS_SCHEMA_COUNT) - 1),
     COUNT(eps_sampling, "groups", groups, CYCLIC),
+    FLAG(eps_sampling, "redraw", redraw, BINS),
     FLAG(eps_sampling, "warm_start", warm_start, SPACED),
     {COMMON("truncation", POISSON | CYCLIC | SPACED), .kind = API_GROUP, PLACE(eps_sampling, truncation),
      .object = &truncation_object},

@@ -214,6 +214,7 @@ struct eps_sampling {
     enum eps_schema schema;   /* none */
     size_t groups;            /* cyclic_poisson: default the matrix's bands */
     size_t bins;              /* balls_in_bins */
+    bool redraw;              /* balls_in_bins: a new bin in every epoch; default false */
     bool warm_start;          /* b_min_sep: default true */
     bool truncation;          /* poisson, cyclic_poisson, b_min_sep */
     uint64_t max_batch_size;  /* with truncation: B >= 1 */

@@ -182,12 +182,14 @@ static void forget_profile(struct search *search)
     search->profile = NULL;
 }
 
-/* The part of delta that bad events take, as the profile that answered has it. */
-static double bad_event_share(const struct search *search, double log_delta)
+/* How the answer was found, as the profile that answered has it. */
+static void describe(const struct search *search, double eps, double log_delta, struct eps__answer *answer)
 {
-    double (*share)(const struct eps__profile *, enum eps_direction, double) =
-        search->profile ? search->profile->class->bad_event_share : NULL;
-    return share ? share(search->profile, search->direction, log_delta) : NAN;
+    const struct eps__profile_class *class = search->profile ? search->profile->class : NULL;
+    if (class && class->bad_event_share)
+        answer->bad_event_share = class->bad_event_share(search->profile, search->direction, log_delta);
+    if (class && class->describe)
+        class->describe(search->profile, search->direction, eps, answer);
 }
 
 /*
@@ -207,9 +209,10 @@ static enum eps_status solve_given_noise(struct search *search, struct eps__answ
         if (search->status == EPS_OK)
             search->status = unknown == EPS_SOLVE_DELTA ? solve_delta(search, answer, query->epsilon)
                                                         : solve_epsilon(search, answer);
-        if (answer->value < before)
-            answer->bad_event_share =
-                bad_event_share(search, unknown == EPS_SOLVE_DELTA ? log(answer->value) : search->log_delta);
+        if (answer->value < before && unknown == EPS_SOLVE_DELTA)
+            describe(search, query->epsilon, log(answer->value), answer);
+        else if (answer->value < before)
+            describe(search, answer->value, search->log_delta, answer);
         bool met = search->status == EPS_OK && width_of(answer, unknown) <= tolerance_of(search);
         if (met || (search->status != EPS_OK && search->status != EPS_TOO_COSTLY) || !(tolerance < 0.5 * COARSE))
             break;
@@ -372,7 +375,7 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
     if (unknown == EPS_SOLVE_NOISE_MULTIPLIER) {
         search.status = solve_noise(&search, answer, query->epsilon);
         if (search.status == EPS_OK)
-            answer->bad_event_share = bad_event_share(&search, search.log_delta);
+            describe(&search, query->epsilon, search.log_delta, answer);
     } else {
         search.status = solve_given_noise(&search, answer, unknown);
     }

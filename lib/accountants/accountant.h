@@ -26,6 +26,13 @@ struct eps__setting {
 
 struct eps__profile;
 
+/* What an accountant finds in one direction: the value, the lower end of its numerical bracket, and how it was found. */
+struct eps__answer {
+    double value, lower;
+    double bad_event_share;  /* NAN where nothing is spent on bad events */
+    unsigned order, moments; /* 0 where there are none */
+};
+
 /*
  * A profile answers delta(eps) of one mechanism at one sigma, for both directions, with a lower and an upper bound.
  * One thread at a time may use one direction of a profile; the two directions may be used side by side.
@@ -44,6 +51,9 @@ struct eps__profile_class {
     bool (*refine)(struct eps__profile *profile, enum eps_direction direction, double factor);
     /* The part of delta that is spent on bad events, once ln delta is known; NULL where none is. */
     double (*bad_event_share)(const struct eps__profile *profile, enum eps_direction direction, double log_delta);
+    /* What the upper bound at eps was found by: answer->order or answer->moments; NULL where there is neither. */
+    void (*describe)(const struct eps__profile *profile, enum eps_direction direction, double eps,
+                     struct eps__answer *answer);
     void (*destroy)(struct eps__profile *profile);
 };
 
@@ -55,13 +65,6 @@ struct eps__profile {
 enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struct eps__profile *profile,
                                        enum eps_direction direction, enum eps__estimate estimate, double eps,
                                        double *log_delta, struct eps_error *error);
-
-/* What an accountant finds in one direction: the value, the lower end of its numerical bracket, and how it was found. */
-struct eps__answer {
-    double value, lower;
-    double bad_event_share;  /* NAN where nothing is spent on bad events */
-    unsigned order, moments; /* 0 where there are none */
-};
 
 struct eps__accountant {
     enum eps_accountant method;

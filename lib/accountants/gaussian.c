@@ -63,7 +63,8 @@ static void destroy(struct eps__profile *profile)
     free(profile);
 }
 
-static const struct eps__profile_class profile_class = {log_delta, approximate, guess, refine, NULL, destroy};
+static const struct eps__profile_class profile_class = {
+    .log_delta = log_delta, .approximate = approximate, .guess = guess, .refine = refine, .destroy = destroy};
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {

@@ -351,8 +351,12 @@ static void destroy(struct eps__profile *profile)
     free(m);
 }
 
-static const struct eps__profile_class profile_class = {log_delta, approximate,     guess,
-                                                        refine,    bad_event_share, destroy};
+static const struct eps__profile_class profile_class = {.log_delta = log_delta,
+                                                        .approximate = approximate,
+                                                        .guess = guess,
+                                                        .refine = refine,
+                                                        .bad_event_share = bad_event_share,
+                                                        .destroy = destroy};
 
 /* ------------------------------------------------------------ the accountant */
 

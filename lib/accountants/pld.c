@@ -255,7 +255,8 @@ static void destroy(struct eps__profile *profile)
     free(pld);
 }
 
-static const struct eps__profile_class profile_class = {log_delta, approximate, guess, refine, NULL, destroy};
+static const struct eps__profile_class profile_class = {
+    .log_delta = log_delta, .approximate = approximate, .guess = guess, .refine = refine, .destroy = destroy};
 
 /* ------------------------------------------------------------ the accountant */
 

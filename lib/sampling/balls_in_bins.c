@@ -1,5 +1,6 @@
 /*
- * Balls in bins: every example is in one batch of an epoch, drawn uniformly, and in the same one in every epoch.
+ * Balls in bins, or random allocation: every example is in one batch of an epoch, drawn uniformly, and in the same one in
+ * every epoch, or in one drawn anew.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,9 +27,13 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
                     derived ? "gives" : "asks for", len, n, nearest);
 }
 
+/* A new bin may be the next step's (L7). */
 static struct eps__participation worst(const struct eps_mechanism *mechanism)
 {
-    return (struct eps__participation){.epochs = mechanism->n, .separation = bins(&mechanism->sampling), .fixed = true};
+    size_t len = bins(&mechanism->sampling);
+    if (mechanism->sampling.redraw)
+        return (struct eps__participation){.epochs = len > 0 ? mechanism->n / len : mechanism->n, .separation = 1};
+    return (struct eps__participation){.epochs = mechanism->n, .separation = len, .fixed = true};
 }
 
 static struct eps__participation target(const struct eps_mechanism *mechanism)
@@ -42,13 +47,14 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
     eps__sentence(
         list,
         "each example is in one of the %zu batches of an epoch, drawn uniformly and independently of all others, "
-        "and in the same one in every epoch; the strategy is public",
-        bins(sampling));
+        "%s; the strategy is public",
+        bins(sampling), sampling->redraw ? "anew in every epoch" : "and in the same one in every epoch");
 }
 
 const struct eps__scheme eps__scheme_balls_in_bins = {
     .scheme = EPS_SCHEME_BALLS_IN_BINS,
     .name = "balls_in_bins",
+    .served = true,
     .random = true,
     .check = check,
     .bins = bins,

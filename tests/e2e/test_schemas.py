@@ -115,7 +115,7 @@ def calls(server):
     yield *post, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
     yield *post, {"json": DP_SGD, "headers": {"Accept": "text/html"}}
     yield *post, {"json": {"n": 0, "sampling": {"scheme": "poisson", "p": 7, "q": 1}}}
-    yield *post, {"json": {"n": 4, "sampling": {"scheme": "balls_in_bins", "bins": 2}, "epsilon": 1, "delta": 0.1}}
+    yield *post, {"json": {"n": 4, "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 2}, "epsilon": 1, "delta": 0.1}}
     for query in ("", "?limit=1", "?status=failed", "?limit=0", "?cursor=x", "?limit=2&status=succeeded"):
         yield "GET", jobs, jobs + query, {}
     yield "GET", jobs, jobs, {"headers": {"Accept": "text/html"}}
@@ -223,7 +223,7 @@ SEEDS = [
     {"n": 4, "matrix": {"family": "blt", "decay": [0.5], "scale": [0.5]},
      "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 2}, "epsilon": 1, "delta": 0.1,
      "accountant": {"method": "auto", "bad_event_share": "auto", "max_order": 9, "bandwidth": 3}},
-    {"n": 4, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "balls_in_bins", "bins": 2},
+    {"n": 4, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "balls_in_bins", "bins": 2, "redraw": True},
      "epsilon": 1, "delta": 0.1},
     {"epochs": 1.5, "sampling": {"scheme": "poisson", "batch_size": 2, "dataset_size": 9}, "noise_multiplier": 2,
      "epsilon": 1},

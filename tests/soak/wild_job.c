@@ -247,6 +247,15 @@ static void wild_presence(uint64_t *state, struct eps_sampling *sampling)
     }
 }
 
+/* From a number at random down to the next divisor of n. */
+static size_t divisor(uint64_t *state, size_t n)
+{
+    size_t bins = n > 0 ? 1 + draw_below(state, n) : 1;
+    while (n % bins)
+        bins--;
+    return bins;
+}
+
 static void wild_sampling(uint64_t *state, struct wild_job *wild)
 {
     struct eps_sampling *sampling = &wild->job.mechanism.sampling;
@@ -260,7 +269,8 @@ static void wild_sampling(uint64_t *state, struct wild_job *wild)
         sampling->schema = (enum eps_schema)draw_below(state, EPS_SCHEMA_COUNT);
         return;
     case EPS_SCHEME_BALLS_IN_BINS:
-        sampling->bins = n % 2 && !any ? 1 : 1 + draw_below(state, 2);
+        sampling->bins = any ? wild_count(state, n) : divisor(state, n);
+        sampling->redraw = chance(state, 0.3);
         return;
     case EPS_SCHEME_CYCLIC_POISSON:
         sampling->groups = chance(state, 0.05) ? 0 : wild_count(state, chance(state, 0.9) ? n : 3 * n);

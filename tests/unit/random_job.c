@@ -193,6 +193,7 @@ static json_t *random_sampling(uint64_t *state, const char *scheme, const char *
             put(sampling, "batch_size", count(state, 64));
             put(sampling, "dataset_size", count(state, 64 * bins + random_below(state, 64)));
         }
+        maybe_bool(state, sampling, "redraw");
     } else if (strcmp(scheme, "cyclic_poisson") == 0) {
         put(sampling, "groups", count(state, parts));
         participation(state, sampling, parts);

@@ -142,6 +142,19 @@ static void without_coins_nothing_is_known_without_noise(void **state)
     }
 }
 
+static void bins_that_are_drawn_anew_may_be_neighbours(void **state)
+{
+    (void)state;
+    struct eps_mechanism mechanism = new_mechanism(EPS_SCHEME_BALLS_IN_BINS);
+    mechanism.n = 12;
+    mechanism.sampling.bins = 4;
+    struct eps__participation same = eps__sampling_worst(&mechanism);
+    mechanism.sampling.redraw = true;
+    struct eps__participation anew = eps__sampling_worst(&mechanism);
+    assert_true(same.fixed && same.separation == 4 && same.epochs == 3);
+    assert_true(!anew.fixed && anew.separation == 1 && anew.epochs == 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +164,7 @@ int main(void)
         cmocka_unit_test(a_sampling_like_another_is_like_it),
         cmocka_unit_test(lists_in_messages_come_from_the_table),
         cmocka_unit_test(without_coins_nothing_is_known_without_noise),
+        cmocka_unit_test(bins_that_are_drawn_anew_may_be_neighbours),
     };
     return cmocka_run_group_tests_name("schemes", tests, NULL, NULL);
 }
