@@ -21,8 +21,8 @@ enum { ATOMS_MAX = 48, ROUGH_ATOMS = 16, SAMPLE = 48, RUNS = 16 };
 
 struct row {
     size_t step;
-    uint64_t count;                   /* of the rows it stands for */
-    struct eps__cc_places places[2];  /* by estimate; quick: the first alone, its odds to be filled in */
+    uint64_t count;                    /* of the rows it stands for */
+    struct eps__cc_places places[2];   /* by estimate; quick: the first alone, its odds to be filled in */
     struct eps__cc_minorant *minorant; /* quick: by place */
     uint64_t bounds;
     struct eps__branch *branch;
@@ -66,26 +66,31 @@ static struct eps__branch *make_branch(const struct eps__cc_places *upper, const
                                        enum eps_direction direction, double shift_error, size_t atoms_max)
 {
     struct eps__branch *branch = calloc(1, sizeof *branch);
-    bool made = branch != NULL;
+    struct eps__cc_law laws[2] = {0};
+    bool made = branch && eps__cc_law_make(&laws[EPS__UPPER], upper) && eps__cc_law_make(&laws[EPS__LOWER], lower);
+    if (made) {
+        eps__cc_law_thin(&laws[EPS__UPPER], atoms_max);
+        eps__cc_law_follow(&laws[EPS__LOWER], &laws[EPS__UPPER]);
+    }
     for (int estimate = 0; estimate < 2 && made; estimate++) {
         struct eps__pair *pair = &branch->pair[estimate];
         struct eps__mixture *own = direction == EPS_REMOVE ? &pair->numerator : &pair->denominator;
         struct eps__mixture *other = direction == EPS_REMOVE ? &pair->denominator : &pair->numerator;
-        struct eps__cc_law law;
-        made = eps__cc_law_make(&law, estimate == EPS__UPPER ? upper : lower, atoms_max) &&
-               eps__mixture_alloc(own, law.len) && eps__mixture_alloc(other, 1);
-        for (size_t i = 0; made && i < law.len; i++) {
-            own->weight[i] = law.weight[i];
-            own->shift[i] = estimate == EPS__UPPER ? law.shift[i] : law.shift[i] * (1 - shift_error);
+        const struct eps__cc_law *law = &laws[estimate];
+        made = eps__mixture_alloc(own, law->len) && eps__mixture_alloc(other, 1);
+        for (size_t i = 0; made && i < law->len; i++) {
+            own->weight[i] = law->weight[i];
+            own->shift[i] = estimate == EPS__UPPER ? law->shift[i] : law->shift[i] * (1 - shift_error);
         }
         if (made) {
             own->whole = other->whole = true;
             other->weight[0] = 1;
-            pair->weight_error = law.error;
+            pair->weight_error = law->error;
             branch->weight[estimate] = 1;
         }
-        eps__cc_law_clear(&law);
     }
+    for (int estimate = 0; estimate < 2; estimate++)
+        eps__cc_law_clear(&laws[estimate]);
     if (!made && branch) {
         eps__branch_clear(branch);
         free(branch);
@@ -111,7 +116,8 @@ struct rows {
 static enum eps_status bound_row(struct row *row, const struct rows *rows, const struct eps__cc_walk *walk,
                                  struct eps__cc_room *room)
 {
-    if (!places_alloc(&row->places[EPS__UPPER], walk) || (!rows->quick && !places_alloc(&row->places[EPS__LOWER], walk)))
+    if (!places_alloc(&row->places[EPS__UPPER], walk) ||
+        (!rows->quick && !places_alloc(&row->places[EPS__LOWER], walk)))
         return EPS_NO_MEMORY;
     size_t len = row->places[EPS__UPPER].len;
     if (rows->quick && !(row->minorant = calloc(len + 1, sizeof *row->minorant)))
@@ -121,8 +127,8 @@ static enum eps_status bound_row(struct row *row, const struct rows *rows, const
         enum eps_status status = eps__poll(rows->context);
         if (status != EPS_OK)
             return status;
-        bool found = eps__cc_minorant_find(minorant, walk, walk->still + k, rows->direction, rows->log_beta,
-                                           rows->quick, room);
+        bool found =
+            eps__cc_minorant_find(minorant, walk, walk->still + k, rows->direction, rows->log_beta, rows->quick, room);
         row->bounds += minorant->others > 0;
         if (found && !rows->quick) {
             double odds[2];
@@ -137,8 +143,8 @@ static enum eps_status bound_row(struct row *row, const struct rows *rows, const
     }
     if (rows->quick)
         return EPS_OK;
-    row->branch = make_branch(&row->places[EPS__UPPER], &row->places[EPS__LOWER], rows->direction, rows->steps->error,
-                              ATOMS_MAX);
+    row->branch =
+        make_branch(&row->places[EPS__UPPER], &row->places[EPS__LOWER], rows->direction, rows->steps->error, ATOMS_MAX);
     return row->branch ? EPS_OK : EPS_NO_MEMORY;
 }
 
@@ -231,8 +237,8 @@ enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **out, const struct 
     if (!sketch)
         return EPS_NO_MEMORY;
     struct rows *rows = &sketch->rows;
-    *rows = (struct rows){
-        .steps = steps, .context = context, .direction = direction, .log_beta = log_beta, .quick = true};
+    *rows =
+        (struct rows){.steps = steps, .context = context, .direction = direction, .log_beta = log_beta, .quick = true};
     size_t stride = steps->len > 2 * SAMPLE ? steps->len / SAMPLE : 1;
     rows->len = (steps->len + stride - 1) / stride;
     rows->items = calloc(rows->len + 1, sizeof *rows->items);
@@ -264,8 +270,7 @@ enum eps_status eps__cc_sketch_compose(struct eps__composition *composition, con
         }
         struct eps__branch *branch =
             make_branch(&row->places[0], &row->places[0], rows->direction, rows->steps->error, ROUGH_ATOMS);
-        enum eps_status status =
-            branch ? eps__composition_add(composition, branch, 1, row->count) : EPS_NO_MEMORY;
+        enum eps_status status = branch ? eps__composition_add(composition, branch, 1, row->count) : EPS_NO_MEMORY;
         if (status != EPS_OK)
             return status;
     }

@@ -45,8 +45,11 @@ struct eps__cc_places {
     bool rest; /* there are bins without an entry */
 };
 
-/* atoms_max: more are thinned out, upwards. False without memory; *law is the caller's to clear. */
-bool eps__cc_law_make(struct eps__cc_law *law, const struct eps__cc_places *places, size_t atoms_max);
+/* False without memory; *law is the caller's to clear. */
+bool eps__cc_law_make(struct eps__cc_law *law, const struct eps__cc_places *places);
+/* Moves shifts up until there are at most atoms_max; of another law's, to those that are left of the guide's. */
+void eps__cc_law_thin(struct eps__cc_law *law, size_t atoms_max);
+void eps__cc_law_follow(struct eps__cc_law *law, const struct eps__cc_law *guide);
 void eps__cc_law_clear(struct eps__cc_law *law);
 
 #endif

@@ -40,7 +40,7 @@ static size_t runs(struct eps__cc_law *law, double cost, bool apply)
     return len;
 }
 
-static void thin(struct eps__cc_law *law, size_t atoms_max)
+void eps__cc_law_thin(struct eps__cc_law *law, size_t atoms_max)
 {
     if (law->len <= atoms_max)
         return;
@@ -52,7 +52,24 @@ static void thin(struct eps__cc_law *law, size_t atoms_max)
     law->len = runs(law, cost, true);
 }
 
-bool eps__cc_law_make(struct eps__cc_law *law, const struct eps__cc_places *places, size_t atoms_max)
+void eps__cc_law_follow(struct eps__cc_law *law, const struct eps__cc_law *guide)
+{
+    size_t len = 0, at = 0;
+    for (size_t i = 0; i < law->len; i++) {
+        while (at < guide->len && guide->shift[at] < law->shift[i])
+            at++;
+        double shift = at < guide->len ? guide->shift[at] : law->shift[i], weight = law->weight[i];
+        if (len && law->shift[len - 1] == shift) {
+            law->weight[len - 1] += weight;
+            continue;
+        }
+        law->shift[len] = shift;
+        law->weight[len++] = weight;
+    }
+    law->len = len;
+}
+
+bool eps__cc_law_make(struct eps__cc_law *law, const struct eps__cc_places *places)
 {
     *law = (struct eps__cc_law){.shift = malloc((places->len + 1) * sizeof *law->shift),
                                 .weight = malloc((places->len + 1) * sizeof *law->weight)};
@@ -88,6 +105,5 @@ bool eps__cc_law_make(struct eps__cc_law *law, const struct eps__cc_places *plac
         law->weight[i] = law->weight[at + i];
     }
     law->error = (8 * (double)places->len + 64) * EPS__UNIT_ROUNDOFF;
-    thin(law, atoms_max);
     return true;
 }

@@ -80,8 +80,7 @@ enum eps_status eps__cc_matrix_add(struct eps__cc_matrix *matrix, const double *
     matrix->error = fmax(matrix->error, 2 * units * EPS__UNIT_ROUNDOFF);
     matrix->shown++;
     for (size_t k = matrix->len; k-- > 0;) {
-        double factor =
-            matrix->first[k] == first ? factor_of(matrix->entry + k * matrix->bins, own, matrix->bins) : 0;
+        double factor = matrix->first[k] == first ? factor_of(matrix->entry + k * matrix->bins, own, matrix->bins) : 0;
         if (!(factor > 0))
             continue;
         matrix->square[k] = eps__raise(matrix->square[k] + factor * factor, 4);

@@ -30,8 +30,8 @@ struct law {
     double *along; /* by bin k: sum_j psi_j <mu_j, mu_k> */
     double *mean;  /* by bin k: the minorant's mean where y ~ N(mu_k, 1), at least; add: [0] alone, y ~ N(0, 1) */
     double deviation, widened, error; /* deviation: at most by `widened` too large; error: of the means */
-    double quantile, x; /* what it proves, about, and at how many deviations below the least mean */
-    size_t worst;       /* the bin with the least mean */
+    double quantile, x;               /* what it proves, about, and at how many deviations below the least mean */
+    size_t worst;                     /* the bin with the least mean */
 };
 
 struct eps__cc_room {
@@ -107,7 +107,8 @@ static double rough_quantile(const double *mean, size_t len, double least, doubl
             tail += density * mills_above(x + gap);
             slope += density;
         }
-        double excess = log(tail / (double)len) - 0.5 * x * x - EPS__LOG_SQRT_2PI - log_beta, step = excess * tail / slope;
+        double excess = log(tail / (double)len) - 0.5 * x * x - EPS__LOG_SQRT_2PI - log_beta,
+               step = excess * tail / slope;
         x = fmax(x + step, 0);
         if (fabs(step) < 1e-3)
             break;
@@ -222,8 +223,8 @@ static void climb(const struct query *q, struct eps__cc_room *room, int climbs)
         for (size_t a = 0; a < room->others_len; a++) {
             size_t j = room->others[a];
             double at = q->direction == EPS_REMOVE ? product_of(q, law->worst, j) : 0;
-            double target = at - 0.5 * square_of(q, j) -
-                            law->x / law->deviation * (law->along[j] - product_of(q, q->bin, j));
+            double target =
+                at - 0.5 * square_of(q, j) - law->x / law->deviation * (law->along[j] - product_of(q, q->bin, j));
             room->log_psi[j] = (1 - share) * log(fmax(law->psi[j], 1e-30)) + share * target;
         }
         evaluate(q, room, &room->tried);

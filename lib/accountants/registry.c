@@ -8,9 +8,10 @@
 
 /* One row an accountant. */
 /* clang-format off */
-#define ACCOUNTANTS(row) \
-    row(pld)             \
-    row(mmcc)            \
+#define ACCOUNTANTS(row)         \
+    row(pld)                     \
+    row(conditional_composition) \
+    row(mmcc)                    \
     row(gaussian)
 /* clang-format on */
 
@@ -29,9 +30,6 @@ static const struct eps__accountant names_alone[] = {
      .name = "renyi",
      .tuning = TUNING(TOLERANCE) | TUNING(MAX_ORDER) | TUNING(BANDWIDTH),
      .curves = true},
-    {.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
-     .name = "conditional_composition",
-     .tuning = TUNING(TOLERANCE) | TUNING(BAD_EVENT_SHARE)},
     {.method = EPS_ACCOUNTANT_MONTE_CARLO,
      .name = "monte_carlo",
      .tuning = TUNING(SAMPLES) | TUNING(SEED) | TUNING(THRESHOLD_SHARE) | TUNING(ESTIMATOR) | TUNING(MAX_SECONDS)},
