@@ -15,7 +15,7 @@
 
 #include "lib/error.h"
 
-enum { ATOMS_MAX = 48, ROUGH_ATOMS = 16, SAMPLE = 48, RUNS = 16 };
+enum { ATOMS_MAX = 48, ROUGH_ATOMS = 16, SAMPLE = 24, RUNS = 16 };
 
 /* ------------------------------------------------------------ one row */
 
@@ -245,7 +245,8 @@ enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **out, const struct 
     enum eps_status status = rows->items ? EPS_OK : EPS_NO_MEMORY;
     for (size_t k = 0; k < rows->len && status == EPS_OK; k++) {
         size_t from = k * stride, to = from + stride < steps->len ? from + stride : steps->len;
-        rows->items[k] = (struct row){.step = from + (to - from) / 2, .count = to - from};
+        /* Not always at the same place: rows may alternate. */
+        rows->items[k] = (struct row){.step = from + (k * 2654435769u >> 7) % (to - from), .count = to - from};
     }
     if (status == EPS_OK)
         status = bound_all(rows);

@@ -106,3 +106,21 @@ void eps__cc_matrix_close(struct eps__cc_matrix *matrix)
     matrix->error += 2 * ALIKE + 16 * (double)most * EPS__UNIT_ROUNDOFF; /* (L10) */
     assert(total == matrix->shown); /* (L10): a row that is not merged is released for nothing */
 }
+
+enum eps_status eps__cc_matrix_class(struct eps__cc_matrix *class, const struct eps__cc_matrix *matrix, size_t classes,
+                                     size_t first)
+{
+    *class = (struct eps__cc_matrix){.bins = (matrix->bins - first + classes - 1) / classes};
+    double *row = malloc(class->bins * sizeof *row);
+    enum eps_status status = row ? EPS_OK : EPS_NO_MEMORY;
+    for (size_t k = 0; k < matrix->len && status == EPS_OK; k++) {
+        for (size_t i = 0; i < class->bins; i++)
+            row[i] = matrix->entry[k * matrix->bins + first + i * classes];
+        status = eps__cc_matrix_add(class, row, 0);
+    }
+    free(row);
+    if (status == EPS_OK)
+        eps__cc_matrix_close(class);
+    class->error += matrix->error;
+    return status;
+}

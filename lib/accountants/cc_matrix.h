@@ -33,6 +33,10 @@ enum eps_status eps__cc_matrix_add(struct eps__cc_matrix *matrix, const double *
 /* After the last row. */
 void eps__cc_matrix_close(struct eps__cc_matrix *matrix);
 
+/* The same for the bins first, first + classes, ... alone (L15), from a closed matrix; closed. EPS_NO_MEMORY. */
+enum eps_status eps__cc_matrix_class(struct eps__cc_matrix *class, const struct eps__cc_matrix *matrix, size_t classes,
+                                     size_t first);
+
 void eps__cc_matrix_clear(struct eps__cc_matrix *matrix);
 
 #endif

@@ -25,13 +25,22 @@
 #define REACH 190.0 /* a sigma under the largest norm / 190 is out of a PLD's reach */
 #define STALE 2.5   /* minorants found for one ln beta serve another that is so near */
 
+/* The bins of one class: every `classes`-th one. */
+struct part {
+    struct eps__cc_steps *steps;
+    struct eps__composition *composition;
+    double share; /* of all bins */
+};
+
 struct side {
     enum eps_direction direction;
-    struct eps__cc_steps *steps;
-    struct eps__cc_sketch *sketch;
-    double sketched; /* the ln beta it was made for */
-    struct eps__composition *composition;
-    bool chosen, composed, rough; /* rough: the composition there is proves nothing */
+    bool reversed; /* the rows from the last one on */
+    struct part *parts;
+    size_t classes;
+    struct eps__cc_sketch *sketch;    /* of the first class */
+    double sketched;                  /* the ln beta it was made for */
+    struct eps__composition *quickly; /* of the sketch, proves nothing */
+    bool chosen, composed;
     struct eps__bad_events spent;
 };
 
@@ -86,59 +95,104 @@ static double log_beta_of(const struct eps__cc_steps *steps, double log_delta1)
     return eps__shift(EPS__LOWER, log_beta, 4 * EPS__UNIT_ROUNDOFF * (fabs(log_beta) + fabs(log_delta1)));
 }
 
-/* ------------------------------------------------------------ compositions */
+/* ------------------------------------------------------------ classes */
 
-static enum eps_status start_composition(const struct cc_profile *m, struct side *side, bool proven)
+static void forget_parts(struct side *side)
 {
-    struct eps__tally *tally = !proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
-    eps__composition_destroy(side->composition);
-    side->composition = NULL;
+    eps__cc_sketch_destroy(side->sketch);
+    eps__composition_destroy(side->quickly);
+    for (size_t r = 0; side->parts && r < side->classes; r++) {
+        eps__composition_destroy(side->parts[r].composition);
+        eps__cc_steps_destroy(side->parts[r].steps);
+    }
+    free(side->parts);
+    side->sketch = NULL;
+    side->quickly = NULL;
+    side->parts = NULL;
+    side->classes = 0;
     side->composed = false;
-    return eps__composition_create(&side->composition, m->setting->context, tally, &m->accuracy);
 }
 
-static void end_composition(struct side *side, enum eps_status status, bool proven)
+static enum eps_status make_steps(const struct cc_profile *m, struct side *side, size_t class)
 {
-    side->composed = status == EPS_OK;
-    side->rough = !proven;
+    struct part *part = &side->parts[class];
+    struct eps__cc_matrix own = {0};
+    part->share = 1;
+    if (side->classes == 1)
+        return eps__cc_steps_create(&part->steps, m->setting->context, &m->matrix, m->sigma, side->reversed);
+    enum eps_status status = eps__cc_matrix_class(&own, &m->matrix, side->classes, class);
+    part->share = (double)own.bins / (double)m->matrix.bins;
+    if (status == EPS_OK)
+        status = eps__cc_steps_create(&part->steps, m->setting->context, &own, m->sigma, side->reversed);
+    eps__cc_matrix_clear(&own);
+    return status;
 }
+
+/* So many classes, this way; of the first one the steps. */
+static enum eps_status set_parts(const struct cc_profile *m, struct side *side, size_t classes, bool reversed)
+{
+    forget_parts(side);
+    side->parts = calloc(classes, sizeof *side->parts);
+    if (!side->parts)
+        return EPS_NO_MEMORY;
+    side->classes = classes;
+    side->reversed = reversed;
+    return make_steps(m, side, 0);
+}
+
+/* ------------------------------------------------------------ compositions */
 
 static enum eps_status compose_quickly(const struct cc_profile *m, struct side *side)
 {
-    double log_beta = log_beta_of(side->steps, side->spent.log_delta1);
+    const struct eps__cc_steps *steps = side->parts[0].steps;
+    double log_beta = log_beta_of(steps, side->spent.log_delta1);
     enum eps_status status = EPS_OK;
     if (side->sketch && fabs(log_beta - side->sketched) > STALE) {
         eps__cc_sketch_destroy(side->sketch);
         side->sketch = NULL;
     }
     if (!side->sketch) {
-        status = eps__cc_sketch_create(&side->sketch, side->steps, m->setting->context, side->direction, log_beta);
+        status = eps__cc_sketch_create(&side->sketch, steps, m->setting->context, side->direction, log_beta);
         side->sketched = log_beta;
         eps__meter_add(m->setting->meter, m->work.sketch);
     }
+    eps__composition_destroy(side->quickly);
+    side->quickly = NULL;
     if (status == EPS_OK)
-        status = start_composition(m, side, false);
+        status = eps__composition_create(&side->quickly, m->setting->context, NULL, &m->accuracy);
     if (status == EPS_OK)
-        status = eps__cc_sketch_compose(side->composition, side->sketch, log_beta);
+        status = eps__cc_sketch_compose(side->quickly, side->sketch, log_beta);
     eps__meter_add(m->setting->meter, m->work.trial);
-    end_composition(side, status, false);
     return status;
+}
+
+static enum eps_status compose_part(const struct cc_profile *m, const struct side *side, struct part *part)
+{
+    struct eps__tally *tally = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__cc_plan plan = {.direction = side->direction,
+                                .log_beta = log_beta_of(part->steps, side->spent.log_delta1),
+                                .meter = m->setting->meter,
+                                .operations = m->work.proven / (double)side->classes};
+    eps__composition_destroy(part->composition);
+    part->composition = NULL;
+    enum eps_status status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+    return status == EPS_OK ? eps__cc_compose(part->composition, part->steps, m->setting->context, &plan) : status;
 }
 
 static enum eps_status compose(const struct cc_profile *m, struct side *side)
 {
-    struct eps__cc_plan plan = {.direction = side->direction,
-                                .log_beta = log_beta_of(side->steps, side->spent.log_delta1),
-                                .meter = m->setting->meter,
-                                .operations = m->work.proven};
-    enum eps_status status = start_composition(m, side, true);
-    if (status == EPS_OK)
-        status = eps__cc_compose(side->composition, side->steps, m->setting->context, &plan);
-    end_composition(side, status, true);
+    enum eps_status status = EPS_OK;
+    for (size_t r = 0; r < side->classes && status == EPS_OK; r++) {
+        if (!side->parts[r].steps)
+            status = make_steps(m, side, r);
+        if (status == EPS_OK)
+            status = compose_part(m, side, &side->parts[r]);
+    }
+    side->composed = status == EPS_OK;
     return status;
 }
 
-/* ------------------------------------------------------------ the choice of delta_1 and of the way */
+/* ------------------------------------------------------------ the choice of delta_1, of the way and of the classes */
 
 struct asked {
     const struct cc_profile *m;
@@ -153,63 +207,70 @@ static enum eps_status ask_compose(void *user)
 
 static double ask_log_delta2(void *user, double eps)
 {
-    return eps__composition_approximate(((const struct asked *)user)->side->composition, eps);
+    return eps__composition_approximate(((const struct asked *)user)->side->quickly, eps);
 }
 
 static double ask_epsilon(void *user, double log_delta2)
 {
-    return eps__composition_guess(((const struct asked *)user)->side->composition, log_delta2);
+    return eps__composition_guess(((const struct asked *)user)->side->quickly, log_delta2);
 }
 
-/* delta as far as it is known before anything is composed. */
-static double log_delta_asked(const struct cc_profile *m)
+/* How good this way is: the smaller the better. */
+static enum eps_status try_way(const struct cc_profile *m, struct side *side, size_t classes, bool reversed,
+                               double *value)
 {
-    return m->accuracy.log_delta;
-}
-
-/* Takes the steps of this way, and says how good it is: the smaller the better. */
-static enum eps_status try_way(struct cc_profile *m, struct side *side, bool reversed, double *value)
-{
-    double log_delta = log_delta_asked(m), eps = m->setting->job->query.epsilon;
-    eps__cc_steps_destroy(side->steps);
-    eps__cc_sketch_destroy(side->sketch);
-    side->steps = NULL;
-    side->sketch = NULL;
-    enum eps_status status = eps__cc_steps_create(&side->steps, m->setting->context, &m->matrix, m->sigma, reversed);
+    double log_delta = m->accuracy.log_delta, eps = m->setting->job->query.epsilon;
+    bool at_eps = isnan(log_delta) || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
+    enum eps_status status = set_parts(m, side, classes, reversed);
     side->spent.log_delta1 = isnan(log_delta) ? -14 : log_delta - M_LN2;
     if (status == EPS_OK)
         status = compose_quickly(m, side);
     if (status == EPS_OK)
-        *value = isnan(log_delta) ? eps__composition_approximate(side->composition, isnan(eps) ? 1 : eps)
-                                  : eps__composition_guess(side->composition, log_delta - M_LN2);
+        *value = at_eps ? eps__composition_approximate(side->quickly, eps)
+                        : eps__composition_guess(side->quickly, log_delta - M_LN2);
     return status;
 }
 
-static enum eps_status arrange(struct cc_profile *m, struct side *side)
+/* Both ways; then so many classes that the bins of one hardly overlap, and fewer as long as that is better. */
+static enum eps_status arrange(const struct cc_profile *m, struct side *side)
 {
-    double forward = 0, backward = 0;
-    enum eps_status status = try_way(m, side, false, &forward);
-    if (status == EPS_OK && side->steps->bounds > 0)
-        status = try_way(m, side, true, &backward);
-    if (status == EPS_OK && forward < backward)
-        status = try_way(m, side, false, &forward);
+    double best, value;
+    size_t classes = 1, bands = eps_strategy_bands(m->setting->strategy), some = m->matrix.bins / 4;
+    size_t most = bands < some ? bands : some;
+    bool reversed = false;
+    enum eps_status status = try_way(m, side, 1, false, &best);
+    if (status != EPS_OK || side->parts[0].steps->bounds == 0)
+        return status;
+    status = try_way(m, side, 1, true, &value);
+    if (status == EPS_OK && value < best) {
+        best = value;
+        reversed = true;
+    }
+    for (size_t tried = most; status == EPS_OK && tried > 1; tried /= 2) {
+        status = try_way(m, side, tried, reversed, &value);
+        if (status != EPS_OK || !(value < best))
+            break;
+        best = value;
+        classes = tried;
+    }
+    if (status == EPS_OK && (side->classes != classes || side->reversed != reversed))
+        status = set_parts(m, side, classes, reversed);
     return status;
 }
 
 /* Chooses the way and delta_1; nothing is proven yet. */
-static enum eps_status choose(struct cc_profile *m, struct side *side)
+static enum eps_status choose(const struct cc_profile *m, struct side *side)
 {
     const struct eps_query *query = &m->setting->job->query;
     if (side->chosen)
         return EPS_OK;
-    double log_delta = log_delta_asked(m), eps = isnan(query->epsilon) ? 1 : query->epsilon;
-    enum eps_status status = m->matrix.entry || m->matrix.shown ? EPS_OK : EPS_INTERNAL;
-    if (status == EPS_OK)
-        status = arrange(m, side);
-    if (status == EPS_OK && side->steps->bounds == 0) {
+    double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
+    enum eps_status status = arrange(m, side);
+    if (status == EPS_OK && side->parts[0].steps->bounds == 0) {
         side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? -14 : log_delta, eps};
-        if (!isnan(log_delta))
-            side->spent.eps = eps__composition_guess(side->composition, log_delta);
+        status = compose_quickly(m, side);
+        if (status == EPS_OK && !isnan(log_delta))
+            side->spent.eps = eps__composition_guess(side->quickly, log_delta);
     } else if (status == EPS_OK) {
         struct asked asked = {m, side};
         const struct eps__bad_events_ask ask = {&asked, ask_compose, ask_log_delta2, ask_epsilon};
@@ -224,46 +285,47 @@ static enum eps_status choose(struct cc_profile *m, struct side *side)
 
 /* ------------------------------------------------------------ the profile */
 
-static double log_delta1_of(const struct side *side)
-{
-    return side->steps->bounds > 0 ? side->spent.log_delta1 : -INFINITY;
-}
-
+/* delta is at most the mean of the classes' own, each with bad events of delta_1 (L15). */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
     struct cc_profile *m = (struct cc_profile *)profile;
     struct side *side = &m->sides[direction];
-    double log_delta2;
+    double sum = -INFINITY;
     (void)error;
     enum eps_status status = choose(m, side);
-    if (status == EPS_OK && (!side->composed || side->rough))
+    if (status == EPS_OK && !side->composed)
         status = compose(m, side);
-    if (status == EPS_OK)
-        status = eps__composition_log_delta(side->composition, estimate, eps, &log_delta2);
+    for (size_t r = 0; r < side->classes && status == EPS_OK; r++) {
+        const struct part *part = &side->parts[r];
+        double own;
+        status = eps__composition_log_delta(part->composition, estimate, eps, &own);
+        if (status == EPS_OK && part->steps->bounds > 0)
+            own = eps__log_add(own, side->spent.log_delta1);
+        if (status == EPS_OK)
+            sum = eps__log_add(sum, own + log(part->share));
+    }
     if (status != EPS_OK)
         return status;
-    double sum = eps__log_add(log_delta2, log_delta1_of(side));
-    *out = eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum)));
+    *out = eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (double)side->classes * (1 + fabs(sum)));
     if (estimate == EPS__UPPER)
         *out = fmin(*out, 0);
     return EPS_OK;
 }
 
-/* delta_1 is chosen, and something composed. */
-static enum eps_status make_quick(struct cc_profile *m, struct side *side)
+/* What delta_1 the quick answers have spent. */
+static double log_delta1_of(const struct side *side)
 {
-    enum eps_status status = choose(m, side);
-    return status == EPS_OK && !side->composed ? compose_quickly(m, side) : status;
+    return side->parts[0].steps->bounds > 0 ? side->spent.log_delta1 : -INFINITY;
 }
 
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
     struct cc_profile *m = (struct cc_profile *)profile;
     struct side *side = &m->sides[direction];
-    enum eps_status status = make_quick(m, side);
+    enum eps_status status = choose(m, side);
     *out = status == EPS_OK
-               ? fmin(eps__log_add(log_delta1_of(side), eps__composition_approximate(side->composition, eps)), 0)
+               ? fmin(eps__log_add(log_delta1_of(side), eps__composition_approximate(side->quickly, eps)), 0)
                : NAN;
     return status == EPS_TOO_COSTLY ? EPS_OK : status;
 }
@@ -273,39 +335,38 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
 {
     struct cc_profile *m = (struct cc_profile *)profile;
     struct side *side = &m->sides[direction];
-    enum eps_status status = make_quick(m, side);
+    enum eps_status status = choose(m, side);
     *eps = 0;
     if (status != EPS_OK)
         return status == EPS_TOO_COSTLY ? EPS_OK : status;
     /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
-    double delta1 = log_delta1_of(side), left = log_delta_wanted > delta1
-                                                    ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted))
-                                                    : delta1 + log(0.01);
-    *eps = eps__composition_guess(side->composition, left);
+    double delta1 = log_delta1_of(side);
+    double left =
+        log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
+    *eps = eps__composition_guess(side->quickly, left);
     return EPS_OK;
 }
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
 {
     struct side *side = &((struct cc_profile *)profile)->sides[direction];
-    return side->composed && !side->rough && eps__composition_refine(side->composition, factor);
+    bool refined = side->composed;
+    for (size_t r = 0; r < side->classes && refined; r++)
+        refined = eps__composition_refine(side->parts[r].composition, factor);
+    return refined;
 }
 
 static double bad_event_share(const struct eps__profile *profile, enum eps_direction direction, double log_delta_at)
 {
     const struct side *side = &((const struct cc_profile *)profile)->sides[direction];
-    return side->steps ? exp(log_delta1_of(side) - log_delta_at) : 0;
+    return side->chosen ? exp(log_delta1_of(side) - log_delta_at) : 0;
 }
 
 static void destroy(struct eps__profile *profile)
 {
     struct cc_profile *m = (struct cc_profile *)profile;
-    for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
-        struct side *side = &m->sides[direction];
-        eps__composition_destroy(side->composition);
-        eps__cc_sketch_destroy(side->sketch);
-        eps__cc_steps_destroy(side->steps);
-    }
+    for (int direction = 0; direction < EPS_DIRECTIONS; direction++)
+        forget_parts(&m->sides[direction]);
     eps__cc_matrix_clear(&m->matrix);
     free(m);
 }
