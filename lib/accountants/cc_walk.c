@@ -207,3 +207,11 @@ enum eps_status eps__cc_steps_create(struct eps__cc_steps **out, const struct ep
     *out = steps;
     return EPS_OK;
 }
+
+double eps__cc_log_beta(const struct eps__cc_steps *steps, double log_delta1)
+{
+    if (steps->bounds == 0)
+        return -1;
+    double log_beta = log_delta1 - log((double)steps->bounds);
+    return eps__shift(EPS__LOWER, log_beta, 4 * EPS__UNIT_ROUNDOFF * (fabs(log_beta) + fabs(log_delta1)));
+}

@@ -22,6 +22,9 @@ enum eps_status eps__cc_steps_create(struct eps__cc_steps **steps, const struct 
                                      const struct eps__cc_matrix *matrix, double sigma, bool reversed);
 void eps__cc_steps_destroy(struct eps__cc_steps *steps);
 
+/* ln of what each tail bound may leave: delta_1 in as many equal parts as there are bounds, rounded down (L13). */
+double eps__cc_log_beta(const struct eps__cc_steps *steps, double log_delta1);
+
 /* Before row `at`. */
 struct eps__cc_walk {
     const struct eps__cc_steps *steps;

@@ -85,16 +85,6 @@ static enum eps_status read_matrix(struct eps__cc_matrix *matrix, const struct e
     return status;
 }
 
-/* ln of what each tail bound may leave: delta_1 in as many equal parts as there are bounds (L13). */
-static double log_beta_of(const struct eps__cc_steps *steps, double log_delta1)
-{
-    double bounds = (double)steps->bounds;
-    if (steps->bounds == 0)
-        return -1;
-    double log_beta = log_delta1 - log(bounds);
-    return eps__shift(EPS__LOWER, log_beta, 4 * EPS__UNIT_ROUNDOFF * (fabs(log_beta) + fabs(log_delta1)));
-}
-
 /* ------------------------------------------------------------ classes */
 
 static void forget_parts(struct side *side)
@@ -145,7 +135,7 @@ static enum eps_status set_parts(const struct cc_profile *m, struct side *side, 
 static enum eps_status compose_quickly(const struct cc_profile *m, struct side *side)
 {
     const struct eps__cc_steps *steps = side->parts[0].steps;
-    double log_beta = log_beta_of(steps, side->spent.log_delta1);
+    double log_beta = eps__cc_log_beta(steps, side->spent.log_delta1);
     enum eps_status status = EPS_OK;
     if (side->sketch && fabs(log_beta - side->sketched) > STALE) {
         eps__cc_sketch_destroy(side->sketch);
@@ -170,7 +160,7 @@ static enum eps_status compose_part(const struct cc_profile *m, const struct sid
 {
     struct eps__tally *tally = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
     struct eps__cc_plan plan = {.direction = side->direction,
-                                .log_beta = log_beta_of(part->steps, side->spent.log_delta1),
+                                .log_beta = eps__cc_log_beta(part->steps, side->spent.log_delta1),
                                 .meter = m->setting->meter,
                                 .operations = m->work.proven / (double)side->classes};
     eps__composition_destroy(part->composition);
