@@ -8,10 +8,11 @@
 
 /* One row an accountant. */
 /* clang-format off */
-#define ACCOUNTANTS(row) \
-    row(pld)             \
-    row(mmcc)            \
-    row(renyi)           \
+#define ACCOUNTANTS(row)         \
+    row(pld)                     \
+    row(renyi)                   \
+    row(conditional_composition) \
+    row(mmcc)                    \
     row(gaussian)
 /* clang-format on */
 
@@ -26,9 +27,6 @@ const struct eps__accountant *const eps__accountants[] = {ACCOUNTANTS(ADDRESS) N
 /* `auto`, which takes all, and what has no accountant yet but a name that jobs may use. */
 static const struct eps__accountant names_alone[] = {
     {.method = EPS_ACCOUNTANT_AUTO, .name = "auto", .tuning = UINT32_MAX, .curves = true},
-    {.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
-     .name = "conditional_composition",
-     .tuning = TUNING(TOLERANCE) | TUNING(BAD_EVENT_SHARE)},
     {.method = EPS_ACCOUNTANT_MONTE_CARLO,
      .name = "monte_carlo",
      .tuning = TUNING(SAMPLES) | TUNING(SEED) | TUNING(THRESHOLD_SHARE) | TUNING(ESTIMATOR) | TUNING(MAX_SECONDS)},
