@@ -12,10 +12,13 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/error.h"
 
-enum { ATOMS_MAX = 48, ROUGH_ATOMS = 16, SAMPLE = 24, RUNS = 16 };
+enum { ATOMS_MAX = 48, ROUGH_ATOMS = 16, SAMPLE = 24, RUNS = 16, FEW_ROWS = 64, ALIKE_BEFORE = 8 };
+
+#define ALIKE 0.003 /* log odds that are so near are taken for the larger */
 
 /* ------------------------------------------------------------ one row */
 
@@ -25,7 +28,7 @@ struct row {
     struct eps__cc_places places[2];   /* by estimate; quick: the first alone, its odds to be filled in */
     struct eps__cc_minorant *minorant; /* quick: by place */
     uint64_t bounds;
-    struct eps__branch *branch;
+    double *before_merging; /* its odds, once other rows are counted with it */
     enum eps_status status;
 };
 
@@ -41,12 +44,9 @@ static void row_clear(struct row *row)
     for (size_t k = 0; row->minorant && k < row->places[0].len; k++)
         eps__cc_minorant_clear(&row->minorant[k]);
     free(row->minorant);
+    free(row->before_merging);
     for (int estimate = 0; estimate < 2; estimate++)
         places_clear(&row->places[estimate]);
-    if (row->branch) {
-        eps__branch_clear(row->branch);
-        free(row->branch);
-    }
 }
 
 static bool places_alloc(struct eps__cc_places *places, const struct eps__cc_walk *walk)
@@ -141,11 +141,47 @@ static enum eps_status bound_row(struct row *row, const struct rows *rows, const
         if (!found)
             return EPS_NO_MEMORY;
     }
-    if (rows->quick)
-        return EPS_OK;
-    row->branch =
-        make_branch(&row->places[EPS__UPPER], &row->places[EPS__LOWER], rows->direction, rows->steps->error, ATOMS_MAX);
-    return row->branch ? EPS_OK : EPS_NO_MEMORY;
+    return EPS_OK;
+}
+
+/* Whether the row's odds are near those of the one that others have been merged into, as they were then. */
+static bool alike(const struct row *row, const struct row *other)
+{
+    const struct eps__cc_places *own = &row->places[EPS__UPPER], *its = &other->places[EPS__UPPER];
+    const double *odds = other->before_merging ? other->before_merging : its->log_odds;
+    if (own->len != its->len || own->rest != its->rest)
+        return false;
+    for (size_t k = 0; k < own->len; k++)
+        if (own->shift[k] != its->shift[k] ||
+            !(own->log_odds[k] == odds[k] || fabs(own->log_odds[k] - odds[k]) <= ALIKE))
+            return false;
+    return true;
+}
+
+/* Counts the row as one more of a row just before it that is alike: the larger odds are bounds for both (L13). */
+static bool merge_row(struct row *row, struct row *first)
+{
+    for (struct row *other = row; other-- > first && row - other <= ALIKE_BEFORE;) {
+        if (other->count == 0 || !alike(row, other))
+            continue;
+        size_t len = row->places[EPS__UPPER].len;
+        if (!other->before_merging) {
+            other->before_merging = malloc((len + 1) * sizeof *other->before_merging);
+            if (!other->before_merging)
+                return false;
+            memcpy(other->before_merging, other->places[EPS__UPPER].log_odds, len * sizeof *other->before_merging);
+        }
+        for (int estimate = 0; estimate < 2; estimate++) {
+            for (size_t k = 0; k < len; k++)
+                other->places[estimate].log_odds[k] =
+                    fmax(other->places[estimate].log_odds[k], row->places[estimate].log_odds[k]);
+            places_clear(&row->places[estimate]);
+        }
+        other->count += row->count;
+        row->count = 0;
+        break;
+    }
+    return true;
 }
 
 static void bound_run(void *user, size_t index)
@@ -162,6 +198,8 @@ static void bound_run(void *user, size_t index)
             eps__cc_walk_advance(walk);
         if (status == EPS_OK)
             status = bound_row(&rows->items[k], rows, walk, room);
+        if (status == EPS_OK && !rows->quick && rows->len > FEW_ROWS)
+            status = merge_row(&rows->items[k], &rows->items[from]) ? EPS_OK : EPS_NO_MEMORY;
         eps__meter_add(rows->meter, rows->operations / (double)rows->len);
     }
     rows->items[from].status = status;
@@ -205,13 +243,19 @@ enum eps_status eps__cc_compose(struct eps__composition *composition, const stru
     for (size_t k = 0; k < steps->len; k++)
         rows.items[k] = (struct row){.step = k, .count = 1};
     enum eps_status status = bound_all(&rows);
-    uint64_t bounds = 0;
+    uint64_t bounds = 0, total = 0;
     for (size_t k = 0; k < steps->len && status == EPS_OK; k++) {
-        bounds += rows.items[k].bounds;
-        status = eps__composition_add(composition, rows.items[k].branch, 1, rows.items[k].count);
-        rows.items[k].branch = NULL;
+        const struct row *row = &rows.items[k];
+        bounds += row->bounds;
+        total += row->count;
+        if (row->count == 0)
+            continue;
+        struct eps__branch *branch =
+            make_branch(&row->places[EPS__UPPER], &row->places[EPS__LOWER], plan->direction, steps->error, ATOMS_MAX);
+        status = branch ? eps__composition_add(composition, branch, 1, row->count) : EPS_NO_MEMORY;
     }
-    assert(status != EPS_OK || bounds == steps->bounds); /* (L13): each was given its part of delta_1 */
+    /* (L13): each bound was given its part of delta_1, each row is composed */
+    assert(status != EPS_OK || (bounds == steps->bounds && total == steps->len));
     rows_clear(&rows);
     return status;
 }
