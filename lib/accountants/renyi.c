@@ -28,7 +28,7 @@ enum { BINS_MOST = 4096, OPENED = 30 };
 struct side {
     bool known, quickly_known;
     struct eps__orders orders, quick; /* remove */
-    struct eps__moments moments;
+    struct eps__laws laws;
     double variance; /* about: mu_2 */
     struct {
         double eps, upper, lower;
@@ -53,11 +53,11 @@ static enum eps_status know(struct renyi_profile *renyi, enum eps_direction dire
     const struct eps_context *context = renyi->setting->context;
     if (side->known)
         return EPS_OK;
-    enum eps_status status = eps__bins_moments(context, &side->moments, &renyi->bins, &renyi->effort);
+    enum eps_status status = eps__bins_laws(context, &side->laws, &renyi->bins, &renyi->effort);
     if (status == EPS_OK && direction == EPS_REMOVE) {
         status = eps__bins_orders(context, &side->orders, &renyi->bins, &renyi->effort);
         if (status != EPS_OK)
-            eps__moments_clear(&side->moments);
+            eps__laws_clear(&side->laws);
     }
     if (status == EPS_OK)
         eps__meter_add(renyi->setting->meter, renyi->effort.operations);
@@ -74,9 +74,8 @@ static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direc
     enum eps_status status = know(renyi, direction);
     if (status != EPS_OK)
         return status;
-    double upper, lower, moments_upper = INFINITY, moments_lower;
-    unsigned order = 0, ignored;
-    size_t used = 0;
+    double upper, lower;
+    unsigned order = 0, moments = 0, ignored;
     if (direction == EPS_REMOVE) {
         upper = eps__orders_log_delta(&side->orders, EPS__UPPER, eps, &order);
         lower = eps__orders_log_delta(&side->orders, EPS__LOWER, eps, &ignored);
@@ -84,23 +83,27 @@ static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direc
         upper = eps__geometric_log_delta(&renyi->geometric, EPS__UPPER, eps);
         lower = eps__geometric_log_delta(&renyi->geometric, EPS__LOWER, eps);
     }
-    if (side->moments.len >= 2)
-        status = eps__moments_log_delta(renyi->setting->context, &side->moments, direction, eps, &moments_upper,
-                                        &moments_lower, &used);
-    if (status != EPS_OK)
-        return status;
-    bool by_moments = moments_upper < upper;
-    if (by_moments) { /* the lower end says how much a better polynomial could be; -INFINITY: a closed form (L23) */
-        upper = moments_upper;
-        lower = fmin(lower, isfinite(moments_lower)
-                                ? moments_lower
-                                : eps__shift(EPS__LOWER, upper, CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(upper))));
+    for (size_t i = 0; i < side->laws.len; i++) {
+        double own, attained;
+        size_t used;
+        if (side->laws.items[i].len < 2)
+            continue;
+        status = eps__moments_log_delta(renyi->setting->context, &side->laws.items[i], direction, eps, &own, &attained,
+                                        &used);
+        if (status != EPS_OK)
+            return status;
+        if (own < upper) { /* how much less another polynomial could say; -INFINITY: a closed form (L23) */
+            double rounding = CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(own));
+            upper = own;
+            lower = fmin(lower, isfinite(attained) ? attained : eps__shift(EPS__LOWER, own, rounding));
+            moments = (unsigned)used;
+        }
     }
     side->last.eps = eps;
     side->last.upper = fmin(upper, 0);
     side->last.lower = fmin(lower, side->last.upper);
-    side->last.order = by_moments ? 0 : order;
-    side->last.moments = by_moments ? (unsigned)used : 0;
+    side->last.order = moments > 0 ? 0 : order;
+    side->last.moments = moments;
     return EPS_OK;
 }
 
@@ -186,7 +189,7 @@ static void destroy(struct eps__profile *profile)
         struct side *side = &renyi->sides[direction];
         eps__orders_clear(&side->orders);
         eps__orders_clear(&side->quick);
-        eps__moments_clear(&side->moments);
+        eps__laws_clear(&side->laws);
     }
     eps__bins_clear(&renyi->bins);
     free(renyi);

@@ -9,14 +9,16 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/error.h"
 #include "lib/moments/chain.h"
 #include "lib/moments/low_orders.h"
 #include "lib/moments/powers.h"
 #include "lib/numerics/bound.h"
+#include "lib/numerics/linalg.h"
 
-enum { POWERS_MOST = 64, CHAIN_MOST = 64, WIDTHS_MAX = 12 };
+enum { POWERS_MOST = 64, CHAIN_MOST = 64, WIDTHS_MAX = 12, BANDS_MOST = 512 };
 
 #define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
 #define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
@@ -34,6 +36,13 @@ static unsigned order_limit(const struct eps__bins *bins, const struct eps__effo
     limit = limit < EPS__ORDERS_MAX ? limit : EPS__ORDERS_MAX;
     limit = held < limit ? (unsigned)held : limit;
     return limit > 2 ? limit : 2;
+}
+
+/* As many as eps__moments_log_delta() may use. */
+static unsigned moment_limit(const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    unsigned limit = order_limit(bins, effort, EPS__MOMENTS_MAX);
+    return limit < EPS__MOMENTS_MAX ? limit : EPS__MOMENTS_MAX;
 }
 
 /* ------------------------------------------------------------ orders */
@@ -219,15 +228,18 @@ static enum eps_status moments_of_powers(const struct eps_context *context, stru
     return status;
 }
 
+/* Times a lognormal factor of variance `shared`, which is independent of the rest. */
 static enum eps_status moments_of_chain(const struct eps_context *context, struct eps__moments *moments,
-                                        const struct eps__chain *chain)
+                                        const struct eps__chain *chain, double shared)
 {
     eps__quad raw[EPS__MOMENTS_MAX + 1];
     double units;
     assert(chain->tau == 0 && chain->most == moments->len); /* the moments themselves, and no bounds */
     enum eps_status status = eps__chain_quad(context, chain, raw, &units);
+    for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++)
+        raw[a] *= expq((eps__quad)shared * (a * (a - 1) / 2));
     if (status == EPS_OK)
-        centre(moments, raw, units);
+        centre(moments, raw, units + 6);
     return status;
 }
 
@@ -243,14 +255,17 @@ static enum eps_status moments_of_graphs(const struct eps_context *context, stru
     return status;
 }
 
-enum eps_status eps__bins_moments(const struct eps_context *context, struct eps__moments *moments,
-                                  const struct eps__bins *bins, const struct eps__effort *effort)
+static enum eps_status exact_law(const struct eps_context *context, struct eps__moments *moments,
+                                 const struct eps__bins *bins, const struct eps__effort *effort)
 {
-    unsigned limit = order_limit(bins, effort, EPS__MOMENTS_MAX), graphs = limit < 4 ? limit : 4, most = limit;
-    limit = limit < EPS__MOMENTS_MAX ? limit : EPS__MOMENTS_MAX;
+    unsigned limit = moment_limit(bins, effort), graphs = limit < 4 ? limit : 4, most = limit;
     bool whole = effort->bandwidth == 0 || effort->bandwidth >= bins->width, powers = bins->width == 1;
     struct eps__chain chain = {.bins = bins};
-    if (!powers) {
+    if (powers) {
+        double kinds = (double)eps__powers_kinds(bins), cube = (double)most * most * most;
+        for (; most > 2 && kinds * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
+            most--;
+    } else {
         while (graphs > 2 && eps__low_orders_operations(bins, graphs) > effort->operations)
             graphs--;
         chain = eps__chain_of(bins, bins->width, limit);
@@ -263,7 +278,7 @@ enum eps_status eps__bins_moments(const struct eps_context *context, struct eps_
     if (powers)
         status = moments_of_powers(context, moments, bins);
     else if (chain.most == most)
-        status = moments_of_chain(context, moments, &chain);
+        status = moments_of_chain(context, moments, &chain, 0);
     else
         status = moments_of_graphs(context, moments, bins);
     if (status != EPS_OK)
@@ -273,8 +288,91 @@ enum eps_status eps__bins_moments(const struct eps_context *context, struct eps_
     return status;
 }
 
-double eps__bins_operations(const struct eps__bins *bins, const struct eps__effort *effort)
+/* ------------------------------------------------------------ laws with a narrower band */
+
+/* What the diagonal is raised by, of its largest entry, until the matrix is proven to be one of inner products. */
+static const double raises[] = {0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1};
+
+/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one. */
+static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
 {
-    double graphs = fmin(eps__low_orders_operations(bins, 4), effort->operations);
-    return 2 * (fmin(effort->operations, 1e9) + graphs);
+    size_t len = chain->bins->len;
+    double *gram = malloc(len * len * sizeof *gram), *tried = malloc(len * len * sizeof *tried), trace = 0, added = 0;
+    enum eps_status status = gram && tried ? EPS_OK : EPS_NO_MEMORY;
+    *found = false;
+    for (size_t i = 0; status == EPS_OK && i < len; i++) {
+        for (size_t j = 0; j < len; j++)
+            gram[i * len + j] = eps__chain_entry(chain, i, j);
+        trace += gram[i * len + i];
+    }
+    for (size_t k = 0; status == EPS_OK && k < sizeof raises / sizeof *raises && !*found; k++) {
+        added = 2 * eps__positive_margin(trace, len) + raises[k] * chain->bins->most;
+        memcpy(tried, gram, len * len * sizeof *gram);
+        for (size_t i = 0; i < len; i++)
+            tried[i * len + i] += added;
+        *found = eps__proven_positive(tried, len, 0);
+    }
+    if (*found) {
+        for (size_t i = 0; i < len; i++)
+            gram[i * len + i] = eps__add_up(gram[i * len + i], added);
+        status = eps__bins_make(band, gram, NULL, len, 0, 1);
+    }
+    free(gram);
+    free(tried);
+    return status;
+}
+
+/* A law that dominates: a band, and a lognormal factor that all bins share (L26). */
+static enum eps_status add_law(const struct eps_context *context, struct eps__laws *laws,
+                               const struct eps__chain *chain)
+{
+    struct eps__moments *moments = &laws->items[laws->len];
+    struct eps__bins band;
+    bool found;
+    enum eps_status status = band_alone(&band, &found, chain);
+    if (status != EPS_OK || !found)
+        return status;
+    struct eps__chain alone = eps__chain_of(&band, chain->width < band.width ? chain->width : band.width, chain->most);
+    status = eps__moments_alloc(moments, chain->most);
+    if (status == EPS_OK) {
+        laws->len++;
+        status = moments_of_chain(context, moments, &alone, chain->tau);
+    }
+    if (status == EPS_OK)
+        keep_known(moments);
+    eps__bins_clear(&band);
+    return status;
+}
+
+void eps__laws_clear(struct eps__laws *laws)
+{
+    for (size_t i = 0; i < laws->len; i++)
+        eps__moments_clear(&laws->items[i]);
+    laws->len = 0;
+}
+
+enum eps_status eps__bins_laws(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
+                               const struct eps__effort *effort)
+{
+    static const size_t widths[] = {6, 4, 3, 2};
+    laws->len = 0;
+    enum eps_status status = exact_law(context, &laws->items[0], bins, effort);
+    if (status != EPS_OK)
+        return status;
+    laws->len = 1;
+    size_t reached = laws->items[0].len;
+    for (size_t i = 0; status == EPS_OK && i < sizeof widths / sizeof *widths && laws->len < EPS__LAWS_MAX; i++) {
+        size_t width = effort->bandwidth > 0 ? effort->bandwidth : widths[i];
+        if (width >= bins->width || bins->len > BANDS_MOST || (effort->bandwidth > 0 && i > 0))
+            continue;
+        struct eps__chain chain = eps__chain_of(bins, width, moment_limit(bins, effort));
+        chain.most = eps__chain_fit(chain, chain.most, effort->operations / QUAD_COST / 2, NUMBERS);
+        if (chain.most <= reached + 1)
+            continue;
+        reached = chain.most;
+        status = add_law(context, laws, &chain);
+    }
+    if (status != EPS_OK)
+        eps__laws_clear(laws);
+    return status;
 }

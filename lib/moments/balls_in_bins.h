@@ -32,11 +32,20 @@ enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__
                                  const struct eps__bins *bins, const struct eps__effort *effort);
 void eps__orders_clear(struct eps__orders *orders);
 
-/* Exact central moments, as many as the effort allows; len = 1 where none could be had. Likewise. */
-enum eps_status eps__bins_moments(const struct eps_context *context, struct eps__moments *moments,
-                                  const struct eps__bins *bins, const struct eps__effort *effort);
+/*
+ * Exact central moments: of the law itself, as many as the effort allows (len = 1 where none could be had), and where its band is too wide for
+ * many of them, of laws with a narrower band that dominate it, in both directions.
+ */
+enum { EPS__LAWS_MAX = 3 };
 
-/* What both take together, at most about. */
-double eps__bins_operations(const struct eps__bins *bins, const struct eps__effort *effort);
+struct eps__laws {
+    size_t len;
+    struct eps__moments items[EPS__LAWS_MAX];
+};
+
+/* Likewise. */
+enum eps_status eps__bins_laws(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
+                               const struct eps__effort *effort);
+void eps__laws_clear(struct eps__laws *laws);
 
 #endif

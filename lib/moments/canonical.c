@@ -114,12 +114,14 @@ static long double root(const struct jacobi *j, size_t n, long double last, long
         else
             low = x;
         long double next = x - value / slope, step = fabsl(next - x);
+        if (step <= 0x1p-60L * (fabsl(x) + j->scale))
+            return x;
         if (!(low < next && next < high) || step > 0.5L * step_before) {
             next = between(low, high, j->scale);
             step = high - low;
         }
-        if (!(low < next && next < high) || fabsl(next - x) <= 0x1p-63L * fabsl(x))
-            return next;
+        if (!(low < next && next < high))
+            return x;
         step_before = step;
         x = next;
     }
@@ -171,7 +173,8 @@ static void weigh(struct law *law, const struct jacobi *j, long double last)
     for (size_t i = 0; i < law->len; i++) {
         long double before = 0, now = 1, sum = 1, x = law->node[i]; /* orthonormal ones */
         for (size_t k = 0; k + 1 < j->n; k++) {
-            long double next = ((x - j->r->a[k]) * now - (k > 0 ? sqrtl(j->r->b[k]) : 0) * before) / sqrtl(j->r->b[k + 1]);
+            long double next =
+                ((x - j->r->a[k]) * now - (k > 0 ? sqrtl(j->r->b[k]) : 0) * before) / sqrtl(j->r->b[k + 1]);
             before = now;
             now = next;
             sum += now * now;
@@ -190,7 +193,8 @@ struct search {
 };
 
 /* What one contact adds to the divided difference: of a function with this value and slope, taken twice at node i. */
-static long double share(const struct search *s, const long double *node, size_t i, long double value, long double slope)
+static long double share(const struct search *s, const long double *node, size_t i, long double value,
+                         long double slope)
 {
     long double product = 1, sum = 0;
     for (size_t k = 0; k < s->jacobi.n; k++)
@@ -212,24 +216,39 @@ static long double rise(const struct search *s, long double last)
         long double x = 1 + node[i], value = sign * (node[i] - k);
         at_zero *= x;
         if (value > 0)
-            sum += s->weighted ? share(s, node, i, value / x, sign * (k + 1) / (x * x)) : share(s, node, i, value, sign);
+            sum +=
+                s->weighted ? share(s, node, i, value / x, sign * (k + 1) / (x * x)) : share(s, node, i, value, sign);
     }
     return s->weighted && sign < 0 ? sum + (k + 1) / (at_zero * at_zero) : sum;
 }
 
-/* Between an entry at which the mean rises and a larger one at which it falls. */
-static long double bisect(const struct search *s, long double low, long double high)
+/* Between an entry at which the mean rises and a larger one at which it falls: where it is level. By secants, whose stuck end is
+ * drawn nearer (Illinois), and halving where they are slow. */
+static long double level(const struct search *s, long double low, long double high, long double at_low,
+                         long double at_high)
 {
-    for (int i = 0; i < SEARCH_STEPS; i++) {
-        long double at = between(low, high, s->jacobi.scale);
+    long double scale = s->jacobi.scale;
+    int stuck = 0;
+    for (int i = 0; i < SEARCH_STEPS && high - low > 0x1p-56L * (fabsl(low) + fabsl(high) + scale); i++) {
+        long double at = (low * at_high - high * at_low) / (at_high - at_low);
+        if (i % 3 == 0 || !(low < at && at < high))
+            at = between(low, high, scale);
         if (!(low < at && at < high))
             break;
-        if (rise(s, at) > 0)
+        long double value = rise(s, at);
+        if (value > 0) {
             low = at;
-        else
+            at_low = value;
+            at_high *= stuck > 0 ? 0.5L : 1;
+            stuck = 1;
+        } else {
             high = at;
+            at_high = value;
+            at_low *= stuck < 0 ? 0.5L : 1;
+            stuck = -1;
+        }
     }
-    return between(low, high, s->jacobi.scale);
+    return between(low, high, scale);
 }
 
 /* The free entry at which the mean is largest; false: it is at infinity, where the last moment is of no use. */
@@ -244,11 +263,11 @@ static bool best_entry(const struct search *s, long double *entry)
     bool inside = -far < at_kink && at_kink < far;
     long double first = rise(s, -far), second = rise(s, far);
     if (inside && second < 0) /* beyond the kink it rises first, and falls at last */
-        *entry = bisect(s, at_kink, far);
+        *entry = level(s, at_kink, far, 1, second);
     else if (inside && first > 0)
-        *entry = bisect(s, -far, at_kink);
+        *entry = level(s, -far, at_kink, first, -1);
     else if (!inside && first > 0 && second < 0)
-        *entry = bisect(s, -far, far);
+        *entry = level(s, -far, far, first, second);
     else
         return false;
     return true;

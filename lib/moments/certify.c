@@ -1,10 +1,9 @@
 /*
  * The certificate: that a polynomial dominates the payoff, proven by covering t >= -1 with intervals.
  *
- * On each side of the kink the difference f = p - payoff is a polynomial. From its expansion around a point, with an error for every
- * coefficient, follows that f >= 0 within some radius: because its value outweighs the rest; or because it is a bowl
- * whose lowest point is over 0, which is how it goes where p all but touches the payoff; or because it is monotone
- * and not negative at its lower end. What is not covered so is split. Far out all coefficients are >= 0.
+ * On each side of the kink the difference f = p - payoff is a polynomial. It is expanded around points, with an error for every
+ * coefficient. Around a contact, where p all but touches the payoff, f is a bowl whose lowest point is over 0. In between, its
+ * coefficients as a Bernstein polynomial of the interval are >= 0, or those of its halves. Far out all coefficients are >= 0.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +13,7 @@
 #include "lib/moments/polynomial.h"
 
 /* Intervals that wait: each halving leaves one behind, and none is halved more often than a quad has bits. */
-enum { WAITING_MAX = 256, EXPANSIONS_MAX = 1500, RADII = 12, DOUBLINGS = 60 };
+enum { WAITING_MAX = 256, EXPANSIONS_MAX = 1000, RADII = 48, DOUBLINGS = 60 };
 
 /* What products that underflow may lose (L2). */
 #define UNDERFLOW_LOSS 0x1p-16000L
@@ -62,59 +61,41 @@ void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__
         size[k] = units * size[k] + UNDERFLOW_LOSS;
 }
 
-/* A lower bound of f at one point. */
-static eps__quad least_at(const struct eps__polynomial *p, const struct eps__payoff *payoff, bool above, eps__quad at)
-{
-    eps__quad value[EPS__MOMENTS_MAX + 1], size[EPS__MOMENTS_MAX + 1], away = fabsq(at);
-    size_t n = p->degree;
-    difference(value, size, p, payoff, above);
-    for (size_t j = n; j-- > 0;) {
-        value[j] += at * value[j + 1];
-        size[j] += away * size[j + 1];
-    }
-    return value[0] - eps__quad_raise((eps__quad)(2 * n + 8) * EPS__QUAD_ROUNDOFF * size[0] + UNDERFLOW_LOSS, ROUNDINGS);
-}
-
-static eps__quad most(const struct eps__expansion *f, size_t k)
-{
-    return fabsq(f->value[k]) + f->error[k];
-}
-
-/* sum over k >= first of weight(k) |f_k| r^(k - first), rounded up; weight 1, or k. */
-static eps__quad rest(const struct eps__expansion *f, size_t first, bool weighted, eps__quad r)
-{
-    eps__quad sum = 0;
-    for (size_t k = f->degree + 1; k-- > first;)
-        sum = sum * r + most(f, k) * (weighted ? (eps__quad)k : 1);
-    return eps__quad_raise(sum, ROUNDINGS);
-}
-
 /* ---------------------------------------------------------------- one interval */
 
-/* Whether f >= 0 within r of the point of expansion (L3). */
-static bool outweighs(const struct eps__expansion *f, eps__quad r)
-{
-    return f->value[0] - f->error[0] > eps__quad_raise(rest(f, 1, false, r) * r, ROUNDINGS);
-}
-
+/* Whether f is a bowl with its lowest point over 0, within r of the point of expansion (L3). */
 static bool bowl(const struct eps__expansion *f, eps__quad r)
 {
-    if (f->degree < 2)
-        return false;
-    eps__quad bent = f->value[2] - f->error[2] - eps__quad_raise(rest(f, 3, false, r) * r, ROUNDINGS);
-    eps__quad least = eps__quad_lower(f->value[0] - f->error[0], ROUNDINGS), slope = most(f, 1);
+    eps__quad rest = 0; /* sum over k >= 3 of |f_k| r^(k - 2) */
+    for (size_t k = f->degree + 1; k-- > 3;)
+        rest = (rest + fabsq(f->value[k]) + f->error[k]) * r;
+    eps__quad bent = f->value[2] - f->error[2] - eps__quad_raise(rest, ROUNDINGS);
+    eps__quad least = f->value[0] - f->error[0], slope = fabsq(f->value[1]) + f->error[1];
     return bent > 0 && least > 0 &&
-           eps__quad_lower(4 * least, ROUNDINGS) * eps__quad_lower(bent, ROUNDINGS) >
-               eps__quad_raise(slope * slope, ROUNDINGS);
+           eps__quad_lower(4 * bent * least, ROUNDINGS) > eps__quad_raise(slope * slope, ROUNDINGS) + UNDERFLOW_LOSS;
 }
 
-/* 1: rising within r of the point of expansion, -1: falling, 0: not known. */
-static int monotone(const struct eps__expansion *f, eps__quad r)
+/* Whether f >= 0 on [at, at + length], at the point of expansion: its coefficients as a Bernstein polynomial are none of them
+ * negative (L4). */
+static bool bernstein(const struct eps__expansion *f, eps__quad length)
 {
-    eps__quad slope = fabsq(f->value[1]) - f->error[1];
-    if (!(slope > eps__quad_raise(rest(f, 2, true, r) * r, ROUNDINGS)))
-        return 0;
-    return f->value[1] > 0 ? 1 : -1;
+    size_t n = f->degree;
+    eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1], scale = 1;
+    eps__quad units = (eps__quad)(2 * n + 16) * EPS__QUAD_ROUNDOFF;
+    for (size_t k = 0; k <= n; k++) {
+        value[k] = f->value[k] * scale;
+        error[k] = (f->error[k] + units * (fabsq(f->value[k]) + f->error[k])) * scale + UNDERFLOW_LOSS;
+        scale *= length * (eps__quad)(k + 1) / (eps__quad)(n - k > 0 ? n - k : 1); /* length^k / (n over k) */
+    }
+    for (size_t pass = 1; pass <= n; pass++)
+        for (size_t k = n; k >= pass; k--) {
+            value[k] += value[k - 1];
+            error[k] += error[k - 1];
+        }
+    for (size_t k = 0; k <= n; k++)
+        if (!(value[k] >= eps__quad_raise(error[k], ROUNDINGS)))
+            return false;
+    return true;
 }
 
 /* ---------------------------------------------------------------- covering */
@@ -141,45 +122,52 @@ static eps__quad middle(eps__quad from, eps__quad to)
     return from + (to - from) / 2;
 }
 
-/* Where to expand: at a contact that is in the interval, else in the middle. */
-static eps__quad centre(const struct cover *cover, eps__quad from, eps__quad to)
+/* A contact that is in the interval; else NULL. */
+static const eps__quad *contact(const struct cover *cover, const struct interval *whole)
 {
     for (size_t i = 0; i < cover->hints->len; i++)
-        if (from < cover->hints->node[i] && cover->hints->node[i] < to)
-            return cover->hints->node[i];
-    return middle(from, to);
+        if (whole->from < cover->hints->node[i] && cover->hints->node[i] < whole->to)
+            return &cover->hints->node[i];
+    return NULL;
 }
 
-/* Covers as much as it can around one point; what is left goes to `left`. -1: no proof. Else how many are left. */
-static int cover_some(struct cover *cover, struct interval whole, struct interval left[2])
+/* Around a contact: what is a bowl is covered. */
+static void cover_contact(struct cover *cover, const struct interval *whole, eps__quad at, struct interval left[2])
 {
     struct eps__expansion f;
-    eps__quad at = centre(cover, whole.from, whole.to);
-    if (++cover->expansions > EXPANSIONS_MAX || !(whole.from <= at && at <= whole.to))
-        return -1;
     eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, at);
-    eps__quad reach = eps__quad_raise(fmaxq(whole.to - at, at - whole.from), 4), r = reach;
-    int way = monotone(&f, reach);
-    if (way && least_at(cover->p, cover->payoff, cover->above, way > 0 ? whole.from : whole.to) >= 0)
-        return 0;
-    if (!(f.value[0] - f.error[0] >= 0)) /* nothing will help: a point at which f is not seen to be >= 0 */
-        return -1;
-    for (int i = 0; i < RADII && !outweighs(&f, r) && !bowl(&f, r); i++)
-        r *= i ? 0.5 : 0.999;
-    if (!outweighs(&f, r) && !bowl(&f, r))
-        r = 0; /* split there */
-    /* The ends of what is covered, rounded inwards. */
-    eps__quad low = r > 0 ? at - eps__quad_lower(r, 4) : at, high = r > 0 ? at + eps__quad_lower(r, 4) : at;
-    low += EPS__QUAD_ROUNDOFF * fabsq(low) * 2;
-    high -= EPS__QUAD_ROUNDOFF * fabsq(high) * 2;
-    int count = 0;
-    if (!(low < high))
-        low = high = at;
-    if (low > whole.from)
-        left[count++] = (struct interval){whole.from, low};
-    if (high < whole.to)
-        left[count++] = (struct interval){high, whole.to};
-    return count;
+    eps__quad r = fmaxq(whole->to - at, at - whole->from), low = at, high = at;
+    for (int i = 0; i < RADII; i++, r /= 2)
+        if (bowl(&f, r)) {
+            eps__quad inwards = 4 * EPS__QUAD_ROUNDOFF * (fabsq(at) + r);
+            low = fminq(at - r + inwards, at);
+            high = fmaxq(at + r - inwards, at);
+            break;
+        }
+    left[0] = (struct interval){whole->from, low};
+    left[1] = (struct interval){high, whole->to};
+}
+
+/* Covers what it can of an interval; what is left is in left[0] and left[1], empty where to <= from. False: no proof. */
+static bool cover_some(struct cover *cover, const struct interval *whole, struct interval left[2])
+{
+    if (++cover->expansions > EXPANSIONS_MAX)
+        return false;
+    const eps__quad *at = contact(cover, whole);
+    if (at) {
+        cover_contact(cover, whole, *at, left);
+        return true;
+    }
+    struct eps__expansion f;
+    eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, whole->from);
+    eps__quad half = middle(whole->from, whole->to);
+    if (bernstein(&f, eps__quad_raise(whole->to - whole->from, 4))) {
+        left[0] = left[1] = (struct interval){0, 0};
+        return true;
+    }
+    left[0] = (struct interval){whole->from, half};
+    left[1] = (struct interval){half, whole->to};
+    return whole->from < half && half < whole->to && f.value[0] >= f.error[0];
 }
 
 /* Whether f >= 0 on [from, to]. */
@@ -189,12 +177,12 @@ static bool covers(struct cover *cover, eps__quad from, eps__quad to)
     size_t len = 0;
     waiting[len++] = (struct interval){from, to};
     while (len > 0) {
-        struct interval left[2];
-        int count = cover_some(cover, waiting[--len], left);
-        if (count < 0 || len + (size_t)count > WAITING_MAX)
+        struct interval left[2], whole = waiting[--len];
+        if (len + 2 > WAITING_MAX || !cover_some(cover, &whole, left))
             return false;
-        for (int i = 0; i < count; i++)
-            waiting[len++] = left[i];
+        for (int i = 0; i < 2; i++)
+            if (left[i].from < left[i].to)
+                waiting[len++] = left[i];
     }
     return true;
 }

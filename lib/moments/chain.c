@@ -39,7 +39,7 @@ static bool next_tuple(unsigned *tuple, size_t q, unsigned most, unsigned *sum)
 }
 
 /* The entry that is summed with: less tau where it is within the band, where tau is at least every other (L23). */
-static double entry_of(const struct eps__chain *chain, size_t i, size_t j)
+double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j)
 {
     double entry = eps__bins_entry(chain->bins, i, j);
     if (eps__bins_distance(chain->bins->len, i, j) >= chain->width)

@@ -22,6 +22,9 @@ struct eps__chain {
 /* The chain of that width: its tau and whether it is open. */
 struct eps__chain eps__chain_of(const struct eps__bins *bins, size_t width, unsigned most);
 
+/* The entry of two bins that is summed with. */
+double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j);
+
 /* Products and sums that it takes; the numbers that it keeps. */
 double eps__chain_operations(const struct eps__chain *chain);
 double eps__chain_numbers(const struct eps__chain *chain);

@@ -62,7 +62,7 @@ static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain 
         return false;
     }
     for (size_t k = 0; k < len; k++) {
-        NUMBER *draws = tables->draws + k * row, pair = EXP((NUMBER)entry_of(chain, k, k)), pairs = 1;
+        NUMBER *draws = tables->draws + k * row, pair = EXP((NUMBER)eps__chain_entry(chain, k, k)), pairs = 1;
         draws[0] = 1;
         for (unsigned t = 1; t <= chain->most; t++) {
             draws[t] = draws[t - 1] * base * pairs / (NUMBER)t; /* t - 1 new pairs */
@@ -70,8 +70,8 @@ static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain 
         }
         for (size_t d = 1; d <= q; d++) {
             NUMBER *powers = tables->powers + (k * q + d - 1) * (reach + 1);
-            double entry = entry_of(chain, k, (k + len - d) % len);
-            double before = k > 0 ? entry_of(chain, k - 1, (k - 1 + len - d) % len) : 0;
+            double entry = eps__chain_entry(chain, k, (k + len - d) % len);
+            double before = k > 0 ? eps__chain_entry(chain, k - 1, (k - 1 + len - d) % len) : 0;
             OF(fill_powers)(powers, k > 0 ? powers - q * (reach + 1) : NULL, entry, before, reach);
         }
     }

@@ -82,7 +82,8 @@ double eps__moments_closed(const struct eps__moments *moments, size_t len, enum 
         if (order == 2)
             log_bound = fminq(log_bound, log_scarf(moments, direction, eps));
         /* The sums above lose less than this. */
-        double bound = eps__moments_log_up(log_bound + UNITS * EPS__QUAD_ROUNDOFF * (eps__quad)(order + 1) * (1 + eps + fabsq(log_bound)));
+        double bound = eps__moments_log_up(log_bound + UNITS * EPS__QUAD_ROUNDOFF * (eps__quad)(order + 1) *
+                                                           (1 + eps + fabsq(log_bound)));
         if (bound < best) {
             best = bound;
             *used = order;

@@ -153,7 +153,8 @@ bool eps__polynomial_repair(struct eps__polynomial *p, const struct eps__payoff 
     for (size_t i = 0; i < contacts->len; i++) {
         eps__quad *t = &contacts->node[i];
         bool above = *t > payoff->kink;
-        eps__quad low = i > 0 ? contacts->node[i - 1] : -1, high = i + 1 < contacts->len ? contacts->node[i + 1] : 2 * *t + 2;
+        eps__quad low = i > 0 ? contacts->node[i - 1] : -1,
+                  high = i + 1 < contacts->len ? contacts->node[i + 1] : 2 * *t + 2;
         low = above ? fmaxq(low, payoff->kink) : low;
         high = above ? high : fminq(high, payoff->kink);
         eps__quad least = settle(t, p, payoff, low, high);

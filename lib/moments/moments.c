@@ -21,7 +21,7 @@
 #define NEAR 1.001L
 /* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises. */
 #define EPSILON_MOST_REMOVE 10000.0
-#define EPSILON_MOST_ADD 60.0
+#define EPSILON_MOST_ADD 40.0
 
 enum eps_status eps__moments_alloc(struct eps__moments *moments, size_t len)
 {
@@ -48,7 +48,8 @@ void eps__moments_clear(struct eps__moments *moments)
 static size_t sound_len(const struct eps__moments *moments)
 {
     size_t len = 2;
-    while (len < moments->len && len < EPS__MOMENTS_MAX && finiteq(moments->central[len + 1]) && finiteq(moments->error[len + 1]))
+    while (len < moments->len && len < EPS__MOMENTS_MAX && finiteq(moments->central[len + 1]) &&
+           finiteq(moments->error[len + 1]))
         len++;
     return len;
 }
@@ -82,18 +83,18 @@ enum eps_status eps__moments_log_delta(const struct eps_context *context, const 
     eps__canonical_prepare(&canonical, moments, len);
     double factor = direction == EPS_ADD ? eps : 0;
     bool near = false;
-    for (size_t degree = len; degree > 2 && !near; degree--)
+    for (size_t degree = len; degree >= 2 && !near; degree--)
         for (int corner = 0; corner <= (degree % 2 == 0) && !near; corner++) {
             long double attained = NAN;
             eps__quad bound = certified(&canonical, moments, degree, corner, &payoff, &attained);
             double log_bound = bound > 0 ? eps__add_up(eps__moments_log_up(logq(bound)), factor) : INFINITY;
-            near = bound > 0 && bound <= NEAR * attained;
             if (log_bound < *log_upper) {
                 *log_upper = log_bound;
                 *used = degree;
-                if (attained > 0)
-                    *log_lower = fmin((double)logl(attained) + factor, log_bound);
             }
+            near = bound > 0 && bound <= NEAR * attained;
+            if (near)
+                *log_lower = fmin((double)logl(attained) + factor, *log_upper);
             enum eps_status status = eps__poll(context);
             if (status != EPS_OK)
                 return status;

@@ -433,12 +433,13 @@ static void moments_are_never_worse_than_one_order(void **unused)
         double gram[64], eps = draw_log(&state, 0.05, 4), moments_upper, moments_lower;
         draw_gram(&state, gram, len, draw_log(&state, 0.2, 1));
         struct eps__bins bins = bins_of(gram, len);
-        struct eps__moments moments;
+        struct eps__laws laws;
         struct eps__effort effort = {1e7, 8, 0};
         struct eps__orders orders;
         unsigned order;
         size_t used;
-        assert_int_equal(eps__bins_moments(NULL, &moments, &bins, &effort), EPS_OK);
+        assert_int_equal(eps__bins_laws(NULL, &laws, &bins, &effort), EPS_OK);
+        struct eps__moments moments = laws.items[0];
         effort.max_order = (unsigned)moments.len;
         assert_int_equal(eps__bins_orders(NULL, &orders, &bins, &effort), EPS_OK);
         assert_int_equal(eps__moments_log_delta(NULL, &moments, EPS_REMOVE, eps, &moments_upper, &moments_lower, &used),
@@ -448,10 +449,45 @@ static void moments_are_never_worse_than_one_order(void **unused)
             integers = fmin(integers, orders.log_upper[a] - (a - 1) * eps + a * log1p(-1.0 / a) - log(a - 1.0));
         assert_true(moments_upper <= integers + 1e-9);
         assert_true(eps__orders_log_delta(&orders, EPS__UPPER, eps, &order) <= integers + 1e-9);
-        eps__moments_clear(&moments);
+        eps__laws_clear(&laws);
         eps__orders_clear(&orders);
         eps__bins_clear(&bins);
     }
+}
+
+/* moments/LEMMAS.md, L26: what stands for a matrix that is not banded bounds it in both directions. */
+static void narrower_bands_dominate(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 4;
+    size_t checked = 0;
+    double closest = INFINITY;
+    for (int c = 0; c < 60; c++) {
+        size_t len = 3 + draw_below(&state, 2);
+        double gram[16], eps = draw_log(&state, 0.02, 1.5);
+        draw_gram(&state, gram, len, draw_log(&state, 0.1, 1));
+        struct means means = means_of_doubles(gram, len);
+        struct eps__bins bins = bins_of(gram, len);
+        struct eps__effort effort = {1e6, 8, 1 + draw_below(&state, 2)};
+        struct eps__laws laws;
+        assert_int_equal(eps__bins_laws(NULL, &laws, &bins, &effort), EPS_OK);
+        for (size_t i = 1; i < laws.len; i++)
+            for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+                double upper, lower, truth = (double)quadrature(&means, direction, eps).lower;
+                size_t used;
+                /* no other law has a smaller second moment */
+                assert_true(laws.items[i].central[2] >= laws.items[0].central[2]);
+                assert_int_equal(eps__moments_log_delta(NULL, &laws.items[i], direction, eps, &upper, &lower, &used),
+                                 EPS_OK);
+                assert_true(exp(upper) >= truth * (1 - 1e-9));
+                closest = fmin(closest, exp(upper) / truth);
+                checked++;
+            }
+        eps__laws_clear(&laws);
+        eps__bins_clear(&bins);
+    }
+    print_message("# %zu bounds, the closest %.3g times the truth\n", checked, closest);
+    assert_true(checked > 40 && closest < 1.5);
 }
 
 static void the_bracket_is_narrow(void **unused)
@@ -547,6 +583,7 @@ int main(void)
         cmocka_unit_test(many_bins_are_bounded),
         cmocka_unit_test(epochs_of_the_identity_are_noise),
         cmocka_unit_test(moments_are_never_worse_than_one_order),
+        cmocka_unit_test(narrower_bands_dominate),
         cmocka_unit_test(the_bracket_is_narrow),
         cmocka_unit_test(tuning_is_obeyed),
         cmocka_unit_test(what_nobody_derived_is_declined),
