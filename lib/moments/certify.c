@@ -81,7 +81,7 @@ static bool bernstein(const struct eps__expansion *f, eps__quad length)
 {
     size_t n = f->degree;
     eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1], scale = 1;
-    eps__quad units = (eps__quad)(2 * n + 16) * EPS__QUAD_ROUNDOFF;
+    eps__quad units = (eps__quad)(4 * n + 16) * EPS__QUAD_ROUNDOFF;
     for (size_t k = 0; k <= n; k++) {
         value[k] = f->value[k] * scale;
         error[k] = (f->error[k] + units * (fabsq(f->value[k]) + f->error[k])) * scale + UNDERFLOW_LOSS;
