@@ -17,10 +17,11 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/lognormal.h"
 
-enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40 };
+enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3 };
 
 #define LENGTH_MAX 0x1p23 /* of a transform */
 #define FINEST 1e4        /* of all refinements together */
+#define CUT_ROOM 1e-6     /* a cut is K and so much of it more */
 #define TAIL_SLACK 1.01   /* of what a window leaves out, as in compose.c (L10) */
 
 /* A composition around one epsilon. */
@@ -107,33 +108,114 @@ static bool cuts_above(double s, double z_cut, double log_k)
 
 /* ------------------------------------------------------------ a lognormal above the cut */
 
-/* ln of E[S - K; some V > c], c >= K: the first one that is, what is before it, what comes after (L22). */
+/*
+ * The sum of the other b - 1 is not far below its mean: ln of a bound on E[(b - 1 - y - S')_+], by Chernoff (L22):
+ * e^x <= 1 + x + x^2 e^t/2 for x = t (1 - V) <= t, up to some V >= 1, and e^x <= 1 from there. For y <= 0 by the variance.
+ */
+static double log_others_below(const struct eps__allocation *a, double s, double y)
+{
+    double best = INFINITY, others = a->count - 1, unit = EPS__UNIT_ROUNDOFF;
+    if (!(y > 0))
+        return eps__log_bound(EPS__UPPER, fmin(others, sqrt(others * expm1(s * s))) - y, 32 + 4 * s * s);
+    for (double z = 0; z <= 12; z += 2) {
+        double point = z + 2 * s; /* E[V^2; Z <= point] = e^{s^2} Pr[Z <= z] */
+        double error = 4 * EPS__LOG_TAIL_ERROR(point + s) + 32 * unit * (1 + s * s);
+        double lost = eps__exp_bound(EPS__UPPER, eps__log_normal_tail(point - s), error); /* E[V; Z > point] */
+        double square = fmin(expm1(s * s), 1 + exp(s * s + eps__log_normal_tail(-z)));
+        square = eps__raise(square, 16 + error / unit);
+        double lack = eps__lower(y - others * lost, 8 + 8 * others * lost / y);
+        double t = fmin(lack / (others * square), 2);
+        if (!(lack > 0) || !(t > 0) || !isfinite(square))
+            continue;
+        for (int i = 0; i < 5; i++, t *= 0.6) {
+            double spread = 0.5 * others * t * t * exp(t) * square, value = spread - t * lack - 1 - log(t);
+            best = fmin(best, eps__shift(EPS__UPPER, value, 16 * unit * (spread + t * y + fabs(log(t)) + 2)));
+        }
+    }
+    return best;
+}
+
+/*
+ * ln of a bound on E[(S - K)_+; some V > c] (L22): E[S - K; some V > c] is known in full, from the first one that is, what is
+ * before it and what comes after; from above, what is lost where S < K is added.
+ */
 static double log_above_cut(const struct eps__allocation *a, enum eps__estimate estimate, double s, double z_cut,
-                            double log_k)
+                            double eps)
 {
     double unit = EPS__UNIT_ROUNDOFF, at = z_cut - s, sign = estimate == EPS__UPPER ? 1 : -1;
-    double log_tail = eps__log_normal_tail(z_cut), log_part = eps__log_normal_tail(at);
+    double log_tail = eps__log_normal_tail(z_cut), log_part = eps__log_normal_tail(at), target = target_of(a, eps);
     double error = EPS__LOG_TAIL_ERROR(z_cut) + EPS__LOG_TAIL_ERROR(at) + 2 * unit * (fabs(at) + 1) * (fabs(at) + 1);
-    double log_mean = log_part - log_tail; /* E[V | V > c] */
-    error += 4 * unit * (fabs(log_part) + fabs(log_tail) + fabs(log_k) + 4);
-    double size = exp(fmin(log_mean, 700)), excess = exp(log_k) * expm1(log_mean - log_k);
+    error += 4 * unit * (fabs(log_part) + fabs(log_tail) + 4);
+    double log_mean = log_part - log_tail; /* ln E[V | V > c] */
     if (!(log_mean < 690))
         return estimate == EPS__UPPER ? log(a->count) : -INFINITY;
-    excess = fmax(excess + sign * (error + 8 * unit) * (size + exp(log_k)), 0);
-    double tail = exp(log_tail), below = -expm1(log_tail), part = exp(log_part), mean_below = 1 - part;
-    double powers = 0, after = 0, before = 0, power = 1, last = 0; /* power = F^(i - 1), last = F^(i - 2) */
-    (void)tail;
-    for (size_t i = 1; i <= a->bins; i++) {
+    double mean = exp(log_mean), tail = exp(log_tail), below = -expm1(log_tail), part = exp(log_part);
+    double excess = mean - 1 - target, fall = fmax(part - tail, 0) / below; /* 1 - E[V | V <= c] */
+    double powers = 0, falls = 0, power = 1;
+    for (size_t i = 0; i < a->bins; i++) {
         powers += power;
-        after += (double)(a->bins - i) * power;
-        before += (double)(i - 1) * last;
-        last = power;
+        falls += (double)i * power;
         power *= below;
     }
-    double sum = powers * excess + after + mean_below * before;
-    double units = 16 * a->count + 64 + 4 * a->count * (error / unit + 8) * fmin(1, a->count * tail);
-    double value = log_tail + eps__log_bound(estimate, sum, units);
-    return sum > 0 ? eps__shift(estimate, value, error + 4 * unit * (fabs(log_tail) + fabs(value))) : -INFINITY;
+    double sum = powers * excess - falls * fall;
+    /* a power's relative error: as many times F's, which is u and its tail's */
+    double each = 4 * unit * (a->count + 4) + a->count * tail * (error + 4 * unit);
+    double sizes = powers * (mean + 1 + target) * (each + error + 8 * unit) +
+                   falls * (fall * (each + 8 * unit) + (part + tail) / below * (error + 8 * unit));
+    sum += sign * eps__raise(sizes, 16);
+    if (estimate == EPS__UPPER) {
+        double log_cut = s * z_cut - 0.5 * s * s, y = expm1(log_cut) - target;
+        if (!cuts_above(s, z_cut, log_strike(a, eps)))
+            sum = fmax(sum, 0) + a->count * exp(fmin(log_others_below(a, s, eps__lower(y, 64)), 700));
+    }
+    if (!(sum > 0))
+        return -INFINITY;
+    double value = log_tail + eps__log_bound(estimate, sum, 64);
+    return eps__shift(estimate, value, error + 4 * unit * (fabs(log_tail) + fabs(value)));
+}
+
+/* ------------------------------------------------------------ aims */
+
+/* Where a composition for eps is cut and tilted, and what ln E of the two parts will be, about. */
+struct aim {
+    struct eps__lognormal law;
+    struct eps__lognormal_aim tilted;
+    double log_total;
+};
+
+static bool aim_with(const struct eps__allocation *a, struct aim *aim, double s, double log_cut, double eps)
+{
+    double target = target_of(a, eps);
+    aim->law = (struct eps__lognormal){.s = s, .falls = a->falls, .z_cut = z_of(s, log_cut)};
+    if (!eps__lognormal_aim(&aim->law, a->count, target, &aim->tilted))
+        return false;
+    aim->log_total = a->count * aim->tilted.log_moment - aim->tilted.tilt * target + log(aim->tilted.payoff);
+    if (!a->falls)
+        aim->log_total =
+            eps__log_add(aim->log_total, log_above_cut(a, EPS__LOWER, s, aim->law.z_cut, eps));
+    return !isnan(aim->log_total);
+}
+
+/*
+ * The cut is K, and for large sums as far below as what the other lognormals may then lack is `share` of all: one that is
+ * higher would draw the tilt to losses that are larger than what matters. False: out of reach.
+ */
+static bool find_aim(const struct eps__allocation *a, struct aim *best, double s, double eps, double share)
+{
+    double log_k = log_strike(a, eps), target = target_of(a, eps), over = expm1(log_k);
+    bool found = aim_with(a, best, s, log_k + CUT_ROOM, eps);
+    for (int i = 0; i < CUTS_MAX && !a->falls; i++) {
+        struct aim aim;
+        over *= 0.7;
+        double log_c = log1p(over), log_lost = log(a->count) + eps__log_normal_tail(z_of(s, log_c));
+        if (!aim_with(a, &aim, s, log_c, eps))
+            continue;
+        if (!(log_lost + log_others_below(a, s, over - target) < aim.log_total + log(1e-5 * share)))
+            break;
+        *best = aim;
+        found = true;
+    }
+    return found;
 }
 
 /* ------------------------------------------------------------ compositions */
@@ -165,20 +247,42 @@ static void set_beyond(const struct eps__allocation *a, struct slot *slot, const
     }
 }
 
-static enum eps_status compose(struct eps__allocation *a, struct slot *slot, const struct eps__lognormal *law,
-                               const struct eps__lognormal_aim *aim, double spacing, double share)
+/* sum over the losses l > from of a_l (l - from) e^{-t (l - from)}, a the tilted masses; to nearest. */
+static double sum_over(const struct eps__pld *sum, double from)
+{
+    double t = sum->tilt, total = 0;
+    for (size_t i = sum->len; i-- > 0;) {
+        double over = eps__pld_loss(sum, i) - from;
+        if (over < 0)
+            break;
+        total += t * over < 700 ? sum->mass[i] * over * exp(-t * over) : 0;
+    }
+    return total;
+}
+
+/* The window is made as wide as what it leaves out may be, of what it holds: `lost` of it. */
+static enum eps_status compose(struct eps__allocation *a, struct slot *slot, const struct aim *aim, double target,
+                               double spacing, double share)
 {
     struct eps__pld step = {0};
-    double excess = aim->payoff / fmin(1 / (M_E * aim->tilt), 12 * aim->deviation);
-    struct eps__compose_plan plan = {.tilt = aim->tilt, .max_len = (size_t)LENGTH_MAX};
-    plan.tail_mass = fmin(fmax(0.02 * share * excess, 1e-18), 1e-4);
+    const struct eps__lognormal_aim *tilted = &aim->tilted;
+    double largest = fmin(1 / (M_E * tilted->tilt), 12 * tilted->deviation), lost = 0.02 * share;
+    struct eps__compose_plan plan = {.tilt = tilted->tilt, .max_len = (size_t)LENGTH_MAX};
+    plan.tail_mass = lost * tilted->payoff / largest;
     double log_least = log(1e-5 * share / a->count) - 2;
     enum eps_status status =
-        eps__lognormal_build(a->context, &step, law, aim, spacing, log_least, slot->estimate);
-    if (status == EPS_OK && step.len > 0)
+        eps__lognormal_build(a->context, &step, &aim->law, tilted, spacing, log_least, slot->estimate);
+    for (int i = 0; i < WIDER_MAX && status == EPS_OK && step.len > 0; i++) {
+        plan.tail_mass = fmin(fmax(plan.tail_mass, 1e-19), 1e-4);
+        eps__pld_clear(&slot->sum);
         status = eps__pld_compose(a->context, &slot->sum, &step, a->bins, 1, &plan);
+        double needed = status == EPS_OK ? lost * sum_over(&slot->sum, target) / largest : INFINITY;
+        if (plan.tail_mass <= 5 * needed)
+            break;
+        plan.tail_mass = 0.1 * needed;
+    }
     if (status == EPS_OK && step.len > 0 && slot->estimate == EPS__UPPER)
-        set_beyond(a, slot, &step, aim->deviation);
+        set_beyond(a, slot, &step, tilted->deviation);
     eps__pld_clear(&step);
     return status;
 }
@@ -198,18 +302,11 @@ static double log_excess(const struct slot *slot, double k)
     bool upper = slot->estimate == EPS__UPPER;
     if (sum->len == 0)
         return -INFINITY;
-    double t = sum->tilt, unit = EPS__UNIT_ROUNDOFF, total = 0;
+    double t = sum->tilt, unit = EPS__UNIT_ROUNDOFF;
     double start = eps__pld_loss(sum, 0), top = eps__pld_loss(sum, sum->len - 1);
     double widening = sum->loss_error + 8 * unit * (2 * fabs(sum->offset) + fabs(start) + fabs(top) + 2 * fabs(k));
     double at = upper ? k - widening : k + widening, from = upper ? fmax(at, start) : at;
-    for (size_t i = sum->len; i-- > 0;) {
-        double over = eps__pld_loss(sum, i) - from;
-        if (over < 0)
-            break;
-        total += t * over < 700 ? sum->mass[i] * over * exp(-t * over) : 0;
-    }
-    double units = 64 + 4 * (double)sum->len + 4 * 700;
-    total = eps__outward(slot->estimate, total, units);
+    double units = 64 + 4 * (double)sum->len + 4 * 700, total = eps__outward(slot->estimate, sum_over(sum, from), units);
     if (upper)
         total += DBL_MIN * (double)sum->len * (1 + 1 / fmax(t, DBL_MIN / unit));
     else
@@ -244,7 +341,7 @@ static struct slot *find_slot(struct eps__allocation *a, enum eps__estimate esti
     for (size_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &a->slots[i];
         if (slot->used && slot->estimate == estimate && fabs(slot->centre - target) <= slot->reach &&
-            cuts_above(a->shift[estimate], slot->z_cut, log_strike(a, eps)) &&
+            (!a->falls || cuts_above(a->shift[estimate], slot->z_cut, log_strike(a, eps))) &&
             (!nearest || fabs(slot->centre - target) < fabs(nearest->centre - target)))
             nearest = slot;
     }
@@ -255,38 +352,35 @@ static struct slot *find_slot(struct eps__allocation *a, enum eps__estimate esti
 static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate estimate, double eps,
                                  struct slot **made)
 {
-    double target = target_of(a, eps), s = a->shift[estimate], log_k = log_strike(a, eps);
-    struct eps__lognormal law = {.s = s, .falls = a->falls};
-    struct eps__lognormal_aim aim;
+    double s = a->shift[estimate];
+    struct aim aim;
     *made = NULL;
+    if (!find_aim(a, &aim, s, eps, a->accuracy.tolerance))
+        return EPS_OK;
     /* the cut leaves room for epsilons nearby */
-    law.z_cut = z_of(s, log_k + 1e-6);
-    if (!eps__lognormal_aim(&law, a->count, target, &aim))
+    double reach = 2 * aim.tilted.deviation, log_c = s * aim.law.z_cut - 0.5 * s * s;
+    struct aim wider;
+    if (aim_with(a, &wider, s, log_c + fmax(log1p(fmin(reach * exp(-log_c), 0.05)), CUT_ROOM), eps))
+        aim = wider;
+    if (a->falls && !cuts_above(s, aim.law.z_cut, log_strike(a, eps)))
         return EPS_OK;
-    double reach = 2 * aim.deviation, room = log1p(fmin(reach, 0.05 * exp(log_k)) / exp(log_k));
-    law.z_cut = z_of(s, log_k + fmax(room, 1e-6));
-    if (!cuts_above(s, law.z_cut, log_k) || !eps__lognormal_aim(&law, a->count, target, &aim))
-        return EPS_OK;
-    double share = allowed(a, eps, aim.tilt);
-    double density = aim.deviation * aim.deviation / aim.payoff * aim.deviation; /* payoff phi(0)/density of the sum */
-    double rate = 0.4 / aim.payoff / aim.deviation;                              /* density over expected excess */
-    (void)density;
-    double spacing = sqrt(4 * share / (a->count * rate)) / a->finer;
-    spacing = fmax(spacing, 30 * aim.deviation / LENGTH_MAX);
+    double share = allowed(a, eps, aim.tilted.tilt);
+    double rate = 0.4 / (aim.tilted.payoff * aim.tilted.deviation); /* the sum's density over its expected excess */
+    double spacing = fmax(sqrt(4 * share / (a->count * rate)) / a->finer, 30 * aim.tilted.deviation / LENGTH_MAX);
     struct slot *slot = &a->slots[a->next_slot++ % SLOTS];
     enum eps_status status = EPS_TOO_COSTLY;
     for (int i = 0; i < COARSER_MAX && status == EPS_TOO_COSTLY; i++, spacing *= 4) {
         slot_clear(slot);
         slot->estimate = estimate;
-        status = compose(a, slot, &law, &aim, spacing, share / (a->finer * a->finer));
+        status = compose(a, slot, &aim, target_of(a, eps), spacing, share / (a->finer * a->finer));
     }
     if (status != EPS_OK) {
         slot_clear(slot);
         return status;
     }
-    slot->centre = target;
+    slot->centre = target_of(a, eps);
     slot->reach = reach;
-    slot->z_cut = law.z_cut;
+    slot->z_cut = aim.law.z_cut;
     slot->used = true;
     *made = slot;
     return EPS_OK;
@@ -309,12 +403,11 @@ enum eps_status eps__allocation_log_delta(struct eps__allocation *a, enum eps__e
         *out = estimate == EPS__UPPER ? gaussian : -INFINITY;
         return EPS_OK;
     }
-    double log_k = log_strike(a, eps);
     /* the target's own rounding, to the safe side */
     target = eps__outward(eps__other(estimate), target, 8);
     double value = log_excess(slot, target);
     if (!a->falls)
-        value = eps__log_add(value, log_above_cut(a, estimate, s, slot->z_cut, log_k));
+        value = eps__log_add(value, log_above_cut(a, estimate, s, slot->z_cut, eps));
     value += (a->falls ? eps : 0) - log(a->count);
     value = eps__certain(estimate, eps__shift(estimate, value, 16 * unit * (1 + fabs(value) + eps + log(a->count))));
     *out = fmin(value, 0);
@@ -327,16 +420,11 @@ enum eps_status eps__allocation_log_delta(struct eps__allocation *a, enum eps__e
 
 double eps__allocation_approximate(const struct eps__allocation *a, double eps)
 {
-    double s = a->shift[EPS__UPPER], gaussian = log_gaussian(a, EPS__UPPER, eps), log_k = log_strike(a, eps);
-    struct eps__lognormal law = {.s = s, .falls = a->falls, .z_cut = z_of(s, log_k + 1e-6)};
-    struct eps__lognormal_aim aim;
-    double target = target_of(a, eps);
-    if (a->bins == 1 || !eps__lognormal_aim(&law, a->count, target, &aim))
+    double gaussian = log_gaussian(a, EPS__UPPER, eps);
+    struct aim aim;
+    if (a->bins == 1 || !find_aim(a, &aim, a->shift[EPS__UPPER], eps, 1e-2))
         return gaussian;
-    double value = a->count * aim.log_moment - aim.tilt * target + log(aim.payoff);
-    if (!a->falls)
-        value = eps__log_add(value, log_above_cut(a, EPS__UPPER, s, law.z_cut, log_k));
-    return fmin(value - log(a->count) + (a->falls ? eps : 0), gaussian);
+    return fmin(aim.log_total - log(a->count) + (a->falls ? eps : 0), gaussian);
 }
 
 double eps__allocation_guess(const struct eps__allocation *a, double log_delta)

@@ -16,7 +16,7 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 
-enum { COARSE_LEN = 600, FINE_LEN = 500, KNOTS_MAX = 1 << 22, POLL_EVERY = 4096, TRIES = 12 };
+enum { COARSE_LEN = 400, FINE_LEN = 300, KNOTS_MAX = 1 << 22, POLL_EVERY = 4096, TRIES = 12, SKIPPED_MAX = 4096 };
 
 #define Z_REACH 37.5   /* of a normal variable: beyond are masses that hardly are doubles */
 #define LOG_SMALL 44.0 /* a tilted density that is so many nats below the largest is not needed on the fine grid */
@@ -74,30 +74,32 @@ static void tilted_moments(const struct points *points, double tilt, struct mome
     *moments = (struct moments){largest + log(total), mean, fmax(square / total - mean * mean, 0), largest};
 }
 
-/* The tilt at which the mean is as wanted; false if there is none. */
-static bool find_tilt(const struct points *points, double wanted, double *tilt, struct moments *moments)
+/* The tilt at which the mean is as wanted, to a tenth of the sum's deviation where it can be; false if there is none. */
+static bool find_tilt(const struct points *points, double wanted, double count, double *tilt, struct moments *moments)
 {
-    double low = 0, high = INFINITY, t = 0;
+    double low = 0, high = 0;
+    *tilt = 0;
     tilted_moments(points, 0, moments);
-    for (int i = 0; i < 200 && moments->mean < wanted; i++) {
-        double next = t + fmax(wanted - moments->mean, 1e-9 * fabs(wanted)) / moments->variance;
-        low = t;
-        next = t > 0 ? fmin(next, 4 * t) : next;
-        t = next < high ? next : 0.5 * (low + high);
-        tilted_moments(points, t, moments);
-        if (!isfinite(t) || !isfinite(moments->mean) || !(moments->variance > 0))
+    double step = moments->variance > 1e-30 ? fmax(wanted - moments->mean, 1e-30) / moments->variance : 1;
+    while (moments->mean < wanted) {
+        low = high;
+        *tilt = high = high > 0 ? 2 * high : step;
+        tilted_moments(points, high, moments);
+        if (!(high < 1e300) || !isfinite(moments->mean))
             return false;
-        /* beyond the mark: back by halves, until it is near */
-        for (int k = 0; k < 60 && moments->mean > wanted + 0.02 * sqrt(moments->variance); k++) {
-            high = t;
-            t = 0.5 * (low + high);
-            tilted_moments(points, t, moments);
-        }
-        if (fabs(moments->mean - wanted) <= 0.02 * sqrt(moments->variance))
-            break;
     }
-    *tilt = t;
-    return moments->mean >= wanted - 0.05 * sqrt(moments->variance);
+    for (int i = 0; i < 100 && high - low > 1e-12 * high; i++) {
+        if (fabs(moments->mean - wanted) <= 0.1 * sqrt(moments->variance / count))
+            return true;
+        double middle = *tilt = 0.5 * (low + high);
+        tilted_moments(points, middle, moments);
+        bool under = moments->mean < wanted;
+        low = under ? middle : low;
+        high = under ? high : middle;
+    }
+    *tilt = high;
+    tilted_moments(points, high, moments);
+    return true;
 }
 
 /* int_0^inf y e^{-x y} phi(y) dy: the expected excess of a normal variable, tilted. */
@@ -115,7 +117,7 @@ bool eps__lognormal_aim(const struct eps__lognormal *law, double count, double t
     if (!(law->z_cut > -Z_REACH))
         return false;
     set_points(&points, law);
-    if (!find_tilt(&points, target / count, &tilt, &moments))
+    if (!find_tilt(&points, target / count, count, &tilt, &moments))
         return false;
     aim->tilt = tilt;
     aim->log_moment = moments.log_moment;
@@ -335,7 +337,8 @@ static enum eps_status add_fine_knots(struct builder *b, int64_t first, double h
 static enum eps_status add_wide_knots(struct builder *b, double log_least)
 {
     enum eps_status status = EPS_OK;
-    double t = b->aim->tilt, cut = value_at(b->law, b->law->z_cut);
+    double cut = value_at(b->law, b->law->z_cut);
+    double t = b->aim->tilt + 30 / b->aim->deviation; /* bounds on tails are at more than the tilt */
     while (status == EPS_OK && b->z[b->len - 1] < b->law->z_cut) {
         int64_t last = b->index[b->len - 1];
         double x = knot_value(b, last), most = (cut - x) / b->spacing + 2;
@@ -427,8 +430,9 @@ static void lower_knots(struct builder *b, const double *log_gaps)
 }
 
 /* A knot with negative mass lies above the chord of its neighbours: it is left out, and they share its mass so that the mean
- * is kept. True if no mass is negative then. */
-static bool make_convex(struct builder *b)
+ * is kept. Where a mass is negative all the same: at an end. */
+enum negative { NOWHERE, AT_LOW, AT_HIGH };
+static enum negative make_convex(struct builder *b)
 {
     size_t kept = 0;
     for (size_t i = 0; i < b->len; i++) {
@@ -449,8 +453,8 @@ static bool make_convex(struct builder *b)
     b->len = kept;
     for (size_t i = 0; i < kept; i++)
         if (!(b->mass[i] >= 0))
-            return false;
-    return true;
+            return 2 * i < kept ? AT_LOW : AT_HIGH;
+    return NOWHERE;
 }
 
 /* All of a cell's mass at its left knot: then nothing of it lies above the curve. */
@@ -484,12 +488,19 @@ static void find_gaps(const struct builder *b, double log_below, double *log_gap
         log_gaps[last] = fmax(log_gaps[last], log_gaps[last - 1]);
 }
 
-/* One try, with the fine knots between `low` and `high`. EPS_UNSUPPORTED: the masses do not stay positive. */
-static enum eps_status try_lower(struct builder *b, const struct eps_context *context, double low, double high)
+static double z_near(const struct builder *b, double x)
 {
-    double log_below, *log_gaps = NULL, start = fmax(low, 0.5 * b->spacing);
-    double s = b->law->s, z = fmin((log(start) + 0.5 * s * s) / s, b->law->z_cut);
+    return (log(x) + 0.5 * b->law->s * b->law->s) / b->law->s;
+}
+
+/* One try, with the fine knots between `low` and `high`. EPS_UNSUPPORTED: masses do not stay positive. */
+static enum eps_status try_lower(struct builder *b, const struct eps_context *context, double low, double high,
+                                 enum negative *negative)
+{
+    double log_below, *log_gaps = NULL;
+    double z = fmin(z_near(b, low), b->law->z_cut);
     enum eps_status status = EPS_UNSUPPORTED;
+    *negative = AT_LOW;
     if (!set_origin(b, z, &log_below))
         return status;
     status = add_fine_knots(b, (int64_t)floor((value_at(b->law, z) - b->origin) / b->spacing) + 1, high);
@@ -515,7 +526,8 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
         lower_knots(b, log_gaps);
         if (b->law->falls) /* nothing of it is left: a smaller loss */
             b->mass[--b->len] = 0;
-        status = make_convex(b) ? EPS_OK : EPS_UNSUPPORTED;
+        *negative = make_convex(b);
+        status = *negative == NOWHERE ? EPS_OK : EPS_UNSUPPORTED;
     }
     free(log_gaps);
     return status;
@@ -533,18 +545,33 @@ static void builder_clear(struct builder *b)
     b->len = b->capacity = 0;
 }
 
+/* The density of V times a spacing. */
+static double density_at(const struct builder *b, double x)
+{
+    double z = z_near(b, x);
+    return exp(-0.5 * z * z - EPS__LOG_SQRT_2PI) / (b->law->s * x) * b->spacing;
+}
+
 static enum eps_status build_lower(struct builder *b, const struct eps_context *context)
 {
     enum eps_status status = EPS_UNSUPPORTED;
-    double s = b->law->s, low = b->aim->low, high = b->aim->high;
-    /* where the density changes much from one knot to the next, the curve cannot be lowered: fewer knots */
+    enum negative negative;
+    double low = fmax(b->aim->low, 0.5 * b->spacing), high = b->aim->high, step = b->spacing;
+    /* where the density changes much from one knot to the next, the curve cannot be lowered: such knots are left out */
+    for (int i = 0; i < SKIPPED_MAX && low < high && 3 * exp(eps__log_normal_tail(-z_near(b, low))) < density_at(b, low + 2 * step); i++)
+        low += 0.25 * step;
+    for (int i = 0; i < SKIPPED_MAX && high > low + 8 * step && high < value_at(b->law, b->law->z_cut) - step &&
+                    3 * density_at(b, high) < density_at(b, high - 3 * step);
+         i++)
+        high -= step;
     for (int i = 0; i < TRIES && status == EPS_UNSUPPORTED; i++) {
         builder_clear(b);
-        status = try_lower(b, context, low, high);
-        double z_low = (log(fmax(low, 0.5 * b->spacing)) + 0.5 * s * s) / s, z_high = (log(high) + 0.5 * s * s) / s;
-        double step = 0.05 * (z_high - z_low);
-        low = value_at(b->law, z_low + step);
-        high = value_at(b->law, z_high - step);
+        status = try_lower(b, context, low, high, &negative);
+        double part = 0.05 * (z_near(b, high) - z_near(b, low));
+        if (negative == AT_LOW)
+            low = fmax(value_at(b->law, z_near(b, low) + part), low + 0.5 * step);
+        else
+            high = fmin(value_at(b->law, z_near(b, high) - part), high - step);
     }
     if (status == EPS_UNSUPPORTED) { /* no masses at all: nothing is below that */
         b->len = 0;
