@@ -21,6 +21,7 @@ enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3 
 
 #define LENGTH_MAX 0x1p23 /* of a transform */
 #define FINEST 1e4        /* of all refinements together */
+#define FINEST_SPACING 1e-9
 #define CUT_ROOM 1e-6     /* a cut is K and so much of it more */
 #define TAIL_SLACK 1.01   /* of what a window leaves out, as in compose.c (L10) */
 
@@ -29,7 +30,7 @@ struct slot {
     struct eps__pld sum;             /* of the losses, as they are composed */
     enum eps__estimate estimate;
     double centre, reach;            /* targets centre - reach <= k <= centre + reach */
-    double z_cut;
+    double z_cut, z_least;
     double beyond_tilt, log_beyond;  /* upper: E[(S - k)_+; S > top] <= e^{log_beyond - tilt top} max_{y >= top - k} .. */
     bool used;
 };
@@ -186,7 +187,8 @@ struct aim {
 static bool aim_with(const struct eps__allocation *a, struct aim *aim, double s, double log_cut, double eps)
 {
     double target = target_of(a, eps);
-    aim->law = (struct eps__lognormal){.s = s, .falls = a->falls, .z_cut = z_of(s, log_cut)};
+    aim->law = (struct eps__lognormal){.s = s, .falls = a->falls, .z_cut = z_of(s, log_cut),
+                                        .z_least = -INFINITY};
     if (!eps__lognormal_aim(&aim->law, a->count, target, &aim->tilted))
         return false;
     aim->log_total = a->count * aim->tilted.log_moment - aim->tilted.tilt * target + log(aim->tilted.payoff);
@@ -358,15 +360,22 @@ static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate e
     if (!find_aim(a, &aim, s, eps, a->accuracy.tolerance))
         return EPS_OK;
     /* the cut leaves room for epsilons nearby */
+    if (a->falls) { /* what is below this is less than all else, by far */
+        double log_all = aim.log_total + log(1e-6 * a->accuracy.tolerance / a->count) - log_strike(a, eps) - 4;
+        aim.law.z_least = -eps__normal_tail_quantile(fmin(log_all, -1));
+    }
     double reach = 2 * aim.tilted.deviation, log_c = s * aim.law.z_cut - 0.5 * s * s;
     struct aim wider;
-    if (aim_with(a, &wider, s, log_c + fmax(log1p(fmin(reach * exp(-log_c), 0.05)), CUT_ROOM), eps))
+    if (aim_with(a, &wider, s, log_c + fmax(log1p(fmin(reach * exp(-log_c), 0.05)), CUT_ROOM), eps)) {
+        wider.law.z_least = aim.law.z_least;
         aim = wider;
+    }
     if (a->falls && !cuts_above(s, aim.law.z_cut, log_strike(a, eps)))
         return EPS_OK;
     double share = allowed(a, eps, aim.tilted.tilt);
     double rate = 0.4 / (aim.tilted.payoff * aim.tilted.deviation); /* the sum's density over its expected excess */
     double spacing = fmax(sqrt(4 * share / (a->count * rate)) / a->finer, 30 * aim.tilted.deviation / LENGTH_MAX);
+    spacing = fmax(spacing, FINEST_SPACING * fmin(exp(log_c), 1));
     struct slot *slot = &a->slots[a->next_slot++ % SLOTS];
     enum eps_status status = EPS_TOO_COSTLY;
     for (int i = 0; i < COARSER_MAX && status == EPS_TOO_COSTLY; i++, spacing *= 4) {
@@ -381,6 +390,7 @@ static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate e
     slot->centre = target_of(a, eps);
     slot->reach = reach;
     slot->z_cut = aim.law.z_cut;
+    slot->z_least = aim.law.z_least;
     slot->used = true;
     *made = slot;
     return EPS_OK;
@@ -408,6 +418,9 @@ enum eps_status eps__allocation_log_delta(struct eps__allocation *a, enum eps__e
     double value = log_excess(slot, target);
     if (!a->falls)
         value = eps__log_add(value, log_above_cut(a, estimate, s, slot->z_cut, eps));
+    else if (estimate == EPS__UPPER) /* (K - S)_+ <= K where a lognormal is that small */
+        value = eps__log_add(value, log(a->count) + log_strike(a, eps) + eps__log_normal_tail(-slot->z_least) +
+                                        EPS__LOG_TAIL_ERROR(slot->z_least));
     value += (a->falls ? eps : 0) - log(a->count);
     value = eps__certain(estimate, eps__shift(estimate, value, 16 * unit * (1 + fabs(value) + eps + log(a->count))));
     *out = fmin(value, 0);

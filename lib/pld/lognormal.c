@@ -123,6 +123,8 @@ bool eps__lognormal_aim(const struct eps__lognormal *law, double count, double t
     aim->log_moment = moments.log_moment;
     aim->deviation = sqrt(count * moments.variance);
     aim->payoff = aim->deviation * tilted_excess(tilt * aim->deviation);
+    if (tilt == 0)
+        aim->payoff = fmax(aim->payoff, count * moments.mean - target);
     double low = INFINITY, high = -INFINITY, step = 0;
     for (size_t i = 0; i < points.len; i++) {
         /* a density: log_weight has the width of its cell */
@@ -198,10 +200,23 @@ static enum eps_status add_knot(struct builder *b, int64_t index)
         b->capacity = capacity;
     }
     b->index[b->len] = index;
-    b->z[b->len] = b->len == 0 ? -INFINITY : knot_z(b, knot_value(b, index));
-    assert(b->len < 2 || b->z[b->len] >= b->z[b->len - 1]);
+    b->z[b->len] = index == 0 ? -INFINITY : knot_z(b, knot_value(b, index));
+    if (b->len >= 1 && !(b->z[b->len] >= b->z[b->len - 1]))
+        return EPS_TOO_COSTLY; /* finer than the rounding of a knot: a coarser grid may do */
     b->len++;
     return EPS_OK;
+}
+
+static void builder_clear(struct builder *b)
+{
+    free(b->index);
+    free(b->z);
+    free(b->cells);
+    free(b->mass);
+    b->index = NULL;
+    b->z = b->mass = NULL;
+    b->cells = NULL;
+    b->len = b->capacity = 0;
 }
 
 static double square(double x)
@@ -298,8 +313,9 @@ static enum eps_status make_cells(struct builder *b, const struct eps_context *c
     b->mass = calloc(b->len, sizeof *b->mass);
     if (!b->cells || !b->mass)
         return EPS_NO_MEMORY;
-    first_cell(b, &b->cells[1]);
-    for (size_t j = 2; j < b->len; j++) {
+    if (b->index[0] == 0)
+        first_cell(b, &b->cells[1]);
+    for (size_t j = b->index[0] == 0 ? 2 : 1; j < b->len; j++) {
         inner_cell(b, j, fmin(b->z[j], b->law->z_cut), &b->cells[j]);
         enum eps_status status = j % POLL_EVERY ? EPS_OK : eps__poll(context);
         if (status != EPS_OK)
@@ -322,12 +338,13 @@ static void split_cells(struct builder *b)
 
 /* ------------------------------------------------------------ upper */
 
-static enum eps_status add_fine_knots(struct builder *b, int64_t first, double high)
+/* The fine knots, after the one at the origin, if need be. */
+static enum eps_status add_fine_knots(struct builder *b, bool origin, int64_t first, double high)
 {
-    enum eps_status status = add_knot(b, 0);
+    enum eps_status status = origin ? add_knot(b, 0) : EPS_OK;
     for (int64_t i = first; status == EPS_OK; i++) {
         status = add_knot(b, i);
-        if (knot_value(b, i) >= high || (b->len > 1 && b->z[b->len - 1] >= b->law->z_cut))
+        if (b->len > 1 && (knot_value(b, i) >= high || b->z[b->len - 1] >= b->law->z_cut))
             break;
     }
     return status;
@@ -355,8 +372,11 @@ static enum eps_status build_upper(struct builder *b, const struct eps_context *
 {
     b->offset = -1;
     b->origin = 0;
-    enum eps_status status =
-        add_fine_knots(b, (int64_t)fmax(floor(b->aim->low / b->spacing), 1), b->aim->high);
+    double least = b->law->falls ? fmin(value_at(b->law, b->law->z_least), b->aim->low) : b->aim->low;
+    int64_t first = (int64_t)fmax(floor(least / b->spacing) - 1, 0);
+    /* small sums: what is below the least is not asked for; large ones: it may as well be there */
+    bool origin = first == 0 || (b->law->falls && isinf(b->law->z_least));
+    enum eps_status status = add_fine_knots(b, origin, first == 0 ? 1 : first, b->aim->high);
     if (status == EPS_OK && !b->law->falls)
         status = add_wide_knots(b, log_least);
     if (status == EPS_OK)
@@ -364,6 +384,10 @@ static enum eps_status build_upper(struct builder *b, const struct eps_context *
     if (status != EPS_OK)
         return status;
     split_cells(b);
+    if (!origin && !b->law->falls) {
+        struct cell below = {.log_mass = eps__log_normal_tail(-b->z[0]), .mass_error = EPS__LOG_TAIL_ERROR(b->z[0])};
+        b->mass[0] = eps__raise(b->mass[0] + given(b, &below, 0, false), 4);
+    }
     double last = b->z[b->len - 1], width = b->law->z_cut - last;
     if (b->law->falls && width > 0) { /* what is above the last knot counts as there */
         struct cell rest = {.share = 0};
@@ -503,7 +527,7 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
     *negative = AT_LOW;
     if (!set_origin(b, z, &log_below))
         return status;
-    status = add_fine_knots(b, (int64_t)floor((value_at(b->law, z) - b->origin) / b->spacing) + 1, high);
+    status = add_fine_knots(b, true, (int64_t)floor((value_at(b->law, z) - b->origin) / b->spacing) + 1, high);
     if (status == EPS_OK && !b->law->falls) /* calls: no knot beyond the cut */
         while (b->len > 0 && !(b->z[b->len - 1] <= b->law->z_cut))
             b->len--;
@@ -533,23 +557,33 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
     return status;
 }
 
-static void builder_clear(struct builder *b)
-{
-    free(b->index);
-    free(b->z);
-    free(b->cells);
-    free(b->mass);
-    b->index = NULL;
-    b->z = b->mass = NULL;
-    b->cells = NULL;
-    b->len = b->capacity = 0;
-}
-
 /* The density of V times a spacing. */
 static double density_at(const struct builder *b, double x)
 {
     double z = z_near(b, x);
     return exp(-0.5 * z * z - EPS__LOG_SQRT_2PI) / (b->law->s * x) * b->spacing;
+}
+
+/* All of it at its mean. */
+static enum eps_status build_atom(struct builder *b)
+{
+    double log_below;
+    builder_clear(b);
+    if (!set_origin(b, b->law->z_cut, &log_below))
+        return EPS_OK; /* no mass at all: nothing is below that */
+    enum eps_status status = add_knot(b, 0);
+    b->mass = status == EPS_OK ? calloc(1, sizeof *b->mass) : NULL;
+    if (!b->mass)
+        return status == EPS_OK ? EPS_NO_MEMORY : status;
+    if (!b->law->falls) { /* the mean rounded down, where large losses are larger */
+        double log_mass, log_mean, mean_error;
+        part_below(b, b->law->z_cut, &log_mass, &log_mean, &mean_error);
+        mean_error += EPS__UNIT_ROUNDOFF * 4 * (fabs(log_mean) + fabs(log_mass));
+        b->offset = fmax(eps__add_down(eps__exp_bound(EPS__LOWER, log_mean - log_mass, mean_error), -1), -1);
+    }
+    double error, weight = log_weight(b, 0, &error), value = log_below + weight;
+    b->mass[0] = eps__exp_bound(EPS__LOWER, value, error + EPS__UNIT_ROUNDOFF * (8 + 4 * fabs(weight) + 4 * fabs(value)));
+    return EPS_OK;
 }
 
 static enum eps_status build_lower(struct builder *b, const struct eps_context *context)
@@ -568,16 +602,14 @@ static enum eps_status build_lower(struct builder *b, const struct eps_context *
         builder_clear(b);
         status = try_lower(b, context, low, high, &negative);
         double part = 0.05 * (z_near(b, high) - z_near(b, low));
-        if (negative == AT_LOW)
+        if (negative == AT_HIGH && low < 2 * step) /* what counts may be far above the first cell */
+            low += 0.5 * step;
+        else if (negative == AT_LOW)
             low = fmax(value_at(b->law, z_near(b, low) + part), low + 0.5 * step);
         else
             high = fmin(value_at(b->law, z_near(b, high) - part), high - step);
     }
-    if (status == EPS_UNSUPPORTED) { /* no masses at all: nothing is below that */
-        b->len = 0;
-        status = EPS_OK;
-    }
-    return status;
+    return status == EPS_UNSUPPORTED ? build_atom(b) : status;
 }
 
 /* ------------------------------------------------------------ the distribution */

@@ -17,6 +17,7 @@ struct eps__lognormal {
     double s; /* > 0 */
     bool falls;
     double z_cut;
+    double z_least; /* with falls, upper: what is below is not asked for; -INFINITY */
 };
 
 /* Where a sum of `count` losses has to be tilted to lie about `target` >= 0. Nothing here proves anything. */
