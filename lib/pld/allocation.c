@@ -22,16 +22,17 @@ enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3 
 #define LENGTH_MAX 0x1p23 /* of a transform */
 #define FINEST 1e4        /* of all refinements together */
 #define FINEST_SPACING 1e-9
-#define CUT_ROOM 1e-6     /* a cut is K and so much of it more */
-#define TAIL_SLACK 1.01   /* of what a window leaves out, as in compose.c (L10) */
+#define CUT_ROOM 1e-6   /* a cut is K and so much of it more */
+#define TAIL_SLACK 1.01 /* of what a window leaves out, as in compose.c (L10) */
 
 /* A composition around one epsilon. */
 struct slot {
-    struct eps__pld sum;             /* of the losses, as they are composed */
+    struct eps__pld sum; /* of the losses, as they are composed */
     enum eps__estimate estimate;
-    double centre, reach;            /* targets centre - reach <= k <= centre + reach */
+    double centre, reach; /* targets centre - reach <= k <= centre + reach */
     double z_cut, z_least;
-    double beyond_tilt, log_beyond;  /* upper: E[(S - k)_+; S > top] <= e^{log_beyond - tilt top} max_{y >= top - k} .. */
+    double beyond_tilt,
+        log_beyond; /* upper: E[(S - k)_+; S > top] <= e^{log_beyond - tilt top} max_{y >= top - k} .. */
     bool used;
 };
 
@@ -187,14 +188,12 @@ struct aim {
 static bool aim_with(const struct eps__allocation *a, struct aim *aim, double s, double log_cut, double eps)
 {
     double target = target_of(a, eps);
-    aim->law = (struct eps__lognormal){.s = s, .falls = a->falls, .z_cut = z_of(s, log_cut),
-                                        .z_least = -INFINITY};
+    aim->law = (struct eps__lognormal){.s = s, .falls = a->falls, .z_cut = z_of(s, log_cut), .z_least = -INFINITY};
     if (!eps__lognormal_aim(&aim->law, a->count, target, &aim->tilted))
         return false;
     aim->log_total = a->count * aim->tilted.log_moment - aim->tilted.tilt * target + log(aim->tilted.payoff);
     if (!a->falls)
-        aim->log_total =
-            eps__log_add(aim->log_total, log_above_cut(a, EPS__LOWER, s, aim->law.z_cut, eps));
+        aim->log_total = eps__log_add(aim->log_total, log_above_cut(a, EPS__LOWER, s, aim->law.z_cut, eps));
     return !isnan(aim->log_total);
 }
 
@@ -234,7 +233,8 @@ static double allowed(const struct eps__allocation *a, double eps, double tilt)
 }
 
 /* Upper: where to bound what lies above the window from, at best. */
-static void set_beyond(const struct eps__allocation *a, struct slot *slot, const struct eps__pld *step, double deviation)
+static void set_beyond(const struct eps__allocation *a, struct slot *slot, const struct eps__pld *step,
+                       double deviation)
 {
     double top = eps__pld_loss(&slot->sum, slot->sum.len - 1), best = INFINITY;
     for (double share = 0.25; share <= 16; share *= 2) {
@@ -308,7 +308,8 @@ static double log_excess(const struct slot *slot, double k)
     double start = eps__pld_loss(sum, 0), top = eps__pld_loss(sum, sum->len - 1);
     double widening = sum->loss_error + 8 * unit * (2 * fabs(sum->offset) + fabs(start) + fabs(top) + 2 * fabs(k));
     double at = upper ? k - widening : k + widening, from = upper ? fmax(at, start) : at;
-    double units = 64 + 4 * (double)sum->len + 4 * 700, total = eps__outward(slot->estimate, sum_over(sum, from), units);
+    double units = 64 + 4 * (double)sum->len + 4 * 700,
+           total = eps__outward(slot->estimate, sum_over(sum, from), units);
     if (upper)
         total += DBL_MIN * (double)sum->len * (1 + 1 / fmax(t, DBL_MIN / unit));
     else
@@ -351,8 +352,7 @@ static struct slot *find_slot(struct eps__allocation *a, enum eps__estimate esti
 }
 
 /* A slot that answers at eps; NULL where eps is out of a tilt's reach. */
-static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate estimate, double eps,
-                                 struct slot **made)
+static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate estimate, double eps, struct slot **made)
 {
     double s = a->shift[estimate];
     struct aim aim;

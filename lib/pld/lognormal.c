@@ -288,8 +288,7 @@ static double log_weight(const struct builder *b, size_t j, double *error)
 {
     double step = (double)b->index[j] * b->spacing, loss = b->offset + step;
     double tilt = b->law->falls ? -b->aim->tilt : b->aim->tilt;
-    *error = EPS__UNIT_ROUNDOFF *
-             (4 + 4 * fabs(tilt) * (fabs(b->offset) + step) + 4 * fabs(b->aim->log_moment));
+    *error = EPS__UNIT_ROUNDOFF * (4 + 4 * fabs(tilt) * (fabs(b->offset) + step) + 4 * fabs(b->aim->log_moment));
     return tilt * loss - b->aim->log_moment;
 }
 
@@ -303,7 +302,8 @@ static double given(const struct builder *b, const struct cell *cell, size_t kno
     if (share == 0 || isinf(cell->log_mass))
         return 0;
     double exponent = cell->log_mass + log(share) + weight;
-    error += cell->mass_error + EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(cell->log_mass) + 4 * fabs(weight) + 4 * fabs(exponent));
+    error +=
+        cell->mass_error + EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(cell->log_mass) + 4 * fabs(weight) + 4 * fabs(exponent));
     return eps__exp_bound(b->estimate, exponent, error);
 }
 
@@ -582,7 +582,8 @@ static enum eps_status build_atom(struct builder *b)
         b->offset = fmax(eps__add_down(eps__exp_bound(EPS__LOWER, log_mean - log_mass, mean_error), -1), -1);
     }
     double error, weight = log_weight(b, 0, &error), value = log_below + weight;
-    b->mass[0] = eps__exp_bound(EPS__LOWER, value, error + EPS__UNIT_ROUNDOFF * (8 + 4 * fabs(weight) + 4 * fabs(value)));
+    b->mass[0] =
+        eps__exp_bound(EPS__LOWER, value, error + EPS__UNIT_ROUNDOFF * (8 + 4 * fabs(weight) + 4 * fabs(value)));
     return EPS_OK;
 }
 
@@ -592,7 +593,9 @@ static enum eps_status build_lower(struct builder *b, const struct eps_context *
     enum negative negative;
     double low = fmax(b->aim->low, 0.5 * b->spacing), high = b->aim->high, step = b->spacing;
     /* where the density changes much from one knot to the next, the curve cannot be lowered: such knots are left out */
-    for (int i = 0; i < SKIPPED_MAX && low < high && 3 * exp(eps__log_normal_tail(-z_near(b, low))) < density_at(b, low + 2 * step); i++)
+    for (int i = 0; i < SKIPPED_MAX && low < high &&
+                    3 * exp(eps__log_normal_tail(-z_near(b, low))) < density_at(b, low + 2 * step);
+         i++)
         low += 0.25 * step;
     for (int i = 0; i < SKIPPED_MAX && high > low + 8 * step && high < value_at(b->law, b->law->z_cut) - step &&
                     3 * density_at(b, high) < density_at(b, high - 3 * step);
@@ -641,8 +644,7 @@ enum eps_status eps__lognormal_build(const struct eps_context *context, struct e
                                      double spacing, double log_least, enum eps__estimate estimate)
 {
     struct builder b = {.law = law, .aim = aim, .estimate = estimate, .spacing = spacing};
-    enum eps_status status =
-        estimate == EPS__UPPER ? build_upper(&b, context, log_least) : build_lower(&b, context);
+    enum eps_status status = estimate == EPS__UPPER ? build_upper(&b, context, log_least) : build_lower(&b, context);
     if (status == EPS_OK)
         status = take(pld, &b);
     builder_clear(&b);
