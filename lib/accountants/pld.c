@@ -4,7 +4,8 @@
  * Served here: no sampling (one Gaussian); Poisson sampling with a diagonal strategy (subsampled Gaussians, one a
  * step; groups of examples); the last iterate of linear losses (one Binomial mixture); cyclic Poisson sampling with no
  * more bands than groups (the rounds of one example touch disjoint rows, so each is a subsampled Gaussian of its
- * column's norm); and truncated batches of the last two schemes (a public coin says which of two pairs it is).
+ * column's norm); truncated batches of the last two schemes (a public coin says which of two pairs it is); and random
+ * allocation to the bins of an epoch (pld_allocation.h), which is no composition of steps.
  *
  * Of a data set in groups, every part is a mechanism of its own, and its privacy is that of the worst part. For a
  * Toeplitz strategy that is the first one: it has the most rounds, and its columns are the longest.
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/accountants/pld_allocation.h"
 #include "lib/accountants/pld_pairs.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
@@ -265,6 +267,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
+    if (eps__pld_allocates(setting))
+        return eps__pld_allocation_serves(setting, error);
     if (!eps__scheme_steps(error, "pld", eps__scheme_of(mechanism), mechanism))
         return false;
     if (!eps__sampling_random(mechanism))
@@ -321,6 +325,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double tolerance = setting->job->query.accountant.tolerance, atoms = 2;
+    if (eps__pld_allocates(setting)) {
+        eps__pld_allocation_cost(setting, operations, bytes);
+        return;
+    }
     double size = largest_amplitude(mechanism);
     if (size > 1)
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
@@ -342,6 +350,8 @@ static double least_sigma(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
+    if (eps__pld_allocates(setting))
+        return eps__pld_allocation_least_sigma(setting);
     double norm = 0, most = largest_amplitude(mechanism), mean = most * setting->p;
     if (!eps__sampling_random(mechanism))
         return setting->sensitivity.value / SHIFT_MAX;
@@ -426,6 +436,8 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     struct eps_error *error)
 {
     struct parts parts = {0};
+    if (eps__pld_allocates(setting))
+        return eps__pld_allocation_open(setting, sigma, accuracy, profile, error);
     if (sigma < eps__lower(least_sigma(setting), 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
                           "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));

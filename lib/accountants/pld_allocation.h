@@ -1,0 +1,21 @@
+/*
+ * The accountant `pld` where an example is in one batch of every epoch, drawn uniformly: the law of P/Q itself.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ACCOUNTANTS_PLD_ALLOCATION_H
+#define EPS_ACCOUNTANTS_PLD_ALLOCATION_H
+
+#include "lib/accountants/accountant.h"
+
+/* Whether the scheme is one of batches of an epoch, of which an example is in one: then these take the accountant's place. */
+bool eps__pld_allocates(const struct eps__setting *setting);
+
+bool eps__pld_allocation_serves(const struct eps__setting *setting, struct eps_error *error);
+void eps__pld_allocation_cost(const struct eps__setting *setting, double *operations, double *bytes);
+double eps__pld_allocation_least_sigma(const struct eps__setting *setting);
+enum eps_status eps__pld_allocation_open(const struct eps__setting *setting, double sigma,
+                                         const struct eps__accuracy *accuracy, struct eps__profile **profile,
+                                         struct eps_error *error);
+
+#endif
