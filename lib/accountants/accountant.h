@@ -72,6 +72,7 @@ struct eps__accountant {
     uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
+    bool tight;       /* where it serves, no other one that amplifies is better: `auto` leaves these out */
     enum eps_guarantee guarantee;
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps_result *result);

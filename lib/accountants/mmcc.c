@@ -361,12 +361,6 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 
 /* ------------------------------------------------------------ the accountant */
 
-/* Where no example's participations share a row, pld has the same pairs without any bad event. */
-static bool separate(const struct eps__setting *setting)
-{
-    return eps_strategy_bands(setting->strategy) <= eps__sampling_groups(&setting->job->mechanism);
-}
-
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -390,8 +384,6 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return eps__decline(error, "/matrix", "amplification by mmcc needs a strategy whose entries are all >= 0");
     if (!eps__strategy_lower_triangular(setting->strategy))
         return eps__decline(error, "/matrix", "mmcc needs a lower-triangular strategy or a tree");
-    if (setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO && separate(setting))
-        return eps__decline(error, "/matrix", "pld is at least as good here");
     return true;
 }
 

@@ -463,6 +463,7 @@ const struct eps__accountant eps__accountant_pld = {
     .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
     .amplifies = true,
+    .tight = true,
     .serves = serves,
     .exact = exact,
     .cost = cost,

@@ -82,6 +82,19 @@ void eps__accountant_names_curves(char *text, size_t size)
     list_names(text, size, EPS_ACCOUNTANT_AUTO + 1, true);
 }
 
+/* Those that may be better than the others, or are no rivals. */
+static size_t leave_out(const struct eps__accountant **serving, size_t count)
+{
+    const struct eps__accountant *tight = NULL;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        tight = tight ? tight : serving[i]->tight ? serving[i] : NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!tight || serving[i] == tight || !serving[i]->amplifies)
+            serving[kept++] = serving[i];
+    return kept;
+}
+
 size_t eps__setting_accountants(const struct eps__setting *setting, const struct eps__accountant **serving,
                                 struct eps_error *error)
 {
@@ -108,5 +121,5 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
         if (error)
             error->accountants = others;
     }
-    return count;
+    return wanted == EPS_ACCOUNTANT_AUTO ? leave_out(serving, count) : count;
 }

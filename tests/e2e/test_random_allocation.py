@@ -26,6 +26,13 @@ def test_every_accountant_is_a_candidate(server):
     assert result["sampling"]["bins"] == 8 and any("same one in every epoch" in line for line in result["assumptions"])
 
 
+def test_an_exact_law_leaves_no_room_for_bounds(server):
+    result = server.solve({"n": 100, "sampling": {"scheme": "balls_in_bins", "bins": 100}, "epsilon": 1, "delta": 1e-5})
+    result = result["result"]
+    assert {c["accountant"] for c in result["candidates"]} == {"pld", "gaussian"}
+    assert result["bracket"]["lower"] * 0.9999 < 0.8731 < result["noise_multiplier"] < 0.8731 * 1.001
+
+
 def test_the_noise_is_near_the_truth_and_not_under_it(server):
     """The truth by Monte Carlo, to a tenth of a percent (reference.json: 0.6962); the paper's accountant: 0.7674."""
     result = server.solve(dict(BANDED, accountant="renyi"))["result"]
