@@ -142,11 +142,11 @@ static bool certify(struct certified *c, enum eps_direction direction, double ep
 static eps__quad least_difference(const struct certified *c, const struct eps__polynomial *p)
 {
     eps__quad least = 1e300L;
-    for (int i = 0; i < 1200 + 401 * (int)c->contacts.len; i++) {
-        eps__quad node = i < 1200 ? 0 : c->contacts.node[(i - 1200) / 401];
+    for (int i = 0; i < 1200 + 101 * (int)c->contacts.len; i++) {
+        eps__quad node = i < 1200 ? 0 : c->contacts.node[(i - 1200) / 101];
         eps__quad t = i < 400    ? -1 + i * (1 + c->payoff.kink) / 400
                       : i < 1200 ? c->payoff.kink + expm1q((eps__quad)(i - 400) / 40)
-                                 : node + ((i - 1200) % 401 - 200) * (1 + node) * 5e-12L;
+                                 : node + ((i - 1200) % 101 - 50) * (1 + node) * 2e-11L;
         if (t < -1)
             continue;
         eps__quad value = 0, payoff = c->payoff.direction == EPS_REMOVE ? t - c->payoff.kink : c->payoff.kink - t;
