@@ -288,7 +288,7 @@ static long double mean_of(const struct law *law, const struct eps__payoff *payo
         sum += weight * payoff_at(payoff, law->node[i]);
         left -= weight;
     }
-    if (zero && left < -0x1p-40L)
+    if (zero && !(left > 0x1p-56L)) /* what is 0 for all that is known may be less */
         return NAN;
     return zero ? sum + fmaxl(left, 0) * payoff_at(payoff, -1) : sum;
 }

@@ -18,7 +18,7 @@
 #include "lib/numerics/bound.h"
 
 /* So near to what a law attains that a lower degree is not tried. */
-#define NEAR 1.001L
+#define NEAR 1.00001L
 /* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises (L7). */
 #define EPSILON_MOST_REMOVE 10000.0
 #define EPSILON_MOST_ADD 40.0

@@ -142,11 +142,11 @@ static bool certify(struct certified *c, enum eps_direction direction, double ep
 static eps__quad least_difference(const struct certified *c, const struct eps__polynomial *p)
 {
     eps__quad least = 1e300L;
-    for (int i = 0; i < 1200 + 401 * (int)c->contacts.len; i++) {
-        eps__quad node = i < 1200 ? 0 : c->contacts.node[(i - 1200) / 401];
+    for (int i = 0; i < 1200 + 101 * (int)c->contacts.len; i++) {
+        eps__quad node = i < 1200 ? 0 : c->contacts.node[(i - 1200) / 101];
         eps__quad t = i < 400    ? -1 + i * (1 + c->payoff.kink) / 400
                       : i < 1200 ? c->payoff.kink + expm1q((eps__quad)(i - 400) / 40)
-                                 : node + ((i - 1200) % 401 - 200) * (1 + node) * 5e-12L;
+                                 : node + ((i - 1200) % 101 - 50) * (1 + node) * 2e-11L;
         if (t < -1)
             continue;
         eps__quad value = 0, payoff = c->payoff.direction == EPS_REMOVE ? t - c->payoff.kink : c->payoff.kink - t;
@@ -162,7 +162,7 @@ static void the_certificate_refuses_what_dips(void **unused)
 {
     (void)unused;
     unsigned proven = 0, refused = 0;
-    for (int direction = 0; direction < 2; direction++)
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         for (size_t degree = 2; degree <= 10; degree++)
             for (int corner = 0; corner < 2; corner++)
                 for (int at = 0; at < 3; at++) {
@@ -277,7 +277,7 @@ static void no_law_is_above_the_bound(void **unused)
         struct eps__moments moments;
         draw_law(&state, &law, c % 5 == 0 ? 1e4 : c % 5 == 1 ? 1.01 : 5);
         take_moments(&moments, &law, 2 + draw_below(&state, 9));
-        for (int direction = 0; direction < 2; direction++) {
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double eps = c % 9 == 0 ? 0 : draw_log(&state, c % 5 == 1 ? 1e-5 : 1e-3, c % 5 == 1 ? 0.1 : 5), lower;
             size_t used;
             double upper = bound_of(&moments, direction, eps, &lower, &used), exact = log_payoff(&law, direction, eps);
@@ -406,7 +406,7 @@ static void lognormals_are_bounded_from_above(void **unused)
                 struct eps__moments moments;
                 size_t used;
                 lognormals(&moments, len, 1, sigma);
-                for (int direction = 0; direction < 2; direction++) {
+                for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                     double upper = bound_of(&moments, direction, eps, &lower, &used);
                     assert_true(upper >= (double)logq(exact));
                     if (!(upper <= before[direction] + 1e-6))
@@ -475,7 +475,7 @@ static void errors_are_carried(void **unused)
                                                       : draw_between(&state, -0.999, 0.999));
             moments.error[j] += off;
         }
-        for (int direction = 0; direction < 2; direction++) {
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double eps = draw_log(&state, 1e-2, 2), upper = bound_of(&moments, direction, eps, &lower, &used);
             if (!(log_payoff(&law, direction, eps) <= upper + 1e-14))
                 fail_msg("law %d, error %g, direction %d, eps %g: %.17g over %.17g", c, size, direction, eps,
@@ -493,7 +493,7 @@ static void degenerate_laws_are_bounded(void **unused)
     size_t used;
     /* X = 1 */
     assert_int_equal(eps__moments_alloc(&moments, 8), EPS_OK);
-    for (int direction = 0; direction < 2; direction++) {
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         assert_true(bound_of(&moments, direction, 0, &lower, &used) == -INFINITY);
         assert_true(bound_of(&moments, direction, 1, &lower, &used) == -INFINITY);
         assert_true(bound_of(&moments, direction, 1e6, &lower, &used) == -INFINITY);
@@ -513,7 +513,7 @@ static void degenerate_laws_are_bounded(void **unused)
     /* Two atoms and many moments. */
     struct drawn law = {.len = 2, .atom = {0.5L, 3}, .mass = {0.8L, 0.2L}};
     take_moments(&moments, &law, 16);
-    for (int direction = 0; direction < 2; direction++)
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         for (double eps = 0; eps<20; eps = eps> 0 ? 1.5 * eps : 0.01) {
             double upper = bound_of(&moments, direction, eps, &lower, &used);
             assert_true(upper >= log_payoff(&law, direction, eps) - 1e-14);
@@ -524,7 +524,7 @@ static void degenerate_laws_are_bounded(void **unused)
     lognormals(&moments, 16, 100, 0.18);
     assert_true(logq(moments.central[16]) > 2000);
     for (double eps = 0; eps<1e5; eps = eps> 0 ? 3 * eps : 0.1)
-        for (int direction = 0; direction < 2; direction++)
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             assert_true(bound_of(&moments, direction, eps, &lower, &used) <= 0);
     eps__moments_clear(&moments);
 }
