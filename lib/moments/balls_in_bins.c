@@ -18,7 +18,11 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/linalg.h"
 
-enum { POWERS_MOST = 64, CHAIN_MOST = 64, WIDTHS_MAX = 12, BANDS_MOST = 512 };
+enum { POWERS_MOST = 64, CHAIN_MOST = 64, BANDS_MOST = 512 };
+
+/* The widths of a band that are tried, and how many neighbouring bins are taken together. */
+static const size_t widths[] = {24, 16, 12, 8, 6, 4, 3, 2, 1}, together[] = {2, 4, 8, 16};
+enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof *together };
 
 #define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
 #define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
@@ -136,31 +140,49 @@ static enum eps_status add_chain(const struct eps_context *context, struct eps__
     return status;
 }
 
-/* The chains that are run: over the whole band, and over narrower ones where the orders of that do not reach far. */
-static size_t choose_chains(struct eps__chain *chains, const struct eps__bins *bins, const struct eps__effort *effort,
-                            unsigned limit)
+/* Chains over narrower and narrower bands, from `widest` on, each of which reaches further than those before. */
+static enum eps_status add_chains(const struct eps_context *context, struct eps__orders *orders,
+                                  const struct eps__bins *bins, size_t widest, double operations, unsigned *reached)
 {
-    static const size_t widths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-    size_t count = 0,
-           widest = effort->bandwidth > 0 && effort->bandwidth < bins->width ? effort->bandwidth : bins->width;
-    double share = effort->operations / 4;
-    struct eps__chain whole = eps__chain_of(bins, widest, limit);
-    bool both = effort->bandwidth > 0 && effort->max_order > 0;
-    whole.most = both ? limit : eps__chain_fit(whole, limit, 2 * share, NUMBERS);
-    chains[count++] = whole;
-    unsigned reached = whole.most;
-    for (size_t i = sizeof widths / sizeof *widths; effort->bandwidth == 0 && i-- > 0;) {
-        if (widths[i] >= widest)
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i <= WIDTHS && status == EPS_OK; i++) {
+        size_t width = i == 0 ? widest : widths[i - 1];
+        if ((i > 0 && width >= widest) || width > bins->len / 2 + 1)
             continue;
-        struct eps__chain narrow = eps__chain_of(bins, widths[i], limit);
-        narrow.most = eps__chain_fit(narrow, limit, share, NUMBERS);
-        if (narrow.most <= reached)
+        struct eps__chain chain = eps__chain_of(bins, width, orders->len);
+        chain.most = eps__chain_fit(chain, orders->len, operations, NUMBERS);
+        if (chain.most <= *reached)
             continue;
-        reached = narrow.most;
-        chains[count++] = narrow;
-        assert(count <= WIDTHS_MAX);
+        *reached = chain.most;
+        status = add_chain(context, orders, &chain);
     }
-    return count;
+    return status;
+}
+
+/* Of the matrix as it is, and of neighbours taken together, which has a narrower band. */
+static enum eps_status add_bands(const struct eps_context *context, struct eps__orders *orders,
+                                 const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    bool given = effort->bandwidth > 0 && effort->bandwidth < bins->width;
+    struct eps__chain whole = eps__chain_of(bins, given ? effort->bandwidth : bins->width, orders->len);
+    if (effort->bandwidth == 0 || effort->max_order == 0)
+        whole.most = eps__chain_fit(whole, orders->len, effort->operations / 2, NUMBERS);
+    enum eps_status status = add_chain(context, orders, &whole);
+    unsigned reached = whole.most;
+    if (status == EPS_OK && effort->bandwidth == 0)
+        status = add_chains(context, orders, bins, bins->width, effort->operations / 8, &reached);
+    for (size_t i = 0; i < SIZES && status == EPS_OK && effort->bandwidth == 0 && whole.most < orders->len; i++) {
+        struct eps__bins gathered;
+        if (!bins->gram || bins->len < 4 * together[i])
+            break;
+        status = eps__bins_gather(&gathered, bins, together[i]);
+        if (status != EPS_OK)
+            break;
+        reached = whole.most;
+        status = add_chains(context, orders, &gathered, gathered.width, effort->operations / 32, &reached);
+        eps__bins_clear(&gathered);
+    }
+    return status;
 }
 
 enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
@@ -171,19 +193,15 @@ enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__
     if (status != EPS_OK)
         return status;
     double cube = (double)limit * limit * limit;
-    if (bins->width == 1 && (double)eps__powers_kinds(bins) * cube * QUAD_COST <= effort->operations) {
+    if (bins->width == 1 && (double)eps__powers_kinds(bins) * cube * QUAD_COST <= effort->operations)
         status = add_powers(context, orders, bins);
-    } else {
-        struct eps__chain chains[WIDTHS_MAX];
-        size_t len = choose_chains(chains, bins, effort, limit);
-        for (size_t i = 0; i < len && status == EPS_OK; i++)
-            status = add_chain(context, orders, &chains[i]);
-        for (unsigned most = limit < 4 ? limit : 4; most >= 2 && status == EPS_OK && bins->width > 1; most--)
-            if (most == 2 || eps__low_orders_operations(bins, most) <= effort->operations) {
-                status = add_low_orders(context, orders, bins, most);
-                break;
-            }
-    }
+    else
+        status = add_bands(context, orders, bins, effort);
+    for (unsigned most = limit < 4 ? limit : 4; most >= 2 && status == EPS_OK && bins->width > 1; most--)
+        if (most == 2 || eps__low_orders_operations(bins, most) <= effort->operations) {
+            status = add_low_orders(context, orders, bins, most);
+            break;
+        }
     if (status != EPS_OK)
         eps__orders_clear(orders);
     return status;
@@ -293,6 +311,22 @@ static enum eps_status exact_law(const struct eps_context *context, struct eps__
 /* What the diagonal is raised by, of its largest entry, until the matrix is proven to be one of inner products. */
 static const double raises[] = {0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1};
 
+/* What the diagonal was raised by, no bin needs for itself again (L27). */
+static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bins *bins, double added)
+{
+    band->total = bins->total;
+    band->count = malloc(bins->len * sizeof *band->count);
+    band->own = malloc(bins->len * sizeof *band->own);
+    if (!band->count || !band->own) {
+        eps__bins_clear(band);
+        return EPS_NO_MEMORY;
+    }
+    memcpy(band->count, bins->count, bins->len * sizeof *band->count);
+    for (size_t k = 0; k < bins->len; k++)
+        band->own[k] = fmax(eps__add_up(bins->own[k], -added), 0);
+    return EPS_OK;
+}
+
 /* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one. */
 static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
 {
@@ -319,6 +353,8 @@ static enum eps_status band_alone(struct eps__bins *band, bool *found, const str
     }
     free(gram);
     free(tried);
+    if (*found && status == EPS_OK && chain->bins->count)
+        status = keep_groups(band, chain->bins, added);
     return status;
 }
 
@@ -351,27 +387,85 @@ void eps__laws_clear(struct eps__laws *laws)
     laws->len = 0;
 }
 
+/* A chain that a law may be made of: so many neighbours together, a band of that width. */
+struct candidate {
+    size_t size, width;
+    unsigned most;
+    double variance; /* about: of the law */
+};
+
+static double variance_of(const struct eps__chain *chain)
+{
+    const struct eps__bins *bins = chain->bins;
+    double sum = 0, total = (double)bins->total;
+    for (size_t k = 0; k < bins->len; k++)
+        for (size_t l = 0; l < bins->len; l++) {
+            double w = expm1(eps__chain_entry(chain, k, l) + chain->tau),
+                   count = bins->count ? (double)bins->count[k] : 1;
+            sum += w * count * (bins->count ? (double)bins->count[l] : 1);
+            if (k == l && bins->own)
+                sum += (w + 1) * expm1(bins->own[k]) * count;
+        }
+    return sum / (total * total);
+}
+
+/* The one of the least variance that has `least` moments or more, over the matrix of neighbours together in `size`. */
+static void consider(struct candidate *best, const struct eps__bins *bins, const struct eps__effort *effort,
+                     size_t size, unsigned least, unsigned limit)
+{
+    for (size_t i = 0; i <= WIDTHS; i++) {
+        size_t width = effort->bandwidth > 0 ? effort->bandwidth : i == 0 ? bins->width : widths[i - 1];
+        if (width > bins->width || (i > 0 && (width == bins->width || effort->bandwidth > 0)))
+            continue;
+        struct eps__chain chain = eps__chain_of(bins, width, limit);
+        chain.most = eps__chain_fit(chain, limit, effort->operations / QUAD_COST / 2, NUMBERS);
+        double variance = chain.most >= least ? variance_of(&chain) : INFINITY;
+        if (variance < best->variance)
+            *best = (struct candidate){size, width, chain.most, variance};
+    }
+}
+
+/* A law with at least so many moments, where there is one. */
+static enum eps_status add_best(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
+                                const struct eps__effort *effort, unsigned least)
+{
+    struct candidate best = {.variance = INFINITY};
+    unsigned limit = moment_limit(bins, effort);
+    struct eps__bins gathered = {0};
+    enum eps_status status = EPS_OK;
+    consider(&best, bins, effort, 1, least, limit);
+    for (size_t i = 0; i < SIZES && effort->bandwidth == 0 && bins->len >= 4 * together[i]; i++) {
+        status = eps__bins_gather(&gathered, bins, together[i]);
+        if (status != EPS_OK)
+            return status;
+        consider(&best, &gathered, effort, together[i], least, limit);
+        eps__bins_clear(&gathered);
+    }
+    if (isinf(best.variance))
+        return EPS_OK;
+    if (best.size > 1)
+        status = eps__bins_gather(&gathered, bins, best.size);
+    if (status == EPS_OK) {
+        struct eps__chain chain = eps__chain_of(best.size > 1 ? &gathered : bins, best.width, best.most);
+        status = add_law(context, laws, &chain);
+    }
+    eps__bins_clear(&gathered);
+    return status;
+}
+
 enum eps_status eps__bins_laws(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
                                const struct eps__effort *effort)
 {
-    static const size_t widths[] = {6, 4, 3, 2};
     laws->len = 0;
     enum eps_status status = exact_law(context, &laws->items[0], bins, effort);
     if (status != EPS_OK)
         return status;
     laws->len = 1;
-    size_t reached = laws->items[0].len;
-    for (size_t i = 0; status == EPS_OK && i < sizeof widths / sizeof *widths && laws->len < EPS__LAWS_MAX; i++) {
-        size_t width = effort->bandwidth > 0 ? effort->bandwidth : widths[i];
-        if (width >= bins->width || bins->len > BANDS_MOST || (effort->bandwidth > 0 && i > 0))
-            continue;
-        struct eps__chain chain = eps__chain_of(bins, width, moment_limit(bins, effort));
-        chain.most = eps__chain_fit(chain, chain.most, effort->operations / QUAD_COST / 2, NUMBERS);
-        if (chain.most <= reached + 1)
-            continue;
-        reached = chain.most;
-        status = add_law(context, laws, &chain);
-    }
+    unsigned reached = (unsigned)laws->items[0].len, limit = moment_limit(bins, effort);
+    static const unsigned least[EPS__LAWS_MAX - 1] = {6, 10};
+    for (size_t i = 0; i < EPS__LAWS_MAX - 1 && status == EPS_OK && bins->width > 1 && bins->len <= BANDS_MOST; i++)
+        if (least[i] >= reached + 2 && least[i] <= limit)
+            status = add_best(context, laws, bins, effort, least[i]);
     if (status != EPS_OK)
         eps__laws_clear(laws);
     return status;

@@ -15,6 +15,8 @@ void eps__bins_clear(struct eps__bins *bins)
 {
     free(bins->diagonal);
     free(bins->gram);
+    free(bins->count);
+    free(bins->own);
     *bins = (struct eps__bins){0};
 }
 
@@ -43,7 +45,7 @@ enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const
     assert(len > 0 && (gram || diagonal) && sigma > 0);
     /* Two roundings of the quotient, the error, and what the comparison of both needs. */
     double square = sigma * sigma, units = error / EPS__UNIT_ROUNDOFF + 12;
-    *bins = (struct eps__bins){.len = len, .diagonal = malloc(len * sizeof *bins->diagonal)};
+    *bins = (struct eps__bins){.len = len, .total = len, .diagonal = malloc(len * sizeof *bins->diagonal)};
     if (gram)
         bins->gram = malloc(len * len * sizeof *bins->gram);
     if (!bins->diagonal || (gram && !bins->gram)) {
@@ -64,5 +66,49 @@ enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const
             bins->gram[i * len + i] = bins->diagonal[i];
     }
     measure(bins);
+    return EPS_OK;
+}
+
+/* The bins first, first + 1, ... against those of another group, or of the same: the largest entry of two different ones. */
+static double largest_between(const struct eps__bins *bins, size_t first, size_t end, size_t from, size_t to)
+{
+    double largest = 0;
+    for (size_t i = first; i < end; i++)
+        for (size_t j = from; j < to; j++)
+            if (i != j)
+                largest = fmax(largest, eps__bins_entry(bins, i, j));
+    return largest;
+}
+
+enum eps_status eps__bins_gather(struct eps__bins *gathered, const struct eps__bins *bins, size_t size)
+{
+    size_t len = (bins->len + size - 1) / size, counted = 0;
+    assert(size >= 2 && bins->gram && !bins->count);
+    *gathered = (struct eps__bins){.len = len,
+                                   .total = bins->total,
+                                   .diagonal = malloc(len * sizeof *gathered->diagonal),
+                                   .gram = malloc(len * len * sizeof *gathered->gram),
+                                   .count = malloc(len * sizeof *gathered->count),
+                                   .own = malloc(len * sizeof *gathered->own)};
+    if (!gathered->diagonal || !gathered->gram || !gathered->count || !gathered->own) {
+        eps__bins_clear(gathered);
+        return EPS_NO_MEMORY;
+    }
+    for (size_t k = 0; k < len; k++) {
+        size_t first = k * bins->len / len, end = (k + 1) * bins->len / len;
+        double longest = 0;
+        for (size_t l = 0; l < len; l++)
+            gathered->gram[k * len + l] =
+                largest_between(bins, first, end, l * bins->len / len, (l + 1) * bins->len / len);
+        for (size_t i = first; i < end; i++)
+            longest = fmax(longest, bins->diagonal[i]);
+        gathered->diagonal[k] = gathered->gram[k * len + k];
+        gathered->own[k] = fmax(eps__add_up(longest, -gathered->diagonal[k]), 0);
+        gathered->count[k] = end - first;
+        counted += end - first;
+    }
+    assert(counted == bins->len); /* each bin once */
+    measure(gathered);
+    gathered->most = fmax(gathered->most, bins->most);
     return EPS_OK;
 }

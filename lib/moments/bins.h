@@ -24,6 +24,9 @@ struct eps__bins {
     size_t width;     /* in [1, len/2 + 1]: entries at a cyclic distance of width or more are 0 */
     bool open;        /* so are those at a distance of width or more, cyclic or not */
     double most;      /* the largest entry */
+    size_t total;     /* how many bins there are: len, unless one stands for several */
+    size_t *count; /* for how many each stands, with the diagonal's entry between two of them, too; NULL: for itself */
+    double *own;   /* and what is added to that between each of them and itself */
 };
 
 /*
@@ -32,6 +35,12 @@ struct eps__bins {
  */
 enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const double *diagonal, size_t len,
                                double error, double sigma);
+
+/*
+ * Neighbouring bins taken together, about `size` >= 2 of them, such that the matrix dominates that of the bins entry by entry
+ * (moments/LEMMAS.md, L27); it need not be one of inner products. As eps__bins_make().
+ */
+enum eps_status eps__bins_gather(struct eps__bins *gathered, const struct eps__bins *bins, size_t size);
 void eps__bins_clear(struct eps__bins *bins);
 
 static inline double eps__bins_entry(const struct eps__bins *bins, size_t i, size_t j)

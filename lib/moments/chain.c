@@ -111,7 +111,8 @@ static double units_of(const struct eps__chain *chain)
 {
     double most = chain->most, q = (double)chain->width - 1;
     double ends = states_of(chain->most, chain->width - 1) * (chain->open ? 1 : 2) + q * (q + 4);
-    return 1.01 * ((double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
+    double gathered = chain->bins->count ? (double)chain->bins->total * (most + 4) : 0; /* their powers */
+    return 1.01 * (gathered + (double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
 }
 
 /* ln of a sum times a factor: at least 0, as every moment is at least 1. */
@@ -124,7 +125,7 @@ static double bound_of(enum eps__estimate estimate, double sum, double units, do
 enum eps_status eps__chain_quad(const struct eps_context *context, const struct eps__chain *chain, eps__quad *moments,
                                 double *units)
 {
-    enum eps_status status = sum_up_quad(context, chain, 1 / (eps__quad)chain->bins->len, moments);
+    enum eps_status status = sum_up_quad(context, chain, 1 / (eps__quad)chain->bins->total, moments);
     eps__quad factorial = 1;
     for (unsigned a = 1; status == EPS_OK && a <= chain->most; a++) {
         factorial *= a;
@@ -140,7 +141,7 @@ enum eps_status eps__chain_double(const struct eps_context *context, const struc
     /* A scale s^a that keeps a!/s^a in reach. All that is multiplied on the way is at least base^most/most!, because no entry
      * is negative: where that is in reach from below, nothing underflows. */
     int shift = (int)floor(log2(fmax((double)chain->most / M_E, 1)));
-    double base = ldexp(1, shift) / (double)chain->bins->len, units = units_of(chain);
+    double base = ldexp(1, shift) / (double)chain->bins->total, units = units_of(chain);
     bool reaches = chain->most * log(fmin(base, 1)) - lgamma(chain->most + 1.0) > DEEPEST;
     enum eps_status status = reaches ? sum_up_double(context, chain, base, log_upper) : EPS_OK;
     eps__quad factorial = 1;

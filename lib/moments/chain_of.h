@@ -44,6 +44,37 @@ static void OF(fill_powers)(NUMBER *powers, const NUMBER *before, double entry, 
         powers[n] = powers[n - 1] * once;
 }
 
+/*
+ * t draws from place k: of one bin, base^t/t! e^{g t(t-1)/2}. Of `count` that it stands for, the coefficient of z^t in the power
+ * `count` of sum_r (base z)^r/r! e^{own r(r-1)/2}, times the same e^{g t(t-1)/2} (L27). one, room: most + 1 numbers each.
+ */
+static void OF(fill_draws)(NUMBER *draws, NUMBER *one, NUMBER *room, const struct eps__chain *chain, size_t k,
+                           NUMBER base)
+{
+    const struct eps__bins *bins = chain->bins;
+    NUMBER again = EXP((NUMBER)(bins->own ? bins->own[k] : 0)), pair = EXP((NUMBER)eps__chain_entry(chain, k, k));
+    NUMBER agains = 1, pairs = 1;
+    one[0] = draws[0] = 1;
+    for (unsigned t = 1; t <= chain->most; t++) {
+        draws[t] = one[t] = one[t - 1] * base * agains / (NUMBER)t; /* t - 1 new pairs */
+        agains *= again;
+    }
+    for (size_t c = 1; c < (bins->count ? bins->count[k] : 1); c++) {
+        memcpy(room, draws, ((size_t)chain->most + 1) * sizeof *room);
+        for (unsigned m = 0; m <= chain->most; m++) {
+            draws[m] = 0;
+            for (unsigned t = 0; t <= m; t++)
+                draws[m] += room[m - t] * one[t];
+        }
+    }
+    NUMBER met = 1; /* e^{g t(t-1)/2} */
+    for (unsigned t = 1; t <= chain->most; t++) {
+        draws[t] *= met;
+        pairs *= pair;
+        met *= pairs;
+    }
+}
+
 static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain *chain, NUMBER base)
 {
     size_t len = chain->bins->len, q = chain->width - 1, row = (size_t)chain->most + 1;
@@ -62,12 +93,7 @@ static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain 
         return false;
     }
     for (size_t k = 0; k < len; k++) {
-        NUMBER *draws = tables->draws + k * row, pair = EXP((NUMBER)eps__chain_entry(chain, k, k)), pairs = 1;
-        draws[0] = 1;
-        for (unsigned t = 1; t <= chain->most; t++) {
-            draws[t] = draws[t - 1] * base * pairs / (NUMBER)t; /* t - 1 new pairs */
-            pairs *= pair;
-        }
+        OF(fill_draws)(tables->draws + k * row, tables->own, tables->state, chain, k, base);
         for (size_t d = 1; d <= q; d++) {
             NUMBER *powers = tables->powers + (k * q + d - 1) * (reach + 1);
             double entry = eps__chain_entry(chain, k, (k + len - d) % len);

@@ -202,6 +202,53 @@ static void chains_are_the_sum_over_all_draws(void **unused)
     assert_true(cyclic > 40 && cut > 40);
 }
 
+/* L27: neighbours together dominate entry by entry, and their chain is the sum over all draws of the single bins. */
+static void neighbours_together_are_their_draws(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 6;
+    int owned = 0;
+    for (int c = 0; c < 150; c++) {
+        size_t len = 3 + draw_below(&state, 4), size = 2 + draw_below(&state, 2);
+        unsigned most = 2 + (unsigned)draw_below(&state, 4);
+        struct eps__bins bins = draw_bins(&state, len, len, c % 2 == 0), gathered, apart;
+        double gram[BINS_MAX * BINS_MAX], units, log_upper[ORDER_MAX + 1], log_lower[ORDER_MAX + 1];
+        eps__quad moments[ORDER_MAX + 1];
+        if (!bins.gram)
+            continue;
+        for (size_t i = 0; i < len && c % 3; i++) /* longer than any product of two */
+            bins.diagonal[i] = bins.gram[i * len + i] = bins.diagonal[i] + bins.most;
+        assert_int_equal(eps__bins_gather(&gathered, &bins, size), EPS_OK);
+        size_t groups = gathered.len, of[BINS_MAX], filled = 0;
+        struct eps__chain chain = eps__chain_of(&gathered, 1 + draw_below(&state, gathered.width), most);
+        for (size_t k = 0; k < groups; k++)
+            for (size_t i = 0; i < gathered.count[k]; i++)
+                of[filled++] = k;
+        assert_int_equal(filled, len);
+        for (size_t i = 0; i < len; i++)
+            for (size_t j = 0; j < len; j++) {
+                double own = i == j ? gathered.own[of[i]] : 0;
+                double between = eps__chain_entry(&chain, of[i], of[j]);
+                gram[i * len + j] = between + own;
+                owned += own > 0;
+                assert_true(between + own + chain.tau >= eps__bins_entry(&bins, i, j) * (1 - 1e-15));
+            }
+        assert_int_equal(eps__bins_make(&apart, gram, NULL, len, 0, 1), EPS_OK);
+        assert_int_equal(eps__chain_quad(NULL, &chain, moments, &units), EPS_OK);
+        assert_int_equal(eps__chain_double(NULL, &chain, log_upper, log_lower), EPS_OK);
+        for (unsigned a = 0; a <= most; a++) {
+            eps__quad log_found = logq(moments[a]);
+            if (!(relative(moments[a], direct_moment(&apart, a)) < 1e-11))
+                fail_msg("case %d: order %u is off by %g", c, a, relative(moments[a], direct_moment(&apart, a)));
+            assert_true((eps__quad)log_lower[a] <= log_found + 1e-30 && log_found <= (eps__quad)log_upper[a] + 1e-30);
+        }
+        eps__bins_clear(&bins);
+        eps__bins_clear(&gathered);
+        eps__bins_clear(&apart);
+    }
+    assert_true(owned > 100);
+}
+
 /* L23: the moments of a matrix that was cut, and tau for each pair, are not less than those of the whole. */
 static void what_is_cut_is_paid_for(void **unused)
 {
@@ -347,6 +394,7 @@ int main(void)
         cmocka_unit_test(the_matrix_dominates),
         cmocka_unit_test(widths_are_seen),
         cmocka_unit_test(chains_are_the_sum_over_all_draws),
+        cmocka_unit_test(neighbours_together_are_their_draws),
         cmocka_unit_test(what_is_cut_is_paid_for),
         cmocka_unit_test(graphs_are_the_central_moments),
         cmocka_unit_test(powers_are_the_central_moments),

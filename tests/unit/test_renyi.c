@@ -463,12 +463,15 @@ static void narrower_bands_dominate(void **unused)
     size_t checked = 0;
     double closest = INFINITY;
     for (int c = 0; c < 60; c++) {
-        size_t len = 3 + draw_below(&state, 2);
-        double gram[16], eps = draw_log(&state, 0.02, 1.5);
-        draw_gram(&state, gram, len, draw_log(&state, 0.1, 1));
+        bool together = c % 3 == 0; /* too many bins for quadrature, which then tells a lower end alone */
+        size_t len = together ? 8 : 3 + draw_below(&state, 2);
+        double gram[64], eps = draw_log(&state, 0.02, 1.5);
+        draw_gram(&state, gram, len, draw_log(&state, 0.1, together ? 0.5 : 1));
+        for (size_t i = 0; i < len && together; i++)
+            gram[i * len + i] *= 4;
         struct means means = means_of_doubles(gram, len);
         struct eps__bins bins = bins_of(gram, len);
-        struct eps__effort effort = {1e6, 8, 1 + draw_below(&state, 2)};
+        struct eps__effort effort = {together ? 3e6 : 1e6, 8, (size_t)(c % 3)};
         struct eps__laws laws;
         assert_int_equal(eps__bins_laws(NULL, &laws, &bins, &effort), EPS_OK);
         for (size_t i = 1; i < laws.len; i++)
