@@ -93,10 +93,11 @@ static double mills_above(double x)
     return 4 / (3 * x + sqrt(x * x + 8));
 }
 
-/* The x >= 0 with (1/len) sum_k Pr[Z > x + (mean[k] - least)/deviation] = e^log_beta, about. */
-static double rough_quantile(const double *mean, size_t len, double least, double deviation, double log_beta)
+/* The x >= 0 with (1/len) sum_k Pr[Z > x + (mean[k] - least)/deviation] = e^log_beta, about; from below, where one of the
+ * means were all. */
+static double rough_quantile(const double *mean, size_t len, double least, double deviation, double log_beta, double x)
 {
-    double x = eps__normal_tail_quantile(fmin(log_beta + log((double)len), -0.7)), rate = 1 / deviation;
+    double rate = 1 / deviation;
     for (int i = 0; i < 8; i++) {
         double tail = 0, slope = 0;
         for (size_t k = 0; k < len; k++) {
@@ -124,6 +125,7 @@ struct query {
     size_t bin;
     enum eps_direction direction;
     double log_beta;
+    double x; /* the quantile at which the least of the means alone would fail so often */
 };
 
 static double square_of(const struct query *q, size_t bin)
@@ -158,8 +160,12 @@ static void evaluate(const struct query *q, struct eps__cc_room *room, struct la
         size += psi * fabs(log(psi * (double)len));
         square += psi * square_of(q, j);
         const uint32_t *near = q->walk->near + j * bins;
-        for (size_t b = 0; b < q->walk->near_len[j]; b++)
-            law->along[near[b]] += psi * product_of(q, j, near[b]);
+        const double *product = q->walk->gram + j * bins;
+        size_t near_len = q->walk->near_len[j];
+        for (size_t k = 0; 2 * near_len > bins && k < bins; k++)
+            law->along[k] += psi * product[k];
+        for (size_t b = 0; 2 * near_len <= bins && b < near_len; b++)
+            law->along[near[b]] += psi * product[near[b]];
     }
     for (size_t a = 0; a < len; a++)
         both += law->psi[room->others[a]] * law->along[room->others[a]];
@@ -180,7 +186,7 @@ static void evaluate(const struct query *q, struct eps__cc_room *room, struct la
             law->worst = k;
     }
     law->error = units * (widest + own + square + size + 1) + TINY;
-    law->x = rough_quantile(law->mean, centres, law->mean[law->worst], law->deviation, q->log_beta);
+    law->x = rough_quantile(law->mean, centres, law->mean[law->worst], law->deviation, q->log_beta, q->x);
     law->quantile = law->mean[law->worst] - law->x * law->deviation;
 }
 
@@ -279,7 +285,7 @@ static bool gather(struct eps__cc_minorant *minorant, const struct law *law, dou
 bool eps__cc_minorant_find(struct eps__cc_minorant *minorant, const struct eps__cc_walk *walk, size_t at,
                            enum eps_direction direction, double log_beta, bool quick, struct eps__cc_room *room)
 {
-    const struct query q = {walk, walk->order[at], direction, log_beta};
+    struct query q = {walk, walk->order[at], direction, log_beta, 0};
     uint64_t kind = walk->kind[q.bin];
     *minorant = (struct eps__cc_minorant){0};
     room->others_len = 0;
@@ -291,6 +297,8 @@ bool eps__cc_minorant_find(struct eps__cc_minorant *minorant, const struct eps__
     assert(minorant->equal == (double)eps__cc_walk_equal(walk, at));
     if (room->others_len == 0)
         return true; /* nothing is known, nothing can fail */
+    double centres = direction == EPS_REMOVE ? (double)room->bins : 1;
+    q.x = fmax(eps__normal_tail_quantile(fmin(log_beta + log(centres), -0.7)), 0);
     try_family(&q, room, quick);
     climb(&q, room, quick ? QUICK_CLIMBS : CLIMBS);
     return gather(minorant, &room->best, room->sorted, direction == EPS_REMOVE ? room->bins : 1, quick);
@@ -299,34 +307,51 @@ bool eps__cc_minorant_find(struct eps__cc_minorant *minorant, const struct eps__
 /* ln of the tail over e^log_beta, rounded up; *slope: minus its derivative, about. */
 static double log_tail_above(const struct eps__cc_minorant *m, double x, double log_beta, double *slope)
 {
-    double sum = 0, density = 0;
+    double sum = 0, density = 0, first = 0;
     for (size_t k = 0; k < m->len; k++) {
-        double at = x + m->gap[k], log_tail = eps__log_normal_tail(at);
-        if (log_tail - log_beta < -60 && k > 0) {
-            sum += m->weight[k] * 1e-26;
+        double gap = m->gap[k], at = x + gap;
+        if (k > 0 && gap * (x + 0.5 * gap) > 62) { /* Pr[Z > x + gap] <= Pr[Z > x] e^{-gap (x + gap/2)} */
+            sum += m->weight[k] * first * 1e-26;
             continue;
         }
-        double tail = m->weight[k] * exp(eps__shift(EPS__UPPER, log_tail, EPS__LOG_TAIL_ERROR(at)) - log_beta);
-        sum += tail;
-        density += tail / eps__mills(fmin(at, 1e6));
+        double log_tail = eps__log_normal_tail(at);
+        double tail = exp(eps__shift(EPS__UPPER, log_tail, EPS__LOG_TAIL_ERROR(at)) - log_beta);
+        first = k ? first : tail;
+        sum += m->weight[k] * tail;
+        density += m->weight[k] * tail * at;
     }
-    *slope = density / sum;
+    *slope = density / sum + 1 / (1 + x);
     return eps__log_bound(EPS__UPPER, sum, 4 * (double)m->len + 16 + 4 * fabs(log_beta));
+}
+
+/* As eps__cc_quantile(), about, and hardly less. */
+static double quantile_about(const struct eps__cc_minorant *m, double log_beta)
+{
+    double x = eps__normal_tail_quantile(fmin(log_beta - log(m->weight[0]), -0.7));
+    for (int i = 0; i < 8; i++) {
+        double tail = 0, slope = 0;
+        for (size_t k = 0; k < m->len && m->gap[k] * (x + 0.5 * m->gap[k]) <= 62; k++) {
+            double density = m->weight[k] * exp(-m->gap[k] * (x + 0.5 * m->gap[k]));
+            tail += density * mills_above(x + m->gap[k]);
+            slope += density;
+        }
+        double step = (log(tail) - 0.5 * x * x - EPS__LOG_SQRT_2PI - log_beta) * tail / slope;
+        x = fmax(x + step, 0);
+        if (fabs(step) < 1e-6)
+            break;
+    }
+    return x;
 }
 
 double eps__cc_quantile(const struct eps__cc_minorant *minorant, double log_beta)
 {
-    double x = eps__normal_tail_quantile(fmin(log_beta - log(minorant->weight[0]), -0.7)), slope;
-    if (!(x > 0))
-        x = 0;
+    double x = quantile_about(minorant, log_beta), slope;
     for (int i = 0; i < STEPS_MAX; i++) {
         double excess = log_tail_above(minorant, x, log_beta, &slope);
-        if (excess <= 0 && (excess > -1e-9 || x == 0))
+        if (excess <= 0 && (excess > -1e-7 || x == 0 || i > STEPS_MAX / 2))
             return x;
-        if (excess <= 0 && i > STEPS_MAX / 2)
-            return x;
-        /* The logarithm of a tail is concave: Newton's method ends on the side that proves, and a hair beyond. */
-        x = fmax(x + (excess + 3e-10) / slope, 0);
+        /* Towards where it is 0, and a hair beyond. */
+        x = fmax(x + (excess + 1e-9) / slope, 0);
     }
     return INFINITY;
 }

@@ -400,7 +400,7 @@ static bool exact(const struct eps__setting *setting)
 }
 
 /* As measured (tests/bench/bench_costs.c). */
-enum { LAWS = 15, QUICK_LAWS = 5, SAMPLED = 64, TRIALS = 14, OPENED = 16, PROVEN = 6 };
+enum { LAWS = 15, QUICK_LAWS = 5, SAMPLED = 48, TRIALS = 14, OPENED = 16, PROVEN = 6 };
 
 struct size {
     double bins, rows; /* rows: merged ones */
@@ -419,7 +419,7 @@ static struct size size_of(const struct eps__setting *setting)
     struct size size = {.bins = bins, .rows = all, .width = fmin(bands, bins)};
     if (blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.stamps == 1)
         size.rows = fmin(n, bins + bands);
-    size.law = bins * (2 * fmin(2 * size.width, bins) + 80);
+    size.law = bins * (0.6 * fmin(2 * size.width, bins) + 60);
     double grid = 12 * sqrt(size.rows) / sqrt(0.6 * tolerance) + 4096;
     size.pairs = grid * (30 + 10 * fmin(size.width, 48)) + 2e6 / sqrt(tolerance * 1e3);
     size.read = all * (blocks.shape == EPS__SHAPE_TREE ? n : bins + bands) + all * size.rows;
@@ -429,11 +429,13 @@ static struct size size_of(const struct eps__setting *setting)
 static struct work work_of(const struct eps__setting *setting)
 {
     struct size size = size_of(setting);
+    /* Where the bins of a class may be apart, they mostly are. */
+    double bounds = size.width * (4 * size.width <= size.bins && size.width > 1 ? 0.1 : 1);
     double sampled = fmin(size.rows, SAMPLED), walk = size.rows * (size.width * size.width + 10 * size.bins);
     return (struct work){.once = size.read + 2 * walk,
                          .sketch = walk + sampled * size.width * QUICK_LAWS * size.law,
                          .trial = sampled * (size.width * 1e4 + 1e5),
-                         .proven = walk + size.rows * (size.width * LAWS * size.law + size.pairs)};
+                         .proven = walk + size.rows * (bounds * LAWS * size.law + size.pairs)};
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
