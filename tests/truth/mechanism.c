@@ -218,16 +218,53 @@ static bool extendable(const struct eps_mechanism *mechanism, size_t set)
     return false;
 }
 
+static size_t bins_of(const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *s = &mechanism->sampling;
+    if (s->scheme != EPS_SCHEME_BALLS_IN_BINS)
+        return 0;
+    return s->bins > 0 ? s->bins : (size_t)(s->dataset_size / s->batch_size);
+}
+
+/* Balls in bins: the number of patterns, and the steps of one of them, a bit each: the same bin in every epoch, or any. */
+static size_t bin_patterns(const struct eps_mechanism *mechanism)
+{
+    size_t bins = bins_of(mechanism), len = bins;
+    for (size_t epoch = 1; mechanism->sampling.redraw && epoch < mechanism->n / bins && len <= PATTERNS_MOST; epoch++)
+        len *= bins;
+    return len;
+}
+
+static size_t bin_pattern(const struct eps_mechanism *mechanism, size_t index)
+{
+    size_t bins = bins_of(mechanism), set = 0;
+    for (size_t epoch = 0; epoch < mechanism->n / bins; epoch++) {
+        set |= (size_t)1 << (epoch * bins + index % bins);
+        index = mechanism->sampling.redraw ? index / bins : index;
+    }
+    return set;
+}
+
+static bool is_bin_pattern(const struct eps_mechanism *mechanism, size_t set)
+{
+    for (size_t i = 0; i < bin_patterns(mechanism); i++)
+        if (bin_pattern(mechanism, i) == set)
+            return true;
+    return false;
+}
+
 static void find_sensitivity(struct truth *truth)
 {
     const struct eps_mechanism *mechanism = truth->mechanism;
     struct matrix gram = matrix_gram(&truth->c);
-    bool sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE;
+    bool bins = bins_of(mechanism) > 0, sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE && !bins;
     size_t groups = mechanism->sampling.scheme == EPS_SCHEME_CYCLIC_POISSON ? mechanism->sampling.groups : 1;
     long double lower = 0, upper = 0, x[16 * 16];
     for (size_t set = 1; set < (size_t)1 << mechanism->n; set++) {
         size_t steps[16], m = 0;
-        if (!sampled && (!allowed(mechanism, set) || extendable(mechanism, set)))
+        if (bins && !is_bin_pattern(mechanism, set))
+            continue;
+        if (!sampled && !bins && (!allowed(mechanism, set) || extendable(mechanism, set)))
             continue;
         for (size_t j = 0; j < mechanism->n; j++)
             if (set >> j & 1)
@@ -279,7 +316,7 @@ static long double log_binomial(size_t n, long double p, size_t k)
 static long double probability(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *s = &mechanism->sampling;
-    if (s->scheme == EPS_SCHEME_NONE)
+    if (s->scheme == EPS_SCHEME_NONE || s->scheme == EPS_SCHEME_BALLS_IN_BINS)
         return 1;
     if (!isnan(s->p))
         return s->p;
@@ -315,8 +352,9 @@ struct truth truth_open(const struct eps_mechanism *mechanism)
     struct truth truth = {.mechanism = mechanism, .c = matrix_of(mechanism), .p = probability(mechanism)};
     clean(&truth.c);
     find_sensitivity(&truth);
-    double patterns = pow((double)sampling->examples_per_user + 1, (double)rounds_of(&truth, 0));
-    bool steps = disjoint(&truth), nonnegative = true;
+    bool bins = bins_of(mechanism) > 0, steps = !bins && disjoint(&truth), nonnegative = true;
+    double patterns = bins ? (double)bin_patterns(mechanism)
+                           : pow((double)sampling->examples_per_user + 1, (double)rounds_of(&truth, 0));
     for (size_t i = 0; i < truth.c.rows * truth.c.columns; i++)
         nonnegative = nonnegative && truth.c.at[i] >= 0;
     if (sampling->scheme == EPS_SCHEME_NONE)
@@ -335,11 +373,34 @@ void truth_close(struct truth *truth)
     matrix_free(&truth->c);
 }
 
+/* Bins that share no row, and are equally long: a law that is known. */
+static bool bins_are_alike(const struct truth *truth)
+{
+    size_t bins = bins_of(truth->mechanism), n = truth->mechanism->n;
+    long double first = 0;
+    if (bins == 0 || (truth->mechanism->sampling.redraw && bins < n) ||
+        truth->mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
+        return false;
+    for (size_t i = 0; i < bins; i++) {
+        long double square = 0;
+        for (size_t j = i; j < n; j += bins)
+            square += column_square(&truth->c, j);
+        first = i ? first : square;
+        if (fabsl(square - first) > 1e-12L * first)
+            return false;
+    }
+    for (size_t i = 0; i < truth->c.rows; i++)
+        for (size_t j = 0; j < truth->c.columns; j++)
+            if (i != j && *entry(&truth->c, i, j) != 0)
+                return false;
+    return true;
+}
+
 bool truth_is_tight(const struct truth *truth)
 {
     if (truth->kind == TRUTH_GAUSSIAN)
         return truth->sensitivity_upper <= truth->sensitivity_lower * (1 + 1e-12L);
-    return truth->kind == TRUTH_STEPS;
+    return truth->kind == TRUTH_STEPS || bins_are_alike(truth);
 }
 
 /* ------------------------------------------------------------ closed forms */
@@ -551,7 +612,7 @@ static long double takes_part(const struct truth *truth)
 long double truth_presence(const struct truth *truth, enum eps_direction direction, double eps)
 {
     const struct eps_mechanism *mechanism = truth->mechanism;
-    if (mechanism->sampling.scheme == EPS_SCHEME_NONE)
+    if (mechanism->sampling.scheme == EPS_SCHEME_NONE || bins_of(mechanism) > 0)
         return 1;
     long double draws = (long double)rounds_of(truth, 0) * (long double)mechanism->sampling.examples_per_user;
     long double log_never = draws * log1pl(-takes_part(truth));
@@ -669,8 +730,24 @@ long double truth_attack(const struct truth *truth, enum eps_direction direction
 
 /* ------------------------------------------------------------ all patterns */
 
+static struct mixture bin_outputs(const struct truth *truth, double sigma, long double sign)
+{
+    size_t len = bin_patterns(truth->mechanism);
+    struct mixture m = mixture_new(len, truth->c.rows);
+    for (size_t x = 0; x < len; x++) {
+        size_t set = bin_pattern(truth->mechanism, x);
+        m.log_weight[x] = -logl((long double)len);
+        for (size_t j = 0; j < truth->mechanism->n; j++)
+            for (size_t row = 0; row < m.dimension && set >> j & 1; row++)
+                m.at[x * m.dimension + row] += sign * *entry(&truth->c, row, j) / (long double)sigma;
+    }
+    return m;
+}
+
 static struct mixture outputs(const struct truth *truth, size_t part, double sigma, long double sign)
 {
+    if (bins_of(truth->mechanism) > 0)
+        return bin_outputs(truth, sigma, sign);
     size_t users = truth->mechanism->sampling.examples_per_user, rounds = rounds_of(truth, part), len = 1;
     size_t groups = groups_of(truth);
     for (size_t i = 0; i < rounds; i++)

@@ -193,6 +193,13 @@ static void draw_sampling(uint64_t *state, struct random_mechanism *drawn)
             sampling->separation = 1 + draw_below(state, (n - 1) / (sampling->epochs - 1));
         return;
     }
+    if (sampling->scheme == EPS_SCHEME_BALLS_IN_BINS) {
+        do
+            sampling->bins = 1 + draw_below(state, n);
+        while (n % sampling->bins);
+        sampling->redraw = chance(state, 0.25);
+        return;
+    }
     bool cyclic = sampling->scheme == EPS_SCHEME_CYCLIC_POISSON;
     sampling->groups = cyclic ? 1 + draw_below(state, n + 1) : 0;
     draw_probability(state, sampling, cyclic ? sampling->groups : 1);
@@ -218,6 +225,12 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
 {
     static const enum eps_accountant methods[] = {EPS_ACCOUNTANT_AUTO, EPS_ACCOUNTANT_AUTO, EPS_ACCOUNTANT_PLD,
                                                   EPS_ACCOUNTANT_MMCC, EPS_ACCOUNTANT_MMCC, EPS_ACCOUNTANT_GAUSSIAN};
+    static const enum eps_accountant bin_methods[] = {EPS_ACCOUNTANT_AUTO,
+                                                      EPS_ACCOUNTANT_PLD,
+                                                      EPS_ACCOUNTANT_RENYI,
+                                                      EPS_ACCOUNTANT_RENYI,
+                                                      EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
+                                                      EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION};
     struct eps_query *query = &drawn->job.query;
     enum eps_unknown unknown = (enum eps_unknown)draw_below(state, 3);
     double sigma = chance(state, 0.8) ? draw_log(state, 0.2, 12) : draw_log(state, 1e-3, 1e4);
@@ -233,6 +246,8 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
     query->delta = unknown == EPS_SOLVE_DELTA ? NAN : delta;
     query->epsilon = unknown == EPS_SOLVE_EPSILON ? NAN : eps;
     query->accountant.method = methods[draw_below(state, 6)];
+    if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_BALLS_IN_BINS)
+        query->accountant.method = bin_methods[draw_below(state, 6)];
     if (query->accountant.method == EPS_ACCOUNTANT_MMCC && !mmcc_serves(&drawn->job.mechanism) && chance(state, 0.9))
         query->accountant.method = EPS_ACCOUNTANT_AUTO;
     double which = draw_unit(state);
@@ -254,9 +269,10 @@ void random_mechanism(struct random_mechanism *drawn, uint64_t seed)
         eps_job_init(&drawn->job);
         mechanism->n = 1 + draw_below(&state, TRUTH_STEPS_MOST);
         double which = draw_unit(&state);
-        mechanism->sampling.scheme = which < 0.2    ? EPS_SCHEME_NONE
-                                     : which < 0.62 ? EPS_SCHEME_POISSON
-                                                    : EPS_SCHEME_CYCLIC_POISSON;
+        mechanism->sampling.scheme = which < 0.15   ? EPS_SCHEME_NONE
+                                     : which < 0.45 ? EPS_SCHEME_POISSON
+                                     : which < 0.75 ? EPS_SCHEME_CYCLIC_POISSON
+                                                    : EPS_SCHEME_BALLS_IN_BINS;
         mechanism->adjacency = adjacencies[draw_below(&state, 3)];
         draw_matrix(&state, drawn, mechanism->sampling.scheme != EPS_SCHEME_NONE);
         draw_sampling(&state, drawn);

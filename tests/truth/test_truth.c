@@ -71,7 +71,8 @@ static void tally_mechanism(struct tally *tally, const struct eps_mechanism *mec
 /* Everything that is served is among them, or the generator has gone astray. */
 static void assert_everything_was_drawn(const struct tally *tally)
 {
-    static const enum eps_scheme schemes[] = {EPS_SCHEME_NONE, EPS_SCHEME_POISSON, EPS_SCHEME_CYCLIC_POISSON};
+    static const enum eps_scheme schemes[] = {EPS_SCHEME_NONE, EPS_SCHEME_POISSON, EPS_SCHEME_CYCLIC_POISSON,
+                                              EPS_SCHEME_BALLS_IN_BINS};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         assert_true(tally->schemes[schemes[i]] > 0);
     for (int family = 0; family < EPS_FAMILY_COUNT; family++)
