@@ -4,9 +4,9 @@
  * With J moments fixed, the laws that may attain the optimum form a circle: the nodes of each are the eigenvalues of a Jacobi matrix whose
  * entries the moments give, but for the last one on the diagonal, which is free. Of even J it is that of X; of odd J, with a further
  * node at X = 0, that of X times the law (its moments are mu_j + mu_(j+1)). The mean of the payoff is least on the circle where a
- * node is at the kink, and has one maximum (L5), found by bisection on the sign of its derivative, which needs no derivative of a
- * node: sum g_i g_j phi[x_i, x_j] with the divided differences of the payoff and g_i = w_i pi_n(x_i). Where that law would have a
- * node under X = 0, the one with half a node there takes its place.
+ * node is at the kink, and has one maximum (L5), found by the sign of its derivative, which is that of the payoff's divided
+ * difference at all nodes, each taken twice. Where that law would have a
+ * node under X = 0, the one with a node there takes its place.
  *
  * Recurrences are taken from the moments in quadruple precision; the rest has the range of a long double, and its precision, which
  * suffices: near the optimum the bound is flat.
