@@ -1,8 +1,8 @@
 /*
  * The least of what is known: the closed forms, and the certified polynomial of the highest degree that could be had.
  *
- * Every polynomial of a lower degree is one of a higher degree, so the highest one is tried first; where digits run out, where the
- * moments' errors cost too much, or where no proof is found, the next one is.
+ * Every polynomial of a lower degree is one of a higher degree, so the highest one is tried first; where digits run
+ * out, where the moments' errors cost too much, or where no proof is found, the next one is.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
