@@ -407,9 +407,9 @@ enum eps_status eps__allocation_log_delta(struct eps__allocation *a, enum eps__e
     double target = target_of(a, eps), s = a->shift[estimate];
     struct slot *slot = find_slot(a, estimate, eps, target);
     enum eps_status status = slot ? EPS_OK : make_slot(a, estimate, eps, &slot);
-    if (status != EPS_OK)
+    if (status != EPS_OK && status != EPS_TOO_COSTLY)
         return status;
-    if (!slot) {
+    if (!slot) { /* out of reach: what is proven all the same */
         *out = estimate == EPS__UPPER ? gaussian : -INFINITY;
         return EPS_OK;
     }

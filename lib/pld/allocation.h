@@ -19,7 +19,7 @@ enum eps_status eps__allocation_create(struct eps__allocation **allocation, cons
 void eps__allocation_destroy(struct eps__allocation *allocation);
 
 /* ln of a bound on delta(eps), eps >= 0. Cost: a composition by FFT, unless eps is near one asked before. EPS_NO_MEMORY,
- * EPS_CANCELED, EPS_TIMEOUT, EPS_TOO_COSTLY. */
+ * EPS_CANCELED, EPS_TIMEOUT. Where a composition is out of reach: the bound without sampling, and nothing from below. */
 enum eps_status eps__allocation_log_delta(struct eps__allocation *allocation, enum eps__estimate estimate, double eps,
                                           double *log_delta);
 
