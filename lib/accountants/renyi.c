@@ -253,7 +253,8 @@ static enum eps_status make_bins(struct renyi_profile *renyi, double sigma)
     double *gram = calloc(diagonal ? len : len * len, sizeof *gram), error;
     enum eps_status status = gram ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK && diagonal) {
-        error = (double)(n / len + 3) * EPS__UNIT_ROUNDOFF;
+        size_t terms = n / len + 3;
+        error = (double)terms * EPS__UNIT_ROUNDOFF;
         for (size_t j = 0; j < n; j++) {
             double norm = eps__strategy_column_norm(strategy, j);
             gram[j % len] += norm * norm;

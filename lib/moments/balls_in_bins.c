@@ -255,7 +255,7 @@ static enum eps_status moments_of_chain(const struct eps_context *context, struc
     assert(chain->tau == 0 && chain->most == moments->len); /* the moments themselves, and no bounds */
     enum eps_status status = eps__chain_quad(context, chain, raw, &units);
     for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++)
-        raw[a] *= expq((eps__quad)shared * (a * (a - 1) / 2));
+        raw[a] *= expq((eps__quad)shared * (0.5 * a * (a - 1)));
     if (status == EPS_OK)
         centre(moments, raw, units + 6);
     return status;

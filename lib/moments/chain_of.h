@@ -79,6 +79,7 @@ static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain 
 {
     size_t len = chain->bins->len, q = chain->width - 1, row = (size_t)chain->most + 1;
     size_t reach = (size_t)chain->most * chain->most / 4, states = (size_t)states_of(chain->most, q);
+    assert(states > 0);
     *tables = (struct OF(tables)){.chain = chain,
                                   .most = chain->most,
                                   .q = q,
@@ -223,6 +224,7 @@ static enum eps_status OF(sum_up)(const struct eps_context *context, const struc
                                   NUMBER *sums)
 {
     struct OF(tables) tables;
+    assert(chain->width >= 1 && chain->width <= chain->bins->len / 2 + 1);
     size_t q = chain->width - 1;
     unsigned *prefix = calloc(q + 1, sizeof *prefix), *middle = calloc(q + 1, sizeof *middle), offset = 0;
     size_t *row_of = malloc(((size_t)chain->most + 1) * sizeof *row_of);
