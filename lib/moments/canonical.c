@@ -1,15 +1,15 @@
 /*
  * Canonical representations by orthogonal polynomials.
  *
- * With J moments fixed, the laws that may attain the optimum form a circle: the nodes of each are the eigenvalues of a Jacobi matrix whose
- * entries the moments give, but for the last one on the diagonal, which is free. Of even J it is that of X; of odd J, with a further
- * node at X = 0, that of X times the law (its moments are mu_j + mu_(j+1)). The mean of the payoff is least on the circle where a
- * node is at the kink, and has one maximum (L5), found by bisection on the sign of its derivative, which needs no derivative of a
- * node: sum g_i g_j phi[x_i, x_j] with the divided differences of the payoff and g_i = w_i pi_n(x_i). Where that law would have a
- * node under X = 0, the one with half a node there takes its place.
+ * With J moments fixed, the laws that may attain the optimum form a circle: the nodes of each are the eigenvalues of a
+ * Jacobi matrix whose entries the moments give, but for the last one on the diagonal, which is free. Of even J it is
+ * that of X; of odd J, with a further node at X = 0, that of X times the law (its moments are mu_j + mu_(j+1)). The
+ * mean of the payoff is least on the circle where a node is at the kink, and has one maximum (L5), found by the sign of
+ * its derivative, which is that of the payoff's divided difference at all nodes, each taken twice. Where that law would
+ * have a node under X = 0, the one with a node there takes its place.
  *
- * Recurrences are taken from the moments in quadruple precision; the rest has the range of a long double, and its precision, which
- * suffices: near the optimum the bound is flat.
+ * Recurrences are taken from the moments in quadruple precision; the rest has the range of a long double, and its
+ * precision, which suffices: near the optimum the bound is flat.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,7 +22,8 @@ enum { ROOT_STEPS = 400, SEARCH_STEPS = 80, NODES_MAX = EPS__CONTACTS_MAX };
 
 /* ---------------------------------------------------------------- recurrences */
 
-/* Chebyshev's algorithm on moments 0..len of a measure, the first of them 1. It ends before the first b that is none. */
+/* Chebyshev's algorithm on moments 0..len of a measure, the first of them 1. It ends before the first b that is
+ * none. */
 static void chebyshev(struct eps__recurrence *r, const eps__quad *moment, size_t len)
 {
     eps__quad older[EPS__MOMENTS_MAX + 1] = {0}, old[EPS__MOMENTS_MAX + 1], now[EPS__MOMENTS_MAX + 1];
@@ -65,7 +66,8 @@ void eps__canonical_prepare(struct eps__canonical *canonical, const struct eps__
 
 /* ---------------------------------------------------------------- nodes */
 
-/* A Jacobi matrix of n rows with `last` in its last one; roots of the polynomial of n - 1 rows, which lie between its nodes. */
+/* A Jacobi matrix of n rows with `last` in its last one; roots of the polynomial of n - 1 rows, which lie between its
+ * nodes. */
 struct jacobi {
     const struct eps__recurrence *r;
     size_t n;
@@ -205,8 +207,8 @@ static long double share(const struct search *s, const long double *node, size_t
     return (slope - 2 * value * sum) / (product * product);
 }
 
-/* Of which sign the change of the payoff's mean with the free entry is: that of the payoff's divided difference at all contacts,
- * the coefficient by which a polynomial through all conditions would have too high a degree (L5). */
+/* Of which sign the change of the payoff's mean with the free entry is: that of the payoff's divided difference at all
+ * contacts, the coefficient by which a polynomial through all conditions would have too high a degree (L5). */
 static long double rise(const struct search *s, long double last)
 {
     const struct jacobi *j = &s->jacobi;
@@ -222,8 +224,8 @@ static long double rise(const struct search *s, long double last)
     return s->weighted && sign < 0 ? sum + (k + 1) / (at_zero * at_zero) : sum;
 }
 
-/* Between an entry at which the mean rises and a larger one at which it falls: where it is level. By secants, whose stuck end is
- * drawn nearer (Illinois), and halving where they are slow. */
+/* Between an entry at which the mean rises and a larger one at which it falls: where it is level. By secants, whose
+ * stuck end is drawn nearer (Illinois), and halving where they are slow. */
 static long double level(const struct search *s, long double low, long double high, long double at_low,
                          long double at_high)
 {
@@ -288,7 +290,7 @@ static long double mean_of(const struct law *law, const struct eps__payoff *payo
         sum += weight * payoff_at(payoff, law->node[i]);
         left -= weight;
     }
-    if (zero && left < -0x1p-40L)
+    if (zero && !(left > 0x1p-56L)) /* what is 0 for all that is known may be less */
         return NAN;
     return zero ? sum + fmaxl(left, 0) * payoff_at(payoff, -1) : sum;
 }

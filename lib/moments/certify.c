@@ -1,9 +1,10 @@
 /*
  * The certificate: that a polynomial dominates the payoff, proven by covering t >= -1 with intervals.
  *
- * On each side of the kink the difference f = p - payoff is a polynomial. It is expanded around points, with an error for every
- * coefficient. Around a contact, where p all but touches the payoff, f is a bowl whose lowest point is over 0. In between, its
- * coefficients as a Bernstein polynomial of the interval are >= 0, or those of its halves. Far out all coefficients are >= 0.
+ * On each side of the kink the difference f = p - payoff is a polynomial. It is expanded around points, with an error
+ * for every coefficient. Around a contact, where p all but touches the payoff, f is a bowl whose lowest point is over
+ * 0. In between, its coefficients as a Bernstein polynomial of the interval are >= 0, or those of its halves. Far out
+ * all coefficients are >= 0.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -75,13 +76,13 @@ static bool bowl(const struct eps__expansion *f, eps__quad r)
            eps__quad_lower(4 * bent * least, ROUNDINGS) > eps__quad_raise(slope * slope, ROUNDINGS) + UNDERFLOW_LOSS;
 }
 
-/* Whether f >= 0 on [at, at + length], at the point of expansion: its coefficients as a Bernstein polynomial are none of them
- * negative (L4). */
+/* Whether f >= 0 on [at, at + length], at the point of expansion: its coefficients as a Bernstein polynomial are none
+ * of them negative (L4). */
 static bool bernstein(const struct eps__expansion *f, eps__quad length)
 {
     size_t n = f->degree;
     eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1], scale = 1;
-    eps__quad units = (eps__quad)(2 * n + 16) * EPS__QUAD_ROUNDOFF;
+    eps__quad units = (eps__quad)(4 * n + 16) * EPS__QUAD_ROUNDOFF;
     for (size_t k = 0; k <= n; k++) {
         value[k] = f->value[k] * scale;
         error[k] = (f->error[k] + units * (fabsq(f->value[k]) + f->error[k])) * scale + UNDERFLOW_LOSS;
@@ -148,7 +149,8 @@ static void cover_contact(struct cover *cover, const struct interval *whole, eps
     left[1] = (struct interval){high, whole->to};
 }
 
-/* Covers what it can of an interval; what is left is in left[0] and left[1], empty where to <= from. False: no proof. */
+/* Covers what it can of an interval; what is left is in left[0] and left[1], empty where to <= from. False: no
+ * proof. */
 static bool cover_some(struct cover *cover, const struct interval *whole, struct interval left[2])
 {
     if (++cover->expansions > EXPANSIONS_MAX)

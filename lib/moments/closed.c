@@ -81,9 +81,8 @@ double eps__moments_closed(const struct eps__moments *moments, size_t len, enum 
         eps__quad log_bound = log_single(moments, order, direction, eps);
         if (order == 2)
             log_bound = fminq(log_bound, log_scarf(moments, direction, eps));
-        /* The sums above lose less than this. */
-        double bound = eps__moments_log_up(log_bound + UNITS * EPS__QUAD_ROUNDOFF * (eps__quad)(order + 1) *
-                                                           (1 + eps + fabsq(log_bound)));
+        eps__quad lost = UNITS * EPS__QUAD_ROUNDOFF * (eps__quad)(order + 1) * (1 + eps + fabsq(log_bound));
+        double bound = finiteq(log_bound) ? eps__moments_log_up(log_bound + lost) : (double)log_bound;
         if (bound < best) {
             best = bound;
             *used = order;

@@ -1,9 +1,10 @@
 /*
  * Polynomials that touch the payoff where a canonical law has its atoms, made to dominate it, and their means.
  *
- * A polynomial is found by Hermite interpolation and is then whatever its rounded coefficients say. Where it lies under the payoff, by
- * rounding or because the contacts are not quite the best ones, it is raised by a multiple of a polynomial that is at
- * least sum |c_j| |t|^j, the measure of that rounding. What this costs is in its mean; whether it suffices, the certificate says.
+ * A polynomial is found by Hermite interpolation and is then whatever its rounded coefficients say. Where it lies under
+ * the payoff, by rounding or because the contacts are not quite the best ones, it is raised by a multiple of a
+ * polynomial that is at least sum |c_j| |t|^j, the measure of that rounding. What this costs is in its mean; whether it
+ * suffices, the certificate says.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -76,8 +77,8 @@ void eps__polynomial_touch(struct eps__polynomial *p, size_t degree, const struc
 
 /* ---------------------------------------------------------------- raising */
 
-/* The coefficients of a polynomial that is at least sum size_j |t|^j on t >= -1: an odd power is at most the mean of its neighbours,
- * weighted such that both have the same mean under the law; the last one at most t^j + 2 |t|^(j-1). */
+/* The coefficients of a polynomial that is at least sum size_j |t|^j on t >= -1: an odd power is at most the mean of
+ * its neighbours, weighted such that both have the same mean under the law; the last one at most t^j + 2 |t|^(j-1). */
 static void majorant(eps__quad *s, const eps__quad *size, size_t degree, const struct eps__moments *moments)
 {
     for (size_t j = 0; j <= degree; j++)

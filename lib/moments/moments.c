@@ -1,8 +1,8 @@
 /*
  * The least of what is known: the closed forms, and the certified polynomial of the highest degree that could be had.
  *
- * Every polynomial of a lower degree is one of a higher degree, so the highest one is tried first; where digits run out, where the
- * moments' errors cost too much, or where no proof is found, the next one is.
+ * Every polynomial of a lower degree is one of a higher degree, so the highest one is tried first; where digits run
+ * out, where the moments' errors cost too much, or where no proof is found, the next one is.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,8 +18,8 @@
 #include "lib/numerics/bound.h"
 
 /* So near to what a law attains that a lower degree is not tried. */
-#define NEAR 1.001L
-/* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises. */
+#define NEAR 1.00001L
+/* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises (L7). */
 #define EPSILON_MOST_REMOVE 10000.0
 #define EPSILON_MOST_ADD 40.0
 

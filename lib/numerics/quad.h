@@ -1,6 +1,6 @@
 /*
- * Quadruple precision: 113 bits of mantissa, 15 of exponent (up to e^11356). Its functions are libquadmath's, which comes with gcc; they
- * are declared here because clang has no header for them.
+ * Quadruple precision: 113 bits of mantissa, 15 of exponent (up to e^11356). Its functions are libquadmath's, which
+ * comes with gcc; they are declared here because clang has no header for them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
