@@ -26,6 +26,7 @@ enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof
 
 #define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
 #define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
+#define ASKED 1e10      /* operations, where both the band and the order are given */
 #define NUMBERS 3e7     /* that a chain may keep */
 
 /* Moments that are off by more of themselves prove nothing that fewer do not. */
@@ -131,6 +132,8 @@ static enum eps_status add_chain(const struct eps_context *context, struct eps__
                                  const struct eps__chain *chain)
 {
     double log_upper[EPS__ORDERS_MAX + 1], log_lower[EPS__ORDERS_MAX + 1];
+    if (chain->most < 2)
+        return EPS_OK;
     enum eps_status status = eps__chain_double(context, chain, log_upper, log_lower);
     for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++) {
         double cut = chain->tau * (0.5 * a * (a - 1)), error = 2 * EPS__UNIT_ROUNDOFF * cut;
@@ -165,8 +168,8 @@ static enum eps_status add_bands(const struct eps_context *context, struct eps__
 {
     bool given = effort->bandwidth > 0 && effort->bandwidth < bins->width;
     struct eps__chain whole = eps__chain_of(bins, given ? effort->bandwidth : bins->width, orders->len);
-    if (effort->bandwidth == 0 || effort->max_order == 0)
-        whole.most = eps__chain_fit(whole, orders->len, effort->operations / 2, NUMBERS);
+    bool asked = effort->bandwidth > 0 && effort->max_order > 0; /* then it may take long */
+    whole.most = eps__chain_fit(whole, orders->len, asked ? ASKED : effort->operations / 2, NUMBERS);
     enum eps_status status = add_chain(context, orders, &whole);
     unsigned reached = whole.most;
     if (status == EPS_OK && effort->bandwidth == 0)

@@ -82,7 +82,10 @@ double eps__chain_operations(const struct eps__chain *chain)
 {
     /* a tuple of the prefix, one of the last bins, the draws at hand and the rest */
     size_t tuple = chain->open ? chain->width : 2 * chain->width - 1;
-    return (double)chain->bins->len * states_of(chain->most, tuple) + 100 * eps__chain_numbers(chain);
+    /* each tuple of the prefix meets each bin; many counts in a tuple are many factors */
+    double q = (double)chain->width - 1, met = chain->open || q < 1 ? 0 : states_of(chain->most, chain->width - 2) * q;
+    double steps = states_of(chain->most, tuple) * (1 + q * q / 64) + met;
+    return (double)chain->bins->len * steps + 100 * eps__chain_numbers(chain);
 }
 
 double eps__chain_numbers(const struct eps__chain *chain)
