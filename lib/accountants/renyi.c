@@ -1,9 +1,9 @@
 /*
  * The Renyi accountant of balls in bins (RA section 3): deterministic, for any strategy with no negative entry.
  *
- * Remove: E X^a, X = P/Q under Q, for integer orders a; the best single order, real ones by convexity, or the bound from all
- * moments that are exact at once, which is never more than that of any one of them. Add: the bound by the geometric mean,
- * closed and without amplification in its mean, or the put from the same moments, which is amplified.
+ * Remove: E X^a, X = P/Q under Q, for integer orders a; the best single order, real ones by convexity, or the bound
+ * from all moments that are exact at once, which is never more than that of any one of them. Add: the bound by the
+ * geometric mean, closed and without amplification in its mean, or the put from the same moments, which is amplified.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
- * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from graphs,
- * whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band and as a bound
- * over a narrower one, where they reach further.
+ * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from
+ * graphs, whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band
+ * and as a bound over a narrower one, where they reach further.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -125,8 +125,8 @@ static enum eps_status add_low_orders(const struct eps_context *context, struct 
 }
 
 /*
- * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of the
- * a (a - 1)/2 pairs is worth e^tau at most (L23).
+ * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of
+ * the a (a - 1)/2 pairs is worth e^tau at most (L23).
  */
 static enum eps_status add_chain(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__chain *chain)
@@ -330,7 +330,8 @@ static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bin
     return EPS_OK;
 }
 
-/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one. */
+/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one.
+ * */
 static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
 {
     size_t len = chain->bins->len;

@@ -106,9 +106,10 @@ unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operat
 }
 
 /*
- * Units of roundoff that a sum is off by at most (L22). A product of counts r s of two bins is in a power e^{g r s}, of 6 units for each
- * of its factors e^g, of which a term has most^2/2 in all; a draw is 3 units more. Each bin adds q + 3 products to a term and
- * takes part in a sum of most + 1 numbers; in the end there is one over the states and one over the prefixes.
+ * Units of roundoff that a sum is off by at most (L22). A product of counts r s of two bins is in a power e^{g r s}, of
+ * 6 units for each of its factors e^g, of which a term has most^2/2 in all; a draw is 3 units more. Each bin adds q + 3
+ * products to a term and takes part in a sum of most + 1 numbers; in the end there is one over the states and one over
+ * the prefixes.
  */
 static double units_of(const struct eps__chain *chain)
 {
@@ -141,8 +142,8 @@ enum eps_status eps__chain_quad(const struct eps_context *context, const struct 
 enum eps_status eps__chain_double(const struct eps_context *context, const struct eps__chain *chain, double *log_upper,
                                   double *log_lower)
 {
-    /* A scale s^a that keeps a!/s^a in reach. All that is multiplied on the way is at least base^most/most!, because no entry
-     * is negative: where that is in reach from below, nothing underflows. */
+    /* A scale s^a that keeps a!/s^a in reach. All that is multiplied on the way is at least base^most/most!, because no
+     * entry is negative: where that is in reach from below, nothing underflows. */
     int shift = (int)floor(log2(fmax((double)chain->most / M_E, 1)));
     double base = ldexp(1, shift) / (double)chain->bins->total, units = units_of(chain);
     bool reaches = chain->most * log(fmin(base, 1)) - lgamma(chain->most + 1.0) > DEEPEST;
