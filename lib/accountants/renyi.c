@@ -1,9 +1,9 @@
 /*
  * The Renyi accountant of balls in bins (RA section 3): deterministic, for any strategy with no negative entry.
  *
- * Remove: E X^a, X = P/Q under Q, for integer orders a; the best single order, real ones by convexity, or the bound from all
- * moments that are exact at once, which is never more than that of any one of them. Add: the bound by the geometric mean,
- * closed and without amplification in its mean, or the put from the same moments, which is amplified.
+ * Remove: E X^a, X = P/Q under Q, for integer orders a; the best single order, real ones by convexity, or the bound
+ * from all moments that are exact at once, which is never more than that of any one of them. Add: the bound by the
+ * geometric mean, closed and without amplification in its mean, or the put from the same moments, which is amplified.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -253,7 +253,8 @@ static enum eps_status make_bins(struct renyi_profile *renyi, double sigma)
     double *gram = calloc(diagonal ? len : len * len, sizeof *gram), error;
     enum eps_status status = gram ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK && diagonal) {
-        error = (double)(n / len + 3) * EPS__UNIT_ROUNDOFF;
+        size_t terms = n / len + 3;
+        error = (double)terms * EPS__UNIT_ROUNDOFF;
         for (size_t j = 0; j < n; j++) {
             double norm = eps__strategy_column_norm(strategy, j);
             gram[j % len] += norm * norm;

@@ -12,8 +12,9 @@
 #define ORDER_LEAST 1.001 /* towards 1 the bound is 1 */
 
 /*
- * The least of (E X^a) e^{-(a-1) eps} (1-1/a)^a/(a-1) over a in (below, below + 1], where ln E X^a is taken from the chord (L21): its
- * derivative in a, slope - eps + ln(1 - 1/a), rises, so it is at the root or at an end. Any a would do.
+ * The least of (E X^a) e^{-(a-1) eps} (1-1/a)^a/(a-1) over a in (below, below + 1], where ln E X^a is taken from the
+ * chord (L21): its derivative in a, slope - eps + ln(1 - 1/a), rises, so it is at the root or at an end. Any a would
+ * do.
  */
 static double least_on_chord(double left, double right, unsigned below, enum eps__estimate estimate, double eps,
                              double *order)
@@ -61,9 +62,9 @@ struct eps__geometric eps__geometric_of(const struct eps__bins *bins)
 }
 
 /*
- * ln E (A - B e^{-m + s Z})_+ for log_a = ln A, log_b = ln B, 2 m the trace over `shown` bins and s^2 the total over its square: A times the
- * delta of one Gaussian of shift s at ln(B/A) - m + s^2/2. That grows with the shift and falls with the epsilon, so each
- * is taken at its own end.
+ * ln E (A - B e^{-m + s Z})_+ for log_a = ln A, log_b = ln B, 2 m the trace over `shown` bins and s^2 the total over
+ * its square: A times the delta of one Gaussian of shift s at ln(B/A) - m + s^2/2. That grows with the shift and falls
+ * with the epsilon, so each is taken at its own end.
  */
 static double put_on_mean(const struct eps__geometric *geometric, enum eps__estimate estimate, double shown,
                           double log_a, double log_b)

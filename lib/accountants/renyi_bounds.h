@@ -1,5 +1,6 @@
 /*
- * Closed-form bounds on delta for balls in bins: one Renyi order, and the geometric mean of the bins' likelihood ratios.
+ * Closed-form bounds on delta for balls in bins: one Renyi order, and the geometric mean of the bins' likelihood
+ * ratios.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,8 +10,8 @@
 #include "lib/moments/balls_in_bins.h"
 #include "lib/numerics/sum.h"
 
-/* ln of the least bound on delta_remove(eps) from one order, real ones included (L20, L21); INFINITY where no order is known. *order:
- * the integer next above it. */
+/* ln of the least bound on delta_remove(eps) from one order, real ones included (L20, L21); INFINITY where no order is
+ * known. *order: the integer next above it. */
 double eps__orders_log_delta(const struct eps__orders *orders, enum eps__estimate estimate, double eps,
                              unsigned *order);
 

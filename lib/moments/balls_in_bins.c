@@ -1,7 +1,7 @@
 /*
- * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from graphs,
- * whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band and as a bound
- * over a narrower one, where they reach further.
+ * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from
+ * graphs, whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band
+ * and as a bound over a narrower one, where they reach further.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,6 +26,7 @@ enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof
 
 #define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
 #define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
+#define ASKED 1e10      /* operations, where both the band and the order are given */
 #define NUMBERS 3e7     /* that a chain may keep */
 
 /* Moments that are off by more of themselves prove nothing that fewer do not. */
@@ -124,13 +125,15 @@ static enum eps_status add_low_orders(const struct eps_context *context, struct 
 }
 
 /*
- * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of the
- * a (a - 1)/2 pairs is worth e^tau at most (L23).
+ * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of
+ * the a (a - 1)/2 pairs is worth e^tau at most (L23).
  */
 static enum eps_status add_chain(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__chain *chain)
 {
     double log_upper[EPS__ORDERS_MAX + 1], log_lower[EPS__ORDERS_MAX + 1];
+    if (chain->most < 2)
+        return EPS_OK;
     enum eps_status status = eps__chain_double(context, chain, log_upper, log_lower);
     for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++) {
         double cut = chain->tau * (0.5 * a * (a - 1)), error = 2 * EPS__UNIT_ROUNDOFF * cut;
@@ -165,8 +168,8 @@ static enum eps_status add_bands(const struct eps_context *context, struct eps__
 {
     bool given = effort->bandwidth > 0 && effort->bandwidth < bins->width;
     struct eps__chain whole = eps__chain_of(bins, given ? effort->bandwidth : bins->width, orders->len);
-    if (effort->bandwidth == 0 || effort->max_order == 0)
-        whole.most = eps__chain_fit(whole, orders->len, effort->operations / 2, NUMBERS);
+    bool asked = effort->bandwidth > 0 && effort->max_order > 0; /* then it may take long */
+    whole.most = eps__chain_fit(whole, orders->len, asked ? ASKED : effort->operations / 2, NUMBERS);
     enum eps_status status = add_chain(context, orders, &whole);
     unsigned reached = whole.most;
     if (status == EPS_OK && effort->bandwidth == 0)
@@ -255,7 +258,7 @@ static enum eps_status moments_of_chain(const struct eps_context *context, struc
     assert(chain->tau == 0 && chain->most == moments->len); /* the moments themselves, and no bounds */
     enum eps_status status = eps__chain_quad(context, chain, raw, &units);
     for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++)
-        raw[a] *= expq((eps__quad)shared * (a * (a - 1) / 2));
+        raw[a] *= expq((eps__quad)shared * (0.5 * a * (a - 1)));
     if (status == EPS_OK)
         centre(moments, raw, units + 6);
     return status;
@@ -327,7 +330,8 @@ static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bin
     return EPS_OK;
 }
 
-/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one. */
+/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one.
+ * */
 static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
 {
     size_t len = chain->bins->len;

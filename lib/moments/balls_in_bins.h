@@ -1,6 +1,6 @@
 /*
- * What is known of the law of X = P/Q under balls in bins without drawing anything: its moments, exact where the Gram matrix
- * is banded or the order low, and bounds on those of higher orders (RA section 3).
+ * What is known of the law of X = P/Q under balls in bins without drawing anything: its moments, exact where the Gram
+ * matrix is banded or the order low, and bounds on those of higher orders (RA section 3).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,15 +26,15 @@ struct eps__orders {
     double *log_upper, *log_lower;
 };
 
-/* 2 <= len; the caller clears. The lower ones bound what the upper ones bound but for rounding: where the band is cut, that is not E X^a
- * itself. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT; nothing is held unless EPS_OK. */
+/* 2 <= len; the caller clears. The lower ones bound what the upper ones bound but for rounding: where the band is cut,
+ * that is not E X^a itself. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT; nothing is held unless EPS_OK. */
 enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__bins *bins, const struct eps__effort *effort);
 void eps__orders_clear(struct eps__orders *orders);
 
 /*
- * Exact central moments: of the law itself, as many as the effort allows (len = 1 where none could be had), and where its band is too wide for
- * many of them, of laws with a narrower band that dominate it, in both directions.
+ * Exact central moments: of the law itself, as many as the effort allows (len = 1 where none could be had), and where
+ * its band is too wide for many of them, of laws with a narrower band that dominate it, in both directions.
  */
 enum { EPS__LAWS_MAX = 3 };
 

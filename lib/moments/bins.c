@@ -59,7 +59,8 @@ enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const
             bins->gram[i * len + j] = raised;
             beside += i == j ? 0 : raised;
         }
-        /* What each entry beside it was raised by, at most, twice over: the matrix stays one of inner products (L21). */
+        /* What each entry beside it was raised by, at most, twice over: the matrix stays one of inner products (L21).
+         * */
         double own = eps__raise((diagonal ? diagonal[i] : gram[i * len + i]) / square, units);
         bins->diagonal[i] = eps__raise(own + 4 * units * EPS__UNIT_ROUNDOFF * beside, 4);
         if (gram)
@@ -69,7 +70,8 @@ enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const
     return EPS_OK;
 }
 
-/* The bins first, first + 1, ... against those of another group, or of the same: the largest entry of two different ones. */
+/* The bins first, first + 1, ... against those of another group, or of the same: the largest entry of two different
+ * ones. */
 static double largest_between(const struct eps__bins *bins, size_t first, size_t end, size_t from, size_t to)
 {
     double largest = 0;

@@ -1,10 +1,11 @@
 /*
- * Balls in bins as its moments see it: an example is in one of b bins, drawn uniformly, and P = (1/b) sum_i N(m_i, sigma^2 I),
- * Q = N(0, sigma^2 I). With x_i = N(m_i)/N(0) at y ~ Q, X = P/Q is the mean of the x_i, lognormal numbers of which the Gram
- * matrix of the m_i / sigma tells all.
+ * Balls in bins as its moments see it: an example is in one of b bins, drawn uniformly, and P = (1/b) sum_i N(m_i,
+ * sigma^2 I), Q = N(0, sigma^2 I). With x_i = N(m_i)/N(0) at y ~ Q, X = P/Q is the mean of the x_i, lognormal numbers
+ * of which the Gram matrix of the m_i / sigma tells all.
  *
- * A larger Gram matrix, entry by entry, is a larger delta in both directions (L20): so the matrix here is made of doubles that
- * are exact, at or above those of the mechanism, and what is computed from it owes nothing to the rounding of the strategy.
+ * A larger Gram matrix, entry by entry, is a larger delta in both directions (L20): so the matrix here is made of
+ * doubles that are exact, at or above those of the mechanism, and what is computed from it owes nothing to the rounding
+ * of the strategy.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,15 +31,15 @@ struct eps__bins {
 };
 
 /*
- * From the Gram matrix of the m_i (len x len; NULL: all but its diagonal is 0; diagonal NULL: the matrix has it), each entry
- * within `error` of itself of the exact one, and 1e-300. *bins needs no clearing where this fails. EPS_NO_MEMORY.
+ * From the Gram matrix of the m_i (len x len; NULL: all but its diagonal is 0; diagonal NULL: the matrix has it), each
+ * entry within `error` of itself of the exact one, and 1e-300. *bins needs no clearing where this fails. EPS_NO_MEMORY.
  */
 enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const double *diagonal, size_t len,
                                double error, double sigma);
 
 /*
- * Neighbouring bins taken together, about `size` >= 2 of them, such that the matrix dominates that of the bins entry by entry
- * (moments/LEMMAS.md, L27); it need not be one of inner products. As eps__bins_make().
+ * Neighbouring bins taken together, about `size` >= 2 of them, such that the matrix dominates that of the bins entry by
+ * entry (moments/LEMMAS.md, L27); it need not be one of inner products. As eps__bins_make().
  */
 enum eps_status eps__bins_gather(struct eps__bins *gathered, const struct eps__bins *bins, size_t size);
 void eps__bins_clear(struct eps__bins *bins);

@@ -82,7 +82,10 @@ double eps__chain_operations(const struct eps__chain *chain)
 {
     /* a tuple of the prefix, one of the last bins, the draws at hand and the rest */
     size_t tuple = chain->open ? chain->width : 2 * chain->width - 1;
-    return (double)chain->bins->len * states_of(chain->most, tuple) + 100 * eps__chain_numbers(chain);
+    /* each tuple of the prefix meets each bin; many counts in a tuple are many factors */
+    double q = (double)chain->width - 1, met = chain->open || q < 1 ? 0 : states_of(chain->most, chain->width - 2) * q;
+    double steps = states_of(chain->most, tuple) * (1 + q * q / 64) + met;
+    return (double)chain->bins->len * steps + 100 * eps__chain_numbers(chain);
 }
 
 double eps__chain_numbers(const struct eps__chain *chain)
@@ -103,9 +106,10 @@ unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operat
 }
 
 /*
- * Units of roundoff that a sum is off by at most (L22). A product of counts r s of two bins is in a power e^{g r s}, of 6 units for each
- * of its factors e^g, of which a term has most^2/2 in all; a draw is 3 units more. Each bin adds q + 3 products to a term and
- * takes part in a sum of most + 1 numbers; in the end there is one over the states and one over the prefixes.
+ * Units of roundoff that a sum is off by at most (L22). A product of counts r s of two bins is in a power e^{g r s}, of
+ * 6 units for each of its factors e^g, of which a term has most^2/2 in all; a draw is 3 units more. Each bin adds q + 3
+ * products to a term and takes part in a sum of most + 1 numbers; in the end there is one over the states and one over
+ * the prefixes.
  */
 static double units_of(const struct eps__chain *chain)
 {
@@ -138,8 +142,8 @@ enum eps_status eps__chain_quad(const struct eps_context *context, const struct 
 enum eps_status eps__chain_double(const struct eps_context *context, const struct eps__chain *chain, double *log_upper,
                                   double *log_lower)
 {
-    /* A scale s^a that keeps a!/s^a in reach. All that is multiplied on the way is at least base^most/most!, because no entry
-     * is negative: where that is in reach from below, nothing underflows. */
+    /* A scale s^a that keeps a!/s^a in reach. All that is multiplied on the way is at least base^most/most!, because no
+     * entry is negative: where that is in reach from below, nothing underflows. */
     int shift = (int)floor(log2(fmax((double)chain->most / M_E, 1)));
     double base = ldexp(1, shift) / (double)chain->bins->total, units = units_of(chain);
     bool reaches = chain->most * log(fmin(base, 1)) - lgamma(chain->most + 1.0) > DEEPEST;

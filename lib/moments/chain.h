@@ -1,6 +1,6 @@
 /*
- * Sums over multisets of bins of which only near ones interact: the moments of balls in bins with a cyclically banded Gram
- * matrix, of every order up to a highest one, in one pass (L22).
+ * Sums over multisets of bins of which only near ones interact: the moments of balls in bins with a cyclically banded
+ * Gram matrix, of every order up to a highest one, in one pass (L22).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -33,9 +33,10 @@ double eps__chain_numbers(const struct eps__chain *chain);
 unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operations, double numbers);
 
 /*
- * The moments of order a <= chain->most: the mean over a draws of bins of exp(the sum over their pairs of the entry of the two), which is
- * E X^a where tau is 0. In quadruple precision: moments[a], each within *units of its roundoff of itself. In double: bounds on
- * ln of each, INFINITY and 0 where doubles do not reach. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
+ * The moments of order a <= chain->most: the mean over a draws of bins of exp(the sum over their pairs of the entry of
+ * the two), which is E X^a where tau is 0. In quadruple precision: moments[a], each within *units of its roundoff of
+ * itself. In double: bounds on ln of each, INFINITY and 0 where doubles do not reach. EPS_OK, EPS_NO_MEMORY,
+ * EPS_CANCELED, EPS_TIMEOUT.
  */
 enum eps_status eps__chain_quad(const struct eps_context *context, const struct eps__chain *chain, eps__quad *moments,
                                 double *units);

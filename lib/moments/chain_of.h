@@ -1,12 +1,12 @@
 /*
- * The sums of chain.h for one kind of number: included by chain.c once for each, with NUMBER the type, OF(name) a name of its
- * own, and EXP its exponential function.
+ * The sums of chain.h for one kind of number: included by chain.c once for each, with NUMBER the type, OF(name) a name
+ * of its own, and EXP its exponential function.
  *
- * The first q = width - 1 bins of a cycle, the prefix, have their counts fixed, one tuple after the other; a bin that they
- * touch gets a factor for each of its draws, whichever way round they touch it. What is left is a chain: bin after bin,
- * carrying the counts of the last q bins and what was drawn before those. A state is a tuple (r_1 .. r_q; rest) with a sum of
- * at most `most`; the states lie in lexicographic order, so those with the same r's are a row of numbers, and the place of
- * any is found by counting along. All terms are positive: nothing cancels.
+ * The first q = width - 1 bins of a cycle, the prefix, have their counts fixed, one tuple after the other; a bin that
+ * they touch gets a factor for each of its draws, whichever way round they touch it. What is left is a chain: bin after
+ * bin, carrying the counts of the last q bins and what was drawn before those. A state is a tuple (r_1 .. r_q; rest)
+ * with a sum of at most `most`; the states lie in lexicographic order, so those with the same r's are a row of numbers,
+ * and the place of any is found by counting along. All terms are positive: nothing cancels.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,8 +45,9 @@ static void OF(fill_powers)(NUMBER *powers, const NUMBER *before, double entry, 
 }
 
 /*
- * t draws from place k: of one bin, base^t/t! e^{g t(t-1)/2}. Of `count` that it stands for, the coefficient of z^t in the power
- * `count` of sum_r (base z)^r/r! e^{own r(r-1)/2}, times the same e^{g t(t-1)/2} (L27). one, room: most + 1 numbers each.
+ * t draws from place k: of one bin, base^t/t! e^{g t(t-1)/2}. Of `count` that it stands for, the coefficient of z^t in
+ * the power `count` of sum_r (base z)^r/r! e^{own r(r-1)/2}, times the same e^{g t(t-1)/2} (L27). one, room: most + 1
+ * numbers each.
  */
 static void OF(fill_draws)(NUMBER *draws, NUMBER *one, NUMBER *room, const struct eps__chain *chain, size_t k,
                            NUMBER base)
@@ -79,6 +80,7 @@ static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain 
 {
     size_t len = chain->bins->len, q = chain->width - 1, row = (size_t)chain->most + 1;
     size_t reach = (size_t)chain->most * chain->most / 4, states = (size_t)states_of(chain->most, q);
+    assert(states > 0);
     *tables = (struct OF(tables)){.chain = chain,
                                   .most = chain->most,
                                   .q = q,
@@ -125,9 +127,9 @@ static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned
 }
 
 /*
- * One bin more: next[(r_2 .. r_q, t); rest + r_1] = sum over r_1 of state[(r_1 .. r_q); rest] own[t] e^{t sum_j g_j r_j}. The
- * middle (r_2 .. r_q) runs through its tuples in order; the row of (r_1, middle) is the next one of those that begin with
- * r_1, that of (middle, t) the next one of all.
+ * One bin more: next[(r_2 .. r_q, t); rest + r_1] = sum over r_1 of state[(r_1 .. r_q); rest] own[t] e^{t sum_j g_j
+ * r_j}. The middle (r_2 .. r_q) runs through its tuples in order; the row of (r_1, middle) is the next one of those
+ * that begin with r_1, that of (middle, t) the next one of all.
  */
 static void OF(step)(struct OF(tables) * tables, size_t k, unsigned most, unsigned *middle, size_t *row_of)
 {
@@ -223,6 +225,7 @@ static enum eps_status OF(sum_up)(const struct eps_context *context, const struc
                                   NUMBER *sums)
 {
     struct OF(tables) tables;
+    assert(chain->width >= 1 && chain->width <= chain->bins->len / 2 + 1);
     size_t q = chain->width - 1;
     unsigned *prefix = calloc(q + 1, sizeof *prefix), *middle = calloc(q + 1, sizeof *middle), offset = 0;
     size_t *row_of = malloc(((size_t)chain->most + 1) * sizeof *row_of);

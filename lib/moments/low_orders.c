@@ -1,8 +1,8 @@
 /*
- * E prod_a (x_{i_a} - 1) over draws i_1 .. i_j of bins is the sum, over the graphs on the draws that leave none alone, of the product
- * over its edges of w = e^G - 1 >= 0 (L25). So b^j mu_j is a sum of terms that are not negative, which for j <= 4 are products of matrices;
- * only the complete graph on four draws takes one product of matrices for each bin. Bins without an entry in common are
- * skipped: a banded matrix takes a product of width^3 for each.
+ * E prod_a (x_{i_a} - 1) over draws i_1 .. i_j of bins is the sum, over the graphs on the draws that leave none alone,
+ * of the product over its edges of w = e^G - 1 >= 0 (L25). So b^j mu_j is a sum of terms that are not negative, which
+ * for j <= 4 are products of matrices; only the complete graph on four draws takes one product of matrices for each
+ * bin. Bins without an entry in common are skipped: a banded matrix takes a product of width^3 for each.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -117,8 +117,8 @@ static double four_but_complete(const struct graphs *g)
 }
 
 /*
- * The complete graph on four draws of which i is the least bin: 4 ways to place one i, 6 for two, 4 for three. With three others
- * b, c, d: w_ib w_ic w_id w_bc w_bd w_cd is the product of three entries of v_bc = sqrt(w_ib w_ic) w_bc.
+ * The complete graph on four draws of which i is the least bin: 4 ways to place one i, 6 for two, 4 for three. With
+ * three others b, c, d: w_ib w_ic w_id w_bc w_bd w_cd is the product of three entries of v_bc = sqrt(w_ib w_ic) w_bc.
  */
 static double complete_from(struct graphs *g, size_t i)
 {

@@ -40,8 +40,9 @@ size_t eps__powers_kinds(const struct eps__bins *bins)
 }
 
 /*
- * out[j] = E (x - 1)^j / (j! scale^j) for one bin, E x^i = e^{g i(i-1)/2}. With q = e^g, w = q - 1 and F(j, m) the j-th difference at
- * i = 0 of q^{i(i-1)/2 + m i}, E (x - 1)^j is F(j, 0), and Leibniz' rule for differences gives (L24), F(0, m) = 1 and
+ * out[j] = E (x - 1)^j / (j! scale^j) for one bin, E x^i = e^{g i(i-1)/2}. With q = e^g, w = q - 1 and F(j, m) the j-th
+ * difference at i = 0 of q^{i(i-1)/2 + m i}, E (x - 1)^j is F(j, 0), and Leibniz' rule for differences gives (L24),
+ * F(0, m) = 1 and
  *   F(j, m) = sum_{k < j} C(j-1, k) (q^m w^k - [k = 0]) q^{k(k-1)/2 + m k} F(j-1-k, m+k).
  * room: (most + 3) (most + 1) numbers.
  */
@@ -116,8 +117,8 @@ enum eps_status eps__powers(const struct eps_context *context, const struct eps_
         central[j] *= factorial;
         factorial *= j + 1;
     }
-    /* A number of the series is off by 12 units for each of its j^2 factors and sums; each factor of the product brings its own
-     * and a sum of most + 1 products. */
+    /* A number of the series is off by 12 units for each of its j^2 factors and sums; each factor of the product brings
+     * its own and a sum of most + 1 products. */
     *units = 1.01 * ((double)bins->len * (12.0 * most * most + most + 4) + 4.0 * most);
     free(sorted);
     free(room);

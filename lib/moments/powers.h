@@ -14,8 +14,8 @@
 size_t eps__powers_kinds(const struct eps__bins *bins);
 
 /*
- * central[j] = E (X - 1)^j for j <= most, of the diagonal alone: sums of terms that are not negative, each within *units of
- * quadruple roundoff of itself. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
+ * central[j] = E (X - 1)^j for j <= most, of the diagonal alone: sums of terms that are not negative, each within
+ * *units of quadruple roundoff of itself. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
  */
 enum eps_status eps__powers(const struct eps_context *context, const struct eps__bins *bins, unsigned most,
                             eps__quad *central, double *units);

@@ -271,8 +271,8 @@ def test_a_broken_request_line_does_no_harm(server):
 
 
 @pytest.mark.parametrize("job,pointer", [
-    ({"accountant": "renyi"}, "/accountant"),
-    ({"accountant": {"method": "renyi"}}, "/accountant/method"),
+    ({"accountant": "monte_carlo"}, "/accountant"),
+    ({"accountant": {"method": "monte_carlo"}}, "/accountant/method"),
     ({"accountant": "magic"}, "/accountant"),
     ({"accountant": "mmcc", "curve": True, "delta": None}, "/accountant"),
     ({"accountant": {"method": "mmcc"}, "curve": True, "delta": None}, "/accountant/method"),

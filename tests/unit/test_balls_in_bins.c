@@ -1,6 +1,6 @@
 /*
- * The moments of balls in bins against sums over all draws, done one by one in quadruple precision: chains of every width,
- * cyclic and open, graphs, powers of series; and the doubles that stand for the mechanism's Gram matrix.
+ * The moments of balls in bins against sums over all draws, done one by one in quadruple precision: chains of every
+ * width, cyclic and open, graphs, powers of series; and the doubles that stand for the mechanism's Gram matrix.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -107,7 +107,8 @@ static struct eps__bins draw_bins(uint64_t *state, size_t len, size_t width, boo
 
 /* ------------------------------------------------------------ the matrix */
 
-/* L20, L21: at or above the truth entry by entry, and by enough on the diagonal for the difference to be one of inner products. */
+/* L20, L21: at or above the truth entry by entry, and by enough on the diagonal for the difference to be one of inner
+ * products. */
 static void the_matrix_dominates(void **unused)
 {
     (void)unused;
@@ -313,7 +314,8 @@ static void powers_are_the_central_moments(void **unused)
         }
         eps__bins_clear(&bins);
     }
-    /* x alone, g tiny: E (x - 1)^4 = 3 w^2 + 16 w^3 + ... (labelled graphs of three and more edges), E (x - 1)^3 = 3 w^2 + w^3 */
+    /* x alone, g tiny: E (x - 1)^4 = 3 w^2 + 16 w^3 + ... (labelled graphs of three and more edges), E (x - 1)^3 = 3
+     * w^2 + w^3 */
     double tiny[] = {1e-12};
     struct eps__bins bins;
     eps__quad central[5];
