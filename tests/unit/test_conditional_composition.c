@@ -696,6 +696,46 @@ static void scales_do_not_matter(void **unused)
     assert_true(fabs(values[1] / values[0] - 1) < 1e-9 && fabs(values[2] / values[0] - 1) < 1e-9);
 }
 
+/* Runs of rows in any order, as threads may take them. */
+static void backwards(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
+{
+    (void)user;
+    while (count-- > 0)
+        body(arg, count);
+}
+
+static bool canceled(void *user)
+{
+    return --*(int *)user < 0;
+}
+
+static void runs_of_rows_are_independent(void **unused)
+{
+    (void)unused;
+    const double coefficients[] = {1, 0.5, 0.25};
+    struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 80, 80, 4);
+    job.mechanism.matrix.coefficients = coefficients;
+    job.mechanism.matrix.coefficients_len = 3;
+    job.query.epsilon = 0.5;
+    job.query.accountant.tolerance = 0.05;
+    struct answer alone = solve(job);
+    int polls = 0;
+    struct eps_context context = {.user = &polls, .parallel_for = backwards};
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_OK);
+    assert_true(result->bracket_upper == alone.value && result->bracket_lower == alone.lower);
+    eps_result_destroy(result);
+    context.canceled = canceled;
+    for (polls = 5; polls < 2000; polls = 3 * polls + 5) {
+        int before = polls;
+        result = NULL;
+        assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_CANCELED);
+        polls = before;
+    }
+}
+
 /* delta_1 is the share that is asked for. */
 static void the_share_is_respected(void **unused)
 {
@@ -755,6 +795,7 @@ int main(void)
         cmocka_unit_test(sigmas_lie_between_the_truth_and_the_reference),
         cmocka_unit_test(a_tree_and_stamps_are_served),
         cmocka_unit_test(scales_do_not_matter),
+        cmocka_unit_test(runs_of_rows_are_independent),
         cmocka_unit_test(the_share_is_respected),
         cmocka_unit_test(what_is_not_derived_is_refused),
     };
