@@ -608,6 +608,28 @@ static void classes_are_averaged(void **unused)
     }
 }
 
+/* Every other bin is empty, so that one of two classes shows nothing. */
+static void a_class_may_show_nothing(void **unused)
+{
+    (void)unused;
+    for (size_t empty = 0; empty < 2; empty++) {
+        double rows[256] = {0}, least = 0;
+        for (size_t j = 1 - empty; j < 16; j += 2)
+            for (size_t t = j; t < 16 && t < j + 2; t++)
+                rows[t * 16 + j] = t == j ? 1 : 0.5;
+        struct eps_job job = new_job(EPS_FAMILY_DENSE, 16, 16, 1.2);
+        job.mechanism.matrix.rows = rows;
+        job.mechanism.matrix.rows_n = 16;
+        job.query.epsilon = 0.3;
+        struct answer answer = solve(job);
+        const double column[] = {
+            1.118033988749895}; /* of eight bins that are apart; half of the time it is one of them */
+        double deviation;
+        least = 0.5 * sampled(column, 1, 8, 1.2, log(2 * exp(0.3) - 1), EPS_REMOVE, &deviation);
+        assert_true(answer.of[EPS_REMOVE] >= least - 4 * deviation && answer.of[EPS_REMOVE] < 20 * least);
+    }
+}
+
 static void a_class_has_its_own_columns(void **unused)
 {
     (void)unused;
@@ -791,6 +813,7 @@ int main(void)
         cmocka_unit_test(cancellation_is_counted),
         cmocka_unit_test(shares_are_taken_from_the_top),
         cmocka_unit_test(classes_are_averaged),
+        cmocka_unit_test(a_class_may_show_nothing),
         cmocka_unit_test(a_class_has_its_own_columns),
         cmocka_unit_test(sigmas_lie_between_the_truth_and_the_reference),
         cmocka_unit_test(a_tree_and_stamps_are_served),
