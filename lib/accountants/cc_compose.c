@@ -172,9 +172,11 @@ static bool merge_row(struct row *row, struct row *first)
             memcpy(other->before_merging, other->places[EPS__UPPER].log_odds, len * sizeof *other->before_merging);
         }
         for (int estimate = 0; estimate < 2; estimate++) {
-            for (size_t k = 0; k < len; k++)
-                other->places[estimate].log_odds[k] =
-                    fmax(other->places[estimate].log_odds[k], row->places[estimate].log_odds[k]);
+            double *own = row->places[estimate].log_odds, *its = other->places[estimate].log_odds;
+            for (size_t k = 0; k < len; k++) {
+                its[k] = fmax(its[k], own[k]);
+                assert(its[k] >= own[k]);
+            }
             places_clear(&row->places[estimate]);
         }
         other->count += row->count;

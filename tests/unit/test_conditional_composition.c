@@ -758,6 +758,21 @@ static void runs_of_rows_are_independent(void **unused)
     }
 }
 
+/* So much noise that rows hardly differ: from 65 rows on they are composed as few, which more than 64 bins make up for. */
+static void rows_that_are_alike_cost_little(void **unused)
+{
+    (void)unused;
+    double values[2];
+    for (int c = 0; c < 2; c++) {
+        struct eps_job job = new_job(EPS_FAMILY_IDENTITY, c ? 72 : 64, c ? 72 : 64, 8);
+        job.query.delta = 1e-5;
+        job.query.accountant.bad_event_share = 0.1;
+        job.query.accountant.tolerance = 1e-2;
+        values[c] = solve(job).value;
+    }
+    assert_true(values[1] < values[0] && values[1] > 0.8 * values[0]);
+}
+
 /* delta_1 is the share that is asked for. */
 static void the_share_is_respected(void **unused)
 {
@@ -819,6 +834,7 @@ int main(void)
         cmocka_unit_test(a_tree_and_stamps_are_served),
         cmocka_unit_test(scales_do_not_matter),
         cmocka_unit_test(runs_of_rows_are_independent),
+        cmocka_unit_test(rows_that_are_alike_cost_little),
         cmocka_unit_test(the_share_is_respected),
         cmocka_unit_test(what_is_not_derived_is_refused),
     };
