@@ -28,7 +28,7 @@ struct row {
     struct eps__cc_places places[2];   /* by estimate; quick: the first alone, its odds to be filled in */
     struct eps__cc_minorant *minorant; /* quick: by place */
     uint64_t bounds;
-    double *before_merging; /* its odds, once other rows are counted with it */
+    bool merged; /* other rows are counted with it; its own odds are behind those of all */
     enum eps_status status;
 };
 
@@ -44,7 +44,6 @@ static void row_clear(struct row *row)
     for (size_t k = 0; row->minorant && k < row->places[0].len; k++)
         eps__cc_minorant_clear(&row->minorant[k]);
     free(row->minorant);
-    free(row->before_merging);
     for (int estimate = 0; estimate < 2; estimate++)
         places_clear(&row->places[estimate]);
 }
@@ -54,7 +53,7 @@ static bool places_alloc(struct eps__cc_places *places, const struct eps__cc_wal
     places->len = walk->steps->bins - walk->still;
     places->rest = walk->still > 0;
     places->shift = malloc((places->len + 1) * sizeof *places->shift);
-    places->log_odds = malloc((places->len + 1) * sizeof *places->log_odds);
+    places->log_odds = malloc((2 * places->len + 1) * sizeof *places->log_odds); /* room for merge_row() */
     if (!places->shift || !places->log_odds)
         return false;
     for (size_t k = 0; k < places->len; k++)
@@ -148,7 +147,7 @@ static enum eps_status bound_row(struct row *row, const struct rows *rows, const
 static bool alike(const struct row *row, const struct row *other)
 {
     const struct eps__cc_places *own = &row->places[EPS__UPPER], *its = &other->places[EPS__UPPER];
-    const double *odds = other->before_merging ? other->before_merging : its->log_odds;
+    const double *odds = its->log_odds + (other->merged ? its->len : 0);
     if (own->len != its->len || own->rest != its->rest)
         return false;
     for (size_t k = 0; k < own->len; k++)
@@ -159,29 +158,28 @@ static bool alike(const struct row *row, const struct row *other)
 }
 
 /* Counts the row as one more of a row just before it that is alike: the larger odds are bounds for both (L13). */
-static bool merge_row(struct row *row, struct row *first)
+static void merge_row(struct row *row, struct row *first)
 {
     for (struct row *other = row; other-- > first && row - other <= ALIKE_BEFORE;) {
         if (other->count == 0 || !alike(row, other))
             continue;
         size_t len = row->places[EPS__UPPER].len;
-        if (!other->before_merging) {
-            other->before_merging = malloc((len + 1) * sizeof *other->before_merging);
-            if (!other->before_merging)
-                return false;
-            memcpy(other->before_merging, other->places[EPS__UPPER].log_odds, len * sizeof *other->before_merging);
-        }
+        struct eps__cc_places *upper = &other->places[EPS__UPPER];
+        if (!other->merged)
+            memcpy(upper->log_odds + len, upper->log_odds, len * sizeof *upper->log_odds);
+        other->merged = true;
         for (int estimate = 0; estimate < 2; estimate++) {
-            for (size_t k = 0; k < len; k++)
-                other->places[estimate].log_odds[k] =
-                    fmax(other->places[estimate].log_odds[k], row->places[estimate].log_odds[k]);
+            double *own = row->places[estimate].log_odds, *its = other->places[estimate].log_odds;
+            for (size_t k = 0; k < len; k++) {
+                its[k] = fmax(its[k], own[k]);
+                assert(its[k] >= own[k]);
+            }
             places_clear(&row->places[estimate]);
         }
         other->count += row->count;
         row->count = 0;
-        break;
+        return;
     }
-    return true;
 }
 
 static void bound_run(void *user, size_t index)
@@ -199,7 +197,7 @@ static void bound_run(void *user, size_t index)
         if (status == EPS_OK)
             status = bound_row(&rows->items[k], rows, walk, room);
         if (status == EPS_OK && !rows->quick && rows->len > FEW_ROWS)
-            status = merge_row(&rows->items[k], &rows->items[from]) ? EPS_OK : EPS_NO_MEMORY;
+            merge_row(&rows->items[k], &rows->items[from]);
         eps__meter_add(rows->meter, rows->operations / (double)rows->len);
     }
     rows->items[from].status = status;

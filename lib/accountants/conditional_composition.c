@@ -238,7 +238,8 @@ static enum eps_status arrange(const struct cc_profile *m, struct side *side)
     }
     for (size_t tried = most; status == EPS_OK && tried > 1; tried /= 2) {
         status = try_way(m, side, tried, reversed, &value);
-        if (status != EPS_OK || !(value < best))
+        /* The first class is asked for all: where it has nothing to bound it is not like the others. */
+        if (status != EPS_OK || !(value < best) || side->parts[0].steps->bounds == 0)
             break;
         best = value;
         classes = tried;

@@ -608,6 +608,28 @@ static void classes_are_averaged(void **unused)
     }
 }
 
+/* Every other bin is empty, so that one of two classes shows nothing. */
+static void a_class_may_show_nothing(void **unused)
+{
+    (void)unused;
+    for (size_t empty = 0; empty < 2; empty++) {
+        double rows[256] = {0}, least = 0;
+        for (size_t j = 1 - empty; j < 16; j += 2)
+            for (size_t t = j; t < 16 && t < j + 2; t++)
+                rows[t * 16 + j] = t == j ? 1 : 0.5;
+        struct eps_job job = new_job(EPS_FAMILY_DENSE, 16, 16, 1.2);
+        job.mechanism.matrix.rows = rows;
+        job.mechanism.matrix.rows_n = 16;
+        job.query.epsilon = 0.3;
+        struct answer answer = solve(job);
+        const double column[] = {
+            1.118033988749895}; /* of eight bins that are apart; half of the time it is one of them */
+        double deviation;
+        least = 0.5 * sampled(column, 1, 8, 1.2, log(2 * exp(0.3) - 1), EPS_REMOVE, &deviation);
+        assert_true(answer.of[EPS_REMOVE] >= least - 4 * deviation && answer.of[EPS_REMOVE] < 20 * least);
+    }
+}
+
 static void a_class_has_its_own_columns(void **unused)
 {
     (void)unused;
@@ -696,6 +718,61 @@ static void scales_do_not_matter(void **unused)
     assert_true(fabs(values[1] / values[0] - 1) < 1e-9 && fabs(values[2] / values[0] - 1) < 1e-9);
 }
 
+/* Runs of rows in any order, as threads may take them. */
+static void backwards(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
+{
+    (void)user;
+    while (count-- > 0)
+        body(arg, count);
+}
+
+static bool canceled(void *user)
+{
+    return --*(int *)user < 0;
+}
+
+static void runs_of_rows_are_independent(void **unused)
+{
+    (void)unused;
+    const double coefficients[] = {1, 0.5, 0.25};
+    struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 80, 80, 4);
+    job.mechanism.matrix.coefficients = coefficients;
+    job.mechanism.matrix.coefficients_len = 3;
+    job.query.epsilon = 0.5;
+    job.query.accountant.tolerance = 0.05;
+    struct answer alone = solve(job);
+    int polls = 0;
+    struct eps_context context = {.user = &polls, .parallel_for = backwards};
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_OK);
+    assert_true(result->bracket_upper == alone.value && result->bracket_lower == alone.lower);
+    eps_result_destroy(result);
+    context.canceled = canceled;
+    for (polls = 5; polls < 2000; polls = 3 * polls + 5) {
+        int before = polls;
+        result = NULL;
+        assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_CANCELED);
+        polls = before;
+    }
+}
+
+/* So much noise that rows hardly differ: from 65 rows on they are composed as few, which more than 64 bins make up for. */
+static void rows_that_are_alike_cost_little(void **unused)
+{
+    (void)unused;
+    double values[2];
+    for (int c = 0; c < 2; c++) {
+        struct eps_job job = new_job(EPS_FAMILY_IDENTITY, c ? 72 : 64, c ? 72 : 64, 8);
+        job.query.delta = 1e-5;
+        job.query.accountant.bad_event_share = 0.1;
+        job.query.accountant.tolerance = 1e-2;
+        values[c] = solve(job).value;
+    }
+    assert_true(values[1] < values[0] && values[1] > 0.8 * values[0]);
+}
+
 /* delta_1 is the share that is asked for. */
 static void the_share_is_respected(void **unused)
 {
@@ -751,10 +828,13 @@ int main(void)
         cmocka_unit_test(cancellation_is_counted),
         cmocka_unit_test(shares_are_taken_from_the_top),
         cmocka_unit_test(classes_are_averaged),
+        cmocka_unit_test(a_class_may_show_nothing),
         cmocka_unit_test(a_class_has_its_own_columns),
         cmocka_unit_test(sigmas_lie_between_the_truth_and_the_reference),
         cmocka_unit_test(a_tree_and_stamps_are_served),
         cmocka_unit_test(scales_do_not_matter),
+        cmocka_unit_test(runs_of_rows_are_independent),
+        cmocka_unit_test(rows_that_are_alike_cost_little),
         cmocka_unit_test(the_share_is_respected),
         cmocka_unit_test(what_is_not_derived_is_refused),
     };
