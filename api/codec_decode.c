@@ -180,9 +180,7 @@ static bool read_variant(struct api_decoder *decoder, const char *path, const js
     }
     if (!api__read_name(decoder, where, value, field, api__at(base, field->offset)))
         return false;
-    memcpy(variant, api__at(base, field->offset), sizeof *variant);
-    if (object->variant)
-        *variant = object->variant(base, json);
+    *variant = api__variant(object, base, json);
     return true;
 }
 

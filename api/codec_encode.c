@@ -167,11 +167,8 @@ static json_t *encode_object(struct encoder *encoder, const struct api_object *o
         encoder->failed = true;
         return NULL;
     }
-    if (object->has_variants) {
-        unsigned variant;
-        memcpy(&variant, api__at_const(base, object->fields[0].offset), sizeof variant);
-        bit = 1u << (object->variant ? object->variant(base, NULL) : variant);
-    }
+    if (object->has_variants)
+        bit = 1u << api__variant(object, base, NULL);
     for (size_t i = 0; i < object->len && !encoder->failed; i++) {
         const struct api_field *field = &object->fields[i];
         if ((field->variants & bit) && !field->unwritten && is_present(encoder, field, base))

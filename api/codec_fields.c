@@ -9,7 +9,9 @@
  */
 #include "api/codec_fields.h"
 
+#include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
 /* The tables hold names of any enum by its number. */
 #define NAME_AT(enumeration)                                            \
@@ -80,26 +82,40 @@ _Static_assert(sizeof(enum eps_family) == sizeof(unsigned), "enums are read and 
 
 #define FIELDS(table) .fields = (table), .len = sizeof(table) / sizeof((table)[0])
 
+/* ---------------------------------------------------------------- variants */
+
+static bool is_written(const json_t *json, const char *name)
+{
+    const json_t *value = name ? json_object_get(json, name) : NULL;
+    return value && !json_is_null(value);
+}
+
+static bool is_set(const struct api_field *field, const void *base)
+{
+    size_t len;
+    assert(field->kind == API_NUMBERS);
+    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+    return len > 0;
+}
+
+unsigned api__variant(const struct api_object *object, const void *base, const json_t *json)
+{
+    unsigned named;
+    memcpy(&named, api__at_const(base, object->fields[0].offset), sizeof named);
+    for (size_t i = 1; i < object->len; i++) {
+        const struct api_field *field = &object->fields[i];
+        if (!field->settles || !(field->variants & BIT(named)))
+            continue;
+        if (json ? is_written(json, field->name) && !is_written(json, field->unless) : is_set(field, base))
+            return field->settles;
+    }
+    return named;
+}
+
 /* ---------------------------------------------------------------- matrix */
 
 /* A blt whose decay and scale are given is not optimised: it takes other members than one with buffers. */
 #define BLT_GIVEN ((unsigned)EPS_FAMILY_COUNT)
-
-static unsigned matrix_variant(const void *base, const json_t *json)
-{
-    const struct eps_matrix *matrix = base;
-    bool given = matrix->blt_len > 0;
-
-    if (matrix->family != EPS_FAMILY_BLT)
-        return matrix->family;
-    if (json) {
-        const json_t *decay = json_object_get(json, "decay"), *scale = json_object_get(json, "scale");
-        const json_t *buffers = json_object_get(json, "buffers");
-        given =
-            ((decay && !json_is_null(decay)) || (scale && !json_is_null(scale))) && (!buffers || json_is_null(buffers));
-    }
-    return given ? BLT_GIVEN : (unsigned)EPS_FAMILY_BLT;
-}
 
 static const char *family_at(unsigned index)
 {
@@ -110,6 +126,13 @@ static const char *family_at(unsigned index)
 #define OPTIMISED \
     (BIT(EPS_FAMILY_BANDED) | BIT(EPS_FAMILY_BANDED_INVERSE) | BIT(EPS_FAMILY_BLT) | BIT(EPS_FAMILY_OPTIMAL))
 #define ANY_BLT (BIT(EPS_FAMILY_BLT) | BIT(BLT_GIVEN))
+
+#define SETTLING_NUMBERS(key, member)                                                                   \
+    {                                                                                                   \
+        COMMON(key, ANY_BLT), .kind = API_NUMBERS, PLACE(eps_matrix, member),                           \
+                              .len_offset = offsetof(struct eps_matrix, blt_len), .settles = BLT_GIVEN, \
+                              .unless = "buffers"                                                       \
+    }
 
 static const struct api_field matrix_fields[] = {
     NEEDED_NAME(eps_matrix, "family", family, family_at, BIT(EPS_FAMILY_COUNT) - 1),
@@ -123,8 +146,8 @@ static const struct api_field matrix_fields[] = {
     FLAG(eps_matrix, "toeplitz", toeplitz, BIT(EPS_FAMILY_BANDED)),
     FLAG(eps_matrix, "column_normalize", column_normalize, BIT(EPS_FAMILY_BANDED)),
     COUNT(eps_matrix, "buffers", buffers, ANY_BLT),
-    NUMBERS(eps_matrix, "decay", decay, blt_len, ANY_BLT),
-    NUMBERS(eps_matrix, "scale", scale, blt_len, ANY_BLT),
+    SETTLING_NUMBERS("decay", decay),
+    SETTLING_NUMBERS("scale", scale),
     FLAG(eps_matrix, "nonnegative", nonnegative, BIT(EPS_FAMILY_OPTIMAL)),
     NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_TREE), decoder_at,
          BIT(EPS_DECODER_ONLINE) | BIT(EPS_DECODER_FULL)),
@@ -137,8 +160,7 @@ static const struct api_field matrix_fields[] = {
     COUNT(eps_matrix, "separation", separation, OPTIMISED),
 };
 
-static const struct api_object matrix_object = {FIELDS(matrix_fields), .has_variants = true, .variant = matrix_variant,
-                                                .variant_name = family_at};
+static const struct api_object matrix_object = {FIELDS(matrix_fields), .has_variants = true, .variant_name = family_at};
 
 /* ---------------------------------------------------------------- sampling */
 

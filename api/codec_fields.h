@@ -47,6 +47,8 @@ struct api_field {
     const char *(*name_at)(unsigned index);
     uint32_t allowed;                /* API_NAME: bit (1u << value) */
     const struct api_object *object; /* API_GROUP, API_OBJECT, API_ACCOUNTANT */
+    unsigned settles;   /* API_NUMBERS: given, it makes the variants that have it this one; 0: it does not */
+    const char *unless; /* the member beside which a request's does not */
 };
 
 /* Where an object has variants, its first field is the name that chooses among them. */
@@ -54,14 +56,15 @@ struct api_object {
     const struct api_field *fields;
     size_t len;
     bool has_variants;
-    /* The variant in force, given the chosen name: NULL where the name's value is the variant. One function
-     * for both directions: json is NULL when a struct is encoded. */
-    unsigned (*variant)(const void *base, const json_t *json);
     const char *(*variant_name)(unsigned variant);
 };
 
 /* The whole job; its struct is struct eps_job. */
 extern const struct api_object api__job_object;
+
+/* The variant in force: the chosen name's value, unless a member settles it. One function for both directions: json is NULL
+ * when a struct is encoded. */
+unsigned api__variant(const struct api_object *object, const void *base, const json_t *json);
 
 /* A value by kind, at a field's place in the object's struct. */
 static inline void *api__at(void *base, size_t offset)

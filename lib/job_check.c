@@ -22,15 +22,12 @@
 
 /* ---------------------------------------------------------------- the sampling */
 
-/* The additions, and which two of them may be given together: those for which a dominating pair is derived
- * (sampling/LEMMAS.md, L4). Every other pair is refused, because what serves one would ignore the other. */
 static const struct {
     const char *pointer, *name;
-    uint32_t with; /* bits (1u << enum eps__addition) */
 } additions[EPS__ADDITIONS] = {
-    [EPS__TRUNCATION] = {"/sampling/truncation", "truncation", 0},
-    [EPS__EXAMPLES_PER_USER] = {"/sampling/examples_per_user", "examples_per_user", 1u << EPS__LAST_ITERATE},
-    [EPS__LAST_ITERATE] = {"/sampling/last_iterate", "last_iterate", 1u << EPS__EXAMPLES_PER_USER},
+    [EPS__TRUNCATION] = {"/sampling/truncation", "truncation"},
+    [EPS__EXAMPLES_PER_USER] = {"/sampling/examples_per_user", "examples_per_user"},
+    [EPS__LAST_ITERATE] = {"/sampling/last_iterate", "last_iterate"},
 };
 
 static void refuse_addition(struct eps__check *check, enum eps__addition addition)
@@ -41,6 +38,7 @@ static void refuse_addition(struct eps__check *check, enum eps__addition additio
                     names);
 }
 
+/* Two that the scheme does not have together are refused, because what serves one would ignore the other. */
 static void check_combinations(struct eps__check *check, const struct eps__scheme *scheme,
                                const struct eps_sampling *sampling)
 {
@@ -56,7 +54,7 @@ static void check_combinations(struct eps__check *check, const struct eps__schem
     }
     for (enum eps__addition a = 0; a < EPS__ADDITIONS; a++)
         for (enum eps__addition b = a + 1; b < EPS__ADDITIONS; b++)
-            if (given[a] && given[b] && !(additions[a].with >> b & 1))
+            if (given[a] && given[b] && !(scheme->together >> a & scheme->together >> b & 1))
                 eps__check_fail(
                     check, additions[a].pointer,
                     "does not go with sampling.%s: no dominating pair is known for both together; leave one of "

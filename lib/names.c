@@ -27,7 +27,7 @@ NAME_TABLE(eps_normalization_name, enum eps_normalization, EPS_NORMALIZATION_COU
 NAME_TABLE(eps_objective_name, enum eps_objective, EPS_OBJECTIVE_COUNT, "mean_squared", "max_squared")
 NAME_TABLE(eps_decoder_name, enum eps_decoder, EPS_DECODER_COUNT, "default", "online", "full", "optimal", "standard")
 NAME_TABLE(eps_workload_name, enum eps_workload_type, EPS_WORKLOAD_COUNT, "prefix_sum", "momentum", "toeplitz")
-NAME_TABLE(eps_schema_name, enum eps_schema, EPS_SCHEMA_COUNT, "fixed_order", "min_separation")
+NAME_TABLE(eps_schema_name, enum eps_schema, EPS_SCHEMA_COUNT, "fixed_order", "min_separation", "shuffled")
 NAME_TABLE(eps_adjacency_name, enum eps_adjacency, EPS_ADJACENCY_COUNT, "zero_out", "add_remove", "replace_one")
 NAME_TABLE(eps_estimator_name, enum eps_estimator, EPS_ESTIMATOR_COUNT, "auto", "plain", "tilted")
 NAME_TABLE(eps_direction_name, enum eps_direction, EPS_DIRECTIONS, "remove", "add")

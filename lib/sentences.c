@@ -28,13 +28,23 @@ void eps__sentence(struct eps__sentences *list, const char *format, ...)
         list->failed = true;
 }
 
-void eps__list(char *text, size_t size, const char *const *names, size_t len)
+static void join(char *text, size_t size, const char *const *names, size_t len, const char *last)
 {
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < len && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", names[i],
                                  i + 2 < len    ? ", "
-                                 : i + 2 == len ? " and "
+                                 : i + 2 == len ? last
                                                 : "");
+}
+
+void eps__list(char *text, size_t size, const char *const *names, size_t len)
+{
+    join(text, size, names, len, " and ");
+}
+
+void eps__choices(char *text, size_t size, const char *const *names, size_t len)
+{
+    join(text, size, names, len, " or ");
 }

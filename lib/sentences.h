@@ -19,5 +19,7 @@ void eps__sentence(struct eps__sentences *list, const char *format, ...) __attri
 
 /* "a, b and c", cut where it does not fit. */
 void eps__list(char *text, size_t size, const char *const *names, size_t len);
+/* "a, b or c". */
+void eps__choices(char *text, size_t size, const char *const *names, size_t len);
 
 #endif

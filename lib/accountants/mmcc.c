@@ -22,6 +22,7 @@
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/numerics/normal.h"
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 #define LOG_DELTA_LEAST (-690.0)
@@ -379,9 +380,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return eps__decline(error, "/sampling/examples_per_user", "mmcc serves one example per user");
     if (sampling->last_iterate)
         return eps__decline(error, "/sampling/last_iterate", "mmcc accounts for every iterate; use pld");
-    if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return eps__decline(error, "/adjacency",
-                            "mmcc knows no dominating pair for replace_one; use zero_out or add_remove");
+    if (!eps__adjacency_known(error, "mmcc", EPS__AGAINST_NOISE, mechanism->adjacency))
+        return false;
     if (setting->job->query.curve)
         return eps__decline(error, "/curve",
                             "mmcc spends a fixed part of delta and has no curve of its own; name two of "

@@ -11,6 +11,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 
 /* One part of the data set in one direction: every variant of its pairs dominates it. */
 struct composed {
-    struct eps__coins *variants[2];
+    struct eps__coins *variants[EPS__VARIANTS_MAX];
     size_t len;
 };
 
@@ -264,10 +265,10 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
+    if (!eps__scheme_steps(error, "pld", eps__scheme_of(mechanism), mechanism))
+        return false;
     if (!eps__sampling_random(mechanism))
         return true;
-    if (!eps__sampling_coins(mechanism))
-        return eps__scheme_decline(error, "pld", eps__scheme_coins_or_none);
     if (!eps__sampling_turns(mechanism))
         return eps__strategy_is_diagonal(setting->strategy) ||
                eps__decline(error, "/matrix", "pld under poisson needs a strategy with one band, such as identity");
@@ -293,6 +294,20 @@ static double step_count(const struct eps__setting *setting)
     return ceil((double)mechanism->n / (double)eps__sampling_groups(mechanism));
 }
 
+static double largest_amplitude(const struct eps_mechanism *mechanism)
+{
+    const struct eps__pairs *pairs = eps__scheme_of(mechanism)->pairs;
+    return pairs->amplitude ? (double)pairs->amplitude(mechanism) : 1;
+}
+
+static size_t variants_of(const struct eps_mechanism *mechanism)
+{
+    const struct eps__pairs *pairs = eps__scheme_of(mechanism)->pairs;
+    size_t variants = pairs->variants ? pairs->variants(mechanism) : 1;
+    assert(variants >= 1 && variants <= EPS__VARIANTS_MAX);
+    return variants;
+}
+
 /* Is a full batch so unlikely that it leaves next to nothing to compose? */
 static bool hardly_ever_full(const struct eps__setting *setting)
 {
@@ -306,7 +321,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double tolerance = setting->job->query.accountant.tolerance, atoms = 2;
-    double size = (double)eps__largest_amplitude(mechanism);
+    double size = largest_amplitude(mechanism);
     if (size > 1)
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
     /* A window of twelve standard deviations at a spacing of sqrt(6 tolerance/10) of a step's. */
@@ -327,7 +342,7 @@ static double least_sigma(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    double norm = 0, most = (double)eps__largest_amplitude(mechanism), mean = most * setting->p;
+    double norm = 0, most = largest_amplitude(mechanism), mean = most * setting->p;
     if (!eps__sampling_random(mechanism))
         return setting->sensitivity.value / SHIFT_MAX;
     norm = eps__strategy_largest_norm(setting->strategy);
@@ -359,16 +374,17 @@ struct opening {
     const struct eps__setting *setting;
     const struct eps__accuracy *accuracy;
     struct eps__tally *tally;
-    double sigma, p, log_floor;
+    double sigma, log_floor;
 };
 
 /* One variant of every part whose data set has `dataset` examples, from slot `first` on. */
 static enum eps_status compose_variant(struct pld_profile *pld, const struct opening *opening,
                                        const struct parts *parts, uint64_t dataset, size_t variant, size_t first)
 {
+    const struct eps_mechanism *mechanism = &opening->setting->job->mechanism;
+    const struct eps__step_setting step = {opening->setting->p, dataset, variant, opening->log_floor};
     struct eps__step_pairs pairs;
-    enum eps_status status = eps__step_pairs_make(&pairs, &opening->setting->job->mechanism, opening->p, dataset,
-                                                  variant, opening->log_floor);
+    enum eps_status status = eps__scheme_of(mechanism)->pairs->make(&pairs, mechanism, &step);
     for (size_t i = 0; i < parts->len && status == EPS_OK; i++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
             struct composed *part = &pld->parts[direction][first + i];
@@ -388,7 +404,6 @@ static enum eps_status compose_all(struct pld_profile *pld, const struct eps__se
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     struct opening opening = {.setting = setting, .accuracy = accuracy, .sigma = sigma};
     opening.tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
-    opening.p = !eps__sampling_random(mechanism) ? 1 : setting->p;
     opening.log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
     uint64_t sizes[2] = {0};
     bool truncated = mechanism->sampling.truncation; /* only then does the size matter */
@@ -401,7 +416,7 @@ static enum eps_status compose_all(struct pld_profile *pld, const struct eps__se
     }
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < sizes_len; i++)
-        for (size_t variant = 0; variant < eps__step_variants(mechanism) && status == EPS_OK; variant++)
+        for (size_t variant = 0; variant < variants_of(mechanism) && status == EPS_OK; variant++)
             status = compose_variant(pld, &opening, parts, sizes[i], variant, i * parts->len);
     return status;
 }

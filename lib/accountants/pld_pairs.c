@@ -1,18 +1,12 @@
 /*
- * Poisson sampling: a draw of the user's examples against none, or against as many others (replace_one). A truncated batch:
- * a public coin says whether the others fill it; if they do, one more example is one instead of another (TPS theorems
- * 3.1, 3.3, 3.4). Where the batch is drawn alike for both data sets (zero_out, replace_one) there is a second pair for the
- * full batch: to show whether the example is in it leaves one Gaussian, or nothing (sampling/LEMMAS.md, L4). The first is
- * better where the example is seldom in, the second where it mostly is.
+ * What a scheme knows of its step (sampling/pairs.h) as mixtures of Gaussians on the line, either estimate's trimmed atoms on
+ * its own side, at a column's norm.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/accountants/pld_pairs.h"
 
 #include <stdlib.h>
-
-#include "lib/sampling/sampling.h"
-#include "lib/sampling/truncation.h"
 
 /* ------------------------------------------------------------ mixtures */
 
@@ -106,96 +100,4 @@ enum eps_status eps__step_pairs_add(struct eps__coins *coins, const struct eps__
     clear_side(&often);
     clear_side(&rarely);
     return status;
-}
-
-/* ------------------------------------------------------------ alternatives */
-
-uint64_t eps__largest_amplitude(const struct eps_mechanism *mechanism)
-{
-    uint64_t steps = mechanism->sampling.last_iterate ? mechanism->n : 1;
-    if (!eps__sampling_random(mechanism))
-        return 1;
-    return steps * mechanism->sampling.examples_per_user;
-}
-
-size_t eps__step_variants(const struct eps_mechanism *mechanism)
-{
-    return mechanism->sampling.truncation && mechanism->adjacency != EPS_ADJACENCY_ADD_REMOVE ? 2 : 1;
-}
-
-static enum eps_status add_alternative(struct eps__outcome *outcome, const struct eps__alternative *shape,
-                                       uint64_t amplitude, double p_lower, double p_upper, double log_floor)
-{
-    struct eps__alternative *made = &outcome->items[outcome->len++];
-    *made = *shape;
-    enum eps_status status = eps__binomial_law(&made->law[EPS__UPPER], amplitude, p_upper, log_floor);
-    return status == EPS_OK ? eps__binomial_law(&made->law[EPS__LOWER], amplitude, p_lower, log_floor) : status;
-}
-
-/* The others do not fill the batch: Poisson sampling. */
-static enum eps_status open_batch(struct eps__outcome *outcome, const struct eps_mechanism *mechanism, double p,
-                                  double log_floor)
-{
-    bool replace = mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE;
-    const struct eps__alternative open = {.weight = {1, 1}, .with = 1, .without = replace ? 1 : 0};
-    return add_alternative(outcome, &open, 1, p, p, log_floor);
-}
-
-static enum eps_status full_batch(struct eps__outcome *outcome, const struct eps_mechanism *mechanism,
-                                  struct eps__interval q, bool shown, double log_floor)
-{
-    static const double without[EPS_ADJACENCY_COUNT] = {
-        [EPS_ADJACENCY_ZERO_OUT] = 1, [EPS_ADJACENCY_ADD_REMOVE] = 0, [EPS_ADJACENCY_REPLACE_ONE] = 2};
-    if (!shown) {
-        const struct eps__alternative full = {.weight = {1, 1}, .with = 2, .without = without[mechanism->adjacency]};
-        return add_alternative(outcome, &full, 1, q.lower, q.upper, log_floor);
-    }
-    const struct eps__alternative in = {.weight = {q.upper, q.lower}, .with = without[mechanism->adjacency]},
-                                  out = {.weight = {(1 - q.lower) * (1 + 0x1p-52), (1 - q.upper) * (1 - 0x1p-52)}};
-    enum eps_status status = add_alternative(outcome, &in, 1, 1, 1, log_floor);
-    return status == EPS_OK ? add_alternative(outcome, &out, 1, 0, 0, log_floor) : status;
-}
-
-static enum eps_status truncated_pairs(struct eps__step_pairs *pairs, const struct eps_mechanism *mechanism, double p,
-                                       uint64_t dataset, size_t variant, double log_floor)
-{
-    struct eps__truncation t = eps__truncate(dataset, p, mechanism->sampling.max_batch_size);
-    bool mostly_full = t.full.upper > t.open.upper;
-    struct eps__outcome *open = mostly_full ? &pairs->rarely : &pairs->often,
-                        *full = mostly_full ? &pairs->often : &pairs->rarely;
-    enum eps_status status = EPS_OK;
-    open->probability = t.open;
-    full->probability = t.full;
-    if (t.open.upper > 0)
-        status = open_batch(open, mechanism, p, log_floor);
-    if (status == EPS_OK && t.full.upper > 0)
-        status = full_batch(full, mechanism, t.q, variant == 1, log_floor);
-    return status;
-}
-
-enum eps_status eps__step_pairs_make(struct eps__step_pairs *pairs, const struct eps_mechanism *mechanism, double p,
-                                     uint64_t dataset, size_t variant, double log_floor)
-{
-    *pairs = (struct eps__step_pairs){0};
-    if (mechanism->sampling.truncation)
-        return truncated_pairs(pairs, mechanism, p, dataset, variant, log_floor);
-    /* Without sampling the sensitivity already holds the adjacency: one Gaussian against N(0, 1). */
-    bool replace = eps__sampling_random(mechanism) && mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE;
-    const struct eps__alternative plain = {.weight = {1, 1}, .with = 1, .without = replace ? 1 : 0};
-    pairs->often.probability = (struct eps__interval){1, 1};
-    return add_alternative(&pairs->often, &plain, eps__largest_amplitude(mechanism), p, p, log_floor);
-}
-
-static void clear_outcome(struct eps__outcome *outcome)
-{
-    for (size_t i = 0; i < outcome->len; i++)
-        for (int estimate = 0; estimate < 2; estimate++)
-            eps__law_clear(&outcome->items[i].law[estimate]);
-    outcome->len = 0;
-}
-
-void eps__step_pairs_clear(struct eps__step_pairs *pairs)
-{
-    clear_outcome(&pairs->often);
-    clear_outcome(&pairs->rarely);
 }

@@ -31,8 +31,8 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
 static struct eps__participation worst(const struct eps_mechanism *mechanism)
 {
     size_t len = bins(&mechanism->sampling);
-    if (mechanism->sampling.redraw)
-        return (struct eps__participation){.epochs = len > 0 ? mechanism->n / len : mechanism->n, .separation = 1};
+    if (mechanism->sampling.redraw && len > 0)
+        return (struct eps__participation){.epochs = mechanism->n / len, .separation = 1, .shuffled = len};
     return (struct eps__participation){.epochs = mechanism->n, .separation = len, .fixed = true};
 }
 

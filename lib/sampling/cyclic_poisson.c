@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 static void defaults(struct eps_mechanism *mechanism, size_t bands)
@@ -83,5 +84,6 @@ const struct eps__scheme eps__scheme_cyclic_poisson = {
     .batch = batch,
     .groups = groups,
     .worst = worst,
+    .pairs = &eps__coin_pairs,
     .assume = assume,
 };

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "lib/numerics/normal.h"
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/sampling.h"
 #include "lib/sampling/truncation.h"
 
@@ -39,7 +40,7 @@ struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechani
 /* Without the example there is nothing but noise: not so where another one stands in its place. */
 static bool absent_is_noise(const struct eps_mechanism *mechanism)
 {
-    return !mechanism->sampling.truncation && mechanism->adjacency != EPS_ADJACENCY_REPLACE_ONE;
+    return !mechanism->sampling.truncation && EPS__AGAINST_NOISE >> mechanism->adjacency & 1;
 }
 
 /* ln(1 - e^x), x <= 0. */

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 __extension__ typedef unsigned __int128 wide;
@@ -75,6 +76,13 @@ static void check_turns(struct eps__check *check, const struct eps_sampling *sam
             check, "/sampling/separation",
             "must be %zu, which is dataset_size/batch_size rounded down: leave it out, or leave out the sizes",
             turns.apart);
+    if (!turns.even && sampling->schema == EPS_SCHEMA_SHUFFLED)
+        eps__check_fail(check, "/sampling/schema",
+                        "shuffled needs whole batches, and dataset_size is no multiple of batch_size: leave the last "
+                        "examples of every epoch out, and dataset_size without them");
+    if (turns.even && sampling->schema == EPS_SCHEMA_SHUFFLED && check->n % turns.apart)
+        eps__check_fail(check, "/n", "must be a multiple of dataset_size/batch_size = %zu where epochs are shuffled",
+                        turns.apart);
     if (!turns.even && turns.times > 1 && sampling->schema == EPS_SCHEMA_FIXED_ORDER)
         eps__check_fail(
             check, "/sampling/schema",
@@ -88,7 +96,7 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
     size_t k = sampling->epochs, b = sampling->separation, n = check->n;
 
     if (eps_schema_name(sampling->schema) == NULL)
-        eps__check_fail(check, "/sampling/schema", "must be fixed_order or min_separation");
+        eps__check_fail(check, "/sampling/schema", "must be fixed_order, min_separation or shuffled");
     check_turns(check, sampling);
     if (n == 0)
         return;
@@ -97,7 +105,11 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
                         n);
     else if (b == 0)
         eps__check_fail(check, "/sampling/separation", "must be an integer of at least 1");
-    else if (k > 1 && b > (n - 1) / (k - 1))
+    else if (sampling->schema == EPS_SCHEMA_SHUFFLED && b > n / k && sampling->batch_size == 0)
+        eps__check_fail(check, "/sampling/separation",
+                        "%zu epochs do not fit: epochs * separation <= n = %zu allows at most %zu steps an epoch", k, n,
+                        n / k);
+    else if (sampling->schema != EPS_SCHEMA_SHUFFLED && k > 1 && b > (n - 1) / (k - 1))
         eps__check_fail(check, "/sampling/separation",
                         "%zu epochs do not fit: (epochs-1) * separation + 1 <= n = %zu allows at "
                         "most %zu",
@@ -110,6 +122,10 @@ static struct eps__participation worst(const struct eps_mechanism *mechanism)
     struct eps__participation p = {.epochs = sampling->epochs ? sampling->epochs : 1,
                                    .fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER};
     p.separation = sampling->separation ? sampling->separation : mechanism->n / p.epochs;
+    if (sampling->schema == EPS_SCHEMA_SHUFFLED) {
+        p.shuffled = p.separation;
+        p.separation = 1;
+    }
     return p;
 }
 
@@ -122,10 +138,28 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
-    eps__sentence(list, "each example takes part at most %zu time%s, %s %zu steps apart", sampling->epochs,
-                  sampling->epochs == 1 ? "" : "s", fixed ? "exactly" : "at least", sampling->separation);
+    if (sampling->schema == EPS_SCHEMA_SHUFFLED)
+        eps__sentence(list,
+                      "each example takes part once in each of %zu epoch%s of %zu steps, anywhere in it; the shuffling "
+                      "amplifies nothing: who else is in a batch gives away who is not",
+                      sampling->epochs, sampling->epochs == 1 ? "" : "s", sampling->separation);
+    else
+        eps__sentence(list, "each example takes part at most %zu time%s, %s %zu steps apart", sampling->epochs,
+                      sampling->epochs == 1 ? "" : "s", fixed ? "exactly" : "at least", sampling->separation);
     eps__sentence(list, "the strategy is public");
 }
+
+/* The sensitivity already holds pattern and adjacency: the only step is one Gaussian against N(0, 1). */
+static enum eps_status make(struct eps__step_pairs *made, const struct eps_mechanism *mechanism,
+                            const struct eps__step_setting *step)
+{
+    const struct eps__alternative shifted = {.weight = {1, 1}, .with = 1};
+    (void)mechanism;
+    *made = (struct eps__step_pairs){.often.probability = {1, 1}};
+    return eps__outcome_add(&made->often, &shifted, 1, (struct eps__interval){1, 1}, step->log_floor);
+}
+
+static const struct eps__pairs pairs = {.drawn = EPS__EVERY_ADJACENCY, .make = make};
 
 const struct eps__scheme eps__scheme_none = {
     .scheme = EPS_SCHEME_NONE,
@@ -135,5 +169,6 @@ const struct eps__scheme eps__scheme_none = {
     .check = check,
     .worst = worst,
     .target = target,
+    .pairs = &pairs,
     .assume = assume,
 };

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 static void check(struct eps__check *check, const struct eps_sampling *sampling)
@@ -39,9 +40,11 @@ const struct eps__scheme eps__scheme_poisson = {
     .random = true,
     .coins = true,
     .additions = 1u << EPS__TRUNCATION | 1u << EPS__EXAMPLES_PER_USER | 1u << EPS__LAST_ITERATE,
+    .together = 1u << EPS__EXAMPLES_PER_USER | 1u << EPS__LAST_ITERATE,
     .check = check,
     .probability = probability,
     .batch = batch,
     .worst = worst,
+    .pairs = &eps__coin_pairs,
     .assume = assume,
 };

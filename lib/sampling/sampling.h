@@ -10,11 +10,13 @@
 #include "lib/epsilon.h"
 #include "lib/numerics/sum.h"
 
-/* (k,b)-participation: at most `epochs` steps, exactly (fixed) or at least `separation` apart. */
+/* (k,b)-participation: at most `epochs` steps, exactly (fixed) or at least `separation` apart. Or, where shuffled is not 0, in
+ * each of `epochs` epochs of so many steps one of them; then separation is 1. */
 struct eps__participation {
     size_t epochs;
     size_t separation;
     bool fixed;
+    size_t shuffled;
 };
 
 /* What is meant where nothing is said. */

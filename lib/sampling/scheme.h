@@ -14,6 +14,8 @@
 /* What may be added to some schemes. */
 enum eps__addition { EPS__TRUNCATION, EPS__EXAMPLES_PER_USER, EPS__LAST_ITERATE, EPS__ADDITIONS };
 
+struct eps__pairs;
+
 /* A function that is NULL says what its comment says of it. All see a job with its defaults, but for `defaults` and `check`. */
 struct eps__scheme {
     enum eps_scheme scheme;
@@ -22,6 +24,7 @@ struct eps__scheme {
     bool random;        /* an example's participation is drawn, and so can amplify */
     bool coins;         /* it takes part in each of its group's rounds with probability p, by a coin of its own */
     unsigned additions; /* bits 1u << enum eps__addition: those for which something is derived */
+    unsigned together;  /* of these, those of which any may be given together (L4) */
     /* The members of `sampling` that follow from others. bands: the strategy's bandwidth, 0 where it is not known. */
     void (*defaults)(struct eps_mechanism *mechanism, size_t bands);
     /* The rules of the scheme's own members. */
@@ -41,6 +44,8 @@ struct eps__scheme {
     /* The participation that an optimised family aims at unless told otherwise; a separation of 0: to be chosen. NULL: one
      * epoch. */
     struct eps__participation (*target)(const struct eps_mechanism *mechanism);
+    /* What dominates one of its steps, by adjacency, and truncated or not (pairs.h). NULL: nothing is known of one alone. */
+    const struct eps__pairs *pairs;
     /* How examples take part, in words. */
     void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);
 };
@@ -53,15 +58,24 @@ const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism);
 /* "a, b and c": the schemes whose row passes, for messages. */
 void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user);
 
-/* The predicates: does the row serve, take an addition, have coins; or coins or nothing random at all? */
+/* The predicates: does the row serve, take an addition, have coins, know pairs of a step? */
 bool eps__scheme_served(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_takes(const struct eps__scheme *scheme, int addition);
 bool eps__scheme_coins(const struct eps__scheme *scheme, int unused);
-bool eps__scheme_coins_or_none(const struct eps__scheme *scheme, int unused);
+bool eps__scheme_pairs(const struct eps__scheme *scheme, int unused);
 
 /* "WHO serves the schemes a and b", in the place of eps__decline(). Always false. */
 bool eps__scheme_decline(struct eps_error *error, const char *who,
                          bool (*passes)(const struct eps__scheme *scheme, int user));
+
+/* Whether `who` may compose steps of the scheme: it knows pairs for the mechanism's adjacency, truncated if it is. If not,
+ * false and why. */
+bool eps__scheme_steps(struct eps_error *error, const char *who, const struct eps__scheme *scheme,
+                       const struct eps_mechanism *mechanism);
+
+/* Whether the adjacency is one of `known` (bits 1u << enum eps_adjacency). If not, "WHO knows no dominating pair for A; use B
+ * or C" in the place of eps__decline(), and false. */
+bool eps__adjacency_known(struct eps_error *error, const char *who, unsigned known, enum eps_adjacency adjacency);
 
 /* ---- shared by several schemes (sizes.c) ---- */
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "lib/error.h"
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 #define STEPS_MAX 0x1p53L
@@ -83,10 +84,16 @@ bool eps__scheme_coins(const struct eps__scheme *scheme, int unused)
     return scheme->coins;
 }
 
-bool eps__scheme_coins_or_none(const struct eps__scheme *scheme, int unused)
+bool eps__scheme_pairs(const struct eps__scheme *scheme, int unused)
 {
     (void)unused;
-    return scheme->coins || !scheme->random;
+    return scheme->pairs;
+}
+
+static bool truncated_pairs(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->pairs && scheme->pairs->truncated;
 }
 
 bool eps__scheme_decline(struct eps_error *error, const char *who,
@@ -96,6 +103,38 @@ bool eps__scheme_decline(struct eps_error *error, const char *who,
     eps__scheme_names(names, sizeof names, passes, 0);
     snprintf(message, sizeof message, "%s serves the schemes %s", who, names);
     return eps__decline(error, "/sampling/scheme", message);
+}
+
+bool eps__adjacency_known(struct eps_error *error, const char *who, unsigned known, enum eps_adjacency adjacency)
+{
+    const char *names[EPS_ADJACENCY_COUNT];
+    char list[60], message[200];
+    size_t len = 0;
+    if (known >> adjacency & 1)
+        return true;
+    for (enum eps_adjacency a = 0; a < EPS_ADJACENCY_COUNT; a++)
+        if (known >> a & 1)
+            names[len++] = eps_adjacency_name(a);
+    eps__choices(list, sizeof list, names, len);
+    snprintf(message, sizeof message, "%s knows no dominating pair for %s; use %s", who, eps_adjacency_name(adjacency),
+             list);
+    return eps__decline(error, "/adjacency", message);
+}
+
+bool eps__scheme_steps(struct eps_error *error, const char *who, const struct eps__scheme *scheme,
+                       const struct eps_mechanism *mechanism)
+{
+    bool truncated = mechanism->sampling.truncation;
+    char names[120], message[200];
+    if (!scheme->pairs)
+        return eps__scheme_decline(error, who, eps__scheme_pairs);
+    if (truncated && !scheme->pairs->truncated) {
+        eps__scheme_names(names, sizeof names, truncated_pairs, 0);
+        snprintf(message, sizeof message, "%s serves truncated batches of %s; leave truncation out", who, names);
+        return eps__decline(error, "/sampling/truncation", message);
+    }
+    return eps__adjacency_known(error, who, truncated ? scheme->pairs->truncated : scheme->pairs->drawn,
+                                mechanism->adjacency);
 }
 
 static bool has_sizes(const struct eps_sampling *sampling)

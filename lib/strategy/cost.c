@@ -49,6 +49,11 @@ static void add_sensitivity(struct eps__cost *cost, const struct eps__forecast *
                             const struct eps_mechanism *mechanism)
 {
     struct eps__participation p = eps__sampling_worst(mechanism);
+    if (p.shuffled) { /* Gram matrices, once or by distances */
+        double width = fmin(2 * c->bands, c->block);
+        cost->operations += fmin(c->n * width, 1e9) + fmin(c->bands * c->bands, 1e9);
+        cost->bytes += 8 * (fmin(c->block * c->block, 2048.0 * 2048.0) + 2 * c->bands);
+    }
     double starts = (double)eps__participation_starts(&p, mechanism->n);
     if (p.epochs == 1 || c->bands <= (double)p.separation) {
         cost->operations += 4 * c->n + (p.fixed || c->stamps <= 1 ? 0 : 2 * c->n * (double)p.epochs);

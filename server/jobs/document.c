@@ -123,34 +123,7 @@ struct document *document_create(const struct job_record *record, const struct r
                                  const struct job_progress *progress)
 {
     struct text text = {0};
-    struct document *document = calloc(1, sizeof *document);
     text_expect(&text, OVERHEAD + job_record_bytes(record) + (result ? result_text_bytes(result) : 0));
     document_write(&text, record, result, progress, false, true);
-    text_puts(&text, "\n");
-    if (!document || text.failed) {
-        text_clear(&text);
-        free(document);
-        return NULL;
-    }
-    atomic_init(&document->references, 1);
-    document->status = record->status;
-    memcpy(document->id, record->id, UUID_SIZE);
-    document->len = text.len;
-    document->text = text_steal(&text);
-    text_etag(document->etag, document->text, document->len);
-    return document;
-}
-
-struct document *document_retain(struct document *document)
-{
-    atomic_fetch_add_explicit(&document->references, 1, memory_order_relaxed);
-    return document;
-}
-
-void document_release(struct document *document)
-{
-    if (document && atomic_fetch_sub_explicit(&document->references, 1, memory_order_acq_rel) == 1) {
-        free(document->text);
-        free(document);
-    }
+    return document_make(&text, record->id, job_status_final(record->status));
 }

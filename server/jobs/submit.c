@@ -2,9 +2,7 @@
  * Accepting jobs.
  *
  * What a request's bytes decode to depends on nothing else, so it is remembered by the hash of the bytes: who asks
- * the same again is answered without a parser. An idempotency key is looked up twice: here, so that a replay costs
- * no computing and passes even when the queue is full, and again by the writer inside the transaction that inserts
- * it, which decides.
+ * the same again is answered without a parser.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,9 +18,6 @@
 #include "server/jobs/internal.h"
 #include "server/ops/metrics.h"
 
-/* There are no accounts yet: all who reach the service share one space of keys. */
-static const char client[] = "";
-
 static void refuse(struct submission *submission, json_t *problem)
 {
     submission->outcome = SUBMIT_REFUSED;
@@ -32,21 +27,6 @@ static void refuse(struct submission *submission, json_t *problem)
 static void refuse_with(struct submission *submission, enum api_problem problem, const char *detail)
 {
     refuse(submission, api_problem_encode(problem, detail, submission->instance, NULL));
-}
-
-/* The same key must come with the same request, its label included. */
-static void hash_request(struct submission *submission)
-{
-    unsigned char digest[32];
-    crypto_generichash_state state;
-    const char *label = submission->record.label;
-    crypto_generichash_init(&state, NULL, 0, sizeof digest);
-    crypto_generichash_update(&state, (const unsigned char *)submission->record.hash, HASH_SIZE - 1);
-    if (label) {
-        crypto_generichash_update(&state, (const unsigned char *)label, strlen(label) + 1);
-    }
-    crypto_generichash_final(&state, digest, sizeof digest);
-    sodium_bin2hex(submission->request_hash, HASH_SIZE, digest, sizeof digest);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -165,24 +145,6 @@ static bool fill_record(struct submission *submission, const char *body, size_t 
     return true;
 }
 
-/* True if the key is known: the outcome is then decided. */
-static bool find_key(struct submission *submission)
-{
-    bool matches = false;
-    char id[UUID_SIZE];
-    if (!submission->key[0] || store_read_idempotency(submission->jobs->server->store, client, submission->key,
-                                                      submission->request_hash, id, &matches) != STORE_OK) {
-        return false;
-    }
-    if (matches) {
-        submission->outcome = SUBMIT_REPLAYED;
-        memcpy(submission->id, id, UUID_SIZE);
-    } else {
-        refuse_with(submission, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with another request");
-    }
-    return true;
-}
-
 /* The job is finished before it is stored. */
 static void finish_record(struct job_record *record)
 {
@@ -193,16 +155,16 @@ static void finish_record(struct job_record *record)
     record->finished_at = record->created_at;
 }
 
-void submission_read(struct submission *submission, const char *body, size_t body_len, bool *cached)
+void submission_read(struct submission *submission, const char *body, size_t body_len)
+{
+    if (fill_record(submission, body, body_len)) {
+        store_key_request(&submission->insert.key, submission->record.hash, submission->record.label);
+    }
+}
+
+void submission_begin(struct submission *submission, const char *body, size_t body_len, bool *cached)
 {
     *cached = false;
-    if (!fill_record(submission, body, body_len)) {
-        return;
-    }
-    hash_request(submission);
-    if (find_key(submission)) {
-        return;
-    }
     if (store_full(submission->jobs->server->store)) {
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
                     "the database is as large as it may be (--max-db); jobs that are deleted or expire make room");
@@ -281,16 +243,11 @@ static void insert_done(struct store_write *write, enum store_status status)
 {
     struct submission *submission = (struct submission *)write;
     struct store_insert *insert = &submission->insert;
-    if (status == STORE_OK && insert->replayed) {
-        submission->outcome = SUBMIT_REPLAYED;
-        memcpy(submission->id, insert->replayed_id, UUID_SIZE);
-    } else if (status == STORE_OK && insert->conflict) {
-        refuse_with(submission, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with another request");
+    bool answered = status == STORE_OK || status == STORE_CORRUPT;
+    if (answered && insert->key.use != KEY_FREE) {
+        submission->outcome = SUBMIT_KEY_USED;
     } else if (status == STORE_OK) {
         accept_stored(submission);
-    } else if (status == STORE_CORRUPT) {
-        refuse_with(submission, API_PROBLEM_INTERNAL,
-                    "what is stored of this Idempotency-Key fails its checksum; post with another key");
     } else {
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
                     "the database could not be written, and nothing was accepted; post it again later");
@@ -304,9 +261,6 @@ void submission_store(struct submission *submission)
     struct store_insert *insert = &submission->insert;
     insert->write.done = insert_done;
     insert->record = &submission->record;
-    insert->client = client;
-    insert->key = submission->key[0] ? submission->key : NULL;
-    insert->request = submission->request_hash;
     store_insert_job(submission->jobs->server->store, insert);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The acceptance of a job: from the bytes of a request to a committed row. In three steps, so that each runs where
- * it may: reading (quick for small bodies), checking whether an accountant serves the job (may take a second for
+ * The acceptance of a job: from the bytes of a request to a committed row. In steps, so that each runs where
+ * it may: reading (quick for small bodies), with the question whether its key was used in between, checking whether an accountant serves the job (may take a second for
  * n in the millions: the gate's thread), storing (the writer's thread).
  *
  * Thread-compatible; owned by one request.
@@ -16,18 +16,17 @@
 enum submit_outcome {
     SUBMIT_PENDING,  /* not decided yet */
     SUBMIT_REFUSED,  /* problem: the document */
-    SUBMIT_REPLAYED, /* id: the job of the first request with this key */
+    SUBMIT_KEY_USED, /* insert.key: how, by what was first posted with it */
     SUBMIT_ACCEPTED, /* id: queued or joined */
     SUBMIT_FINISHED  /* id: answered by a cached result; see submission_document() */
 };
 
 struct submission {
-    struct store_insert insert; /* first */
+    struct store_insert insert; /* first; its key is the caller's to fill in, but for the request */
     struct jobs *jobs;
     const char *instance;                        /* path of the request, borrowed, as are the next two */
     const char *request;                         /* its id */
     const char *client;                          /* the address it came from */
-    char key[IDEMPOTENCY_KEY_MAX + 1];           /* "": none */
     void (*done)(struct submission *submission); /* after the commit, on the writer thread */
     void *user;
     /* Out. */
@@ -38,17 +37,18 @@ struct submission {
     struct job_record record;
     struct api_job *decoded;
     struct result_record *result;
-    char request_hash[HASH_SIZE];
     size_t reserved;
     uint64_t mark;
 };
 
-/* Parses, decodes, looks for the idempotency key and for a cached result. Afterwards PENDING, REFUSED or REPLAYED;
- * PENDING with *cached: nothing is left to check. */
-void submission_read(struct submission *submission, const char *body, size_t body_len, bool *cached);
+/* Parses and decodes: then it is known which request the key came with. Afterwards PENDING or REFUSED. */
+void submission_read(struct submission *submission, const char *body, size_t body_len);
+/* Where the key is free: looks for a cached result. Afterwards PENDING or REFUSED; PENDING with *cached: nothing is left to
+ * check. */
+void submission_begin(struct submission *submission, const char *body, size_t body_len, bool *cached);
 /* Whether the job is served at its cost and the queue has room: PENDING or REFUSED. Not where a result is cached. */
 void submission_check(struct submission *submission);
-/* Stores it and calls done(). */
+/* Stores it, unless the key is used by now, and calls done(). */
 void submission_store(struct submission *submission);
 /* SUBMIT_FINISHED: the document, the caller's; NULL: out of memory. */
 struct document *submission_document(struct submission *submission);

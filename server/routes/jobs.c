@@ -72,10 +72,10 @@ static void write_item(struct text *out, struct jobs *jobs, struct job_record *r
     result_record_release(result);
 }
 
-static enum store_status list(struct server *server, const struct job_filter *filter, struct text *items,
+static enum store_status list(struct server *server, const struct list_filter *filter, struct text *items,
                               char next[UUID_SIZE])
 {
-    struct job_filter wider = *filter;
+    struct list_filter wider = *filter;
     struct job_record *records;
     size_t len;
     wider.limit++; /* to see whether there is a next page */

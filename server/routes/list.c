@@ -46,14 +46,14 @@ const struct query_member list_query[] = {
 };
 
 /* Of members that passed the table. */
-static void read_filter(const struct request *request, struct job_filter *filter)
+static void read_filter(const struct request *request, struct list_filter *filter)
 {
     const char *status = request_query(request, "status");
     const char *limit = request_query(request, "limit");
-    *filter = (struct job_filter){.status = status ? job_status_named(status) : JOB_STATUS_COUNT,
-                                  .limit = limit ? strtoul(limit, NULL, 10) : LIMIT_DEFAULT,
-                                  .label = request_query(request, "label"),
-                                  .before = request_query(request, "cursor")};
+    *filter = (struct list_filter){.status = status ? job_status_named(status) : JOB_STATUS_COUNT,
+                                   .limit = limit ? strtoul(limit, NULL, 10) : LIMIT_DEFAULT,
+                                   .label = request_query(request, "label"),
+                                   .before = request_query(request, "cursor")};
 }
 
 static void write_encoded(struct text *out, const char *value)
@@ -70,7 +70,7 @@ static void write_encoded(struct text *out, const char *value)
     }
 }
 
-static void add_link(struct request *request, const struct job_filter *filter, const char *next)
+static void add_link(struct request *request, const struct list_filter *filter, const char *next)
 {
     struct text link = {0};
     text_printf(&link, "<%s?cursor=%s&limit=%zu", resource_of(request)->path, next, filter->limit);
@@ -92,7 +92,7 @@ static void add_link(struct request *request, const struct job_filter *filter, c
 struct listing {
     struct pool_task task;
     struct request *request;
-    struct job_filter filter;
+    struct list_filter filter;
     bool begun;
     enum store_status status;
     struct text text;

@@ -81,7 +81,7 @@ enum handled handle_resource_get(struct request *request)
     if (status != STORE_OK) {
         return reply_unreadable(request, status);
     }
-    bool waits = seconds > 0 && !job_status_final(document->status);
+    bool waits = seconds > 0 && !document->final;
     request->state = waits ? malloc(sizeof(struct watching)) : NULL;
     request->state_free = free;
     if (!request->state || !request_suspend(request, get_resume)) {
@@ -110,7 +110,7 @@ static enum handled cancel_resume(struct request *request)
     if (status != STORE_OK) {
         return reply_unreadable(request, status);
     }
-    if (!job_status_final(document->status)) {
+    if (!document->final) {
         document_release(document);
         return reply_problem(request, API_PROBLEM_QUEUE_FULL,
                              "the %s ends, but that could not be written yet; it is tried again until it can be",
@@ -211,12 +211,11 @@ enum handled handle_resource_delete(struct request *request)
 
 /* ---------------------------------------------------------------- POST */
 
-bool resource_key(const struct request *request, char key[IDEMPOTENCY_KEY_MAX + 1])
+/* There are no accounts yet: all who reach the service share one space of keys. */
+static const char client[] = "";
+
+static bool copy_key(struct store_key *key, const char *value)
 {
-    const char *value = request_header_value(request, "Idempotency-Key");
-    if (!value) {
-        return true;
-    }
     size_t len = strlen(value);
     if (!len || len > IDEMPOTENCY_KEY_MAX) {
         return false;
@@ -226,6 +225,36 @@ bool resource_key(const struct request *request, char key[IDEMPOTENCY_KEY_MAX + 
             return false;
         }
     }
-    memcpy(key, value, len + 1);
+    memcpy(key->text, value, len + 1);
     return true;
+}
+
+bool resource_key(struct request *request, struct store_key *key, enum handled *handled)
+{
+    const char *value = request_header_value(request, "Idempotency-Key");
+    key->client = client;
+    if (value && !copy_key(key, value)) {
+        *handled = reply_problem(request, API_PROBLEM_INVALID_JOB,
+                                 "Idempotency-Key must be 1 to %d visible ASCII characters", IDEMPOTENCY_KEY_MAX);
+        return false;
+    }
+    return true;
+}
+
+bool resource_key_used(struct server *server, struct store_key *key)
+{
+    return store_key_read(server->store, key) == STORE_OK && key->use != KEY_FREE;
+}
+
+bool resource_replays(struct request *request, const struct store_key *key, enum handled *handled)
+{
+    if (key->use == KEY_REPLAYED) {
+        reply_header(request, "Idempotent-Replayed", "true");
+        return true;
+    }
+    *handled = key->use == KEY_CONFLICT
+                   ? reply_problem(request, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with another request")
+                   : reply_problem(request, API_PROBLEM_INTERNAL,
+                                   "what is stored of this Idempotency-Key fails its checksum; post with another key");
+    return false;
 }

@@ -25,7 +25,7 @@ struct resource {
     void (*forget)(struct server *server, const char *id);
     /* Appends those that the filter lets through, newest first, parted by commas; next: the id after which the next page
      * begins, or "". On the thread of the lists. */
-    enum store_status (*list)(struct server *server, const struct job_filter *filter, struct text *items,
+    enum store_status (*list)(struct server *server, const struct list_filter *filter, struct text *items,
                               char next[UUID_SIZE]);
 };
 
@@ -35,8 +35,18 @@ static inline const struct resource *resource_of(const struct request *request)
     return request->route->resource;
 }
 
-/* Copies the Idempotency-Key, "" for none. False: it is not 1 to IDEMPOTENCY_KEY_MAX visible characters. */
-bool resource_key(const struct request *request, char key[IDEMPOTENCY_KEY_MAX + 1]);
+/*
+ * What is posted under an Idempotency-Key is looked up twice: once it is known which request it is, so that a replay costs no
+ * computing and passes even when the queue is full, and by the writer inside the transaction that stores it, which decides.
+ */
+
+/* Fills in client and text from the request's header. False with *handled: it is no key. */
+bool resource_key(struct request *request, struct store_key *key, enum handled *handled);
+/* The first look: whether the key was used, with this request or another. */
+bool resource_key_used(struct server *server, struct store_key *key);
+/* A used key: true where it replays, which a header then says, and key->id is to be shown. False with *handled: it came with
+ * another request, or is damaged. */
+bool resource_replays(struct request *request, const struct store_key *key, enum handled *handled);
 
 /* The table's resources. */
 extern const struct resource job_resource; /* jobs.c */

@@ -7,7 +7,7 @@
 #define SERVER_ROUTES_ROUTES_H
 
 #include "server/http/request.h"
-#include "server/jobs/document.h"
+#include "server/ops/document.h"
 #include "server/store/store.h"
 
 request_handler handle_jobs_post;

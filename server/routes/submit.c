@@ -34,13 +34,27 @@ static void posting_free(void *state)
     free(posting);
 }
 
+/* The job that was accepted, or that its key stands for. */
+static const char *id_of(const struct submission *submission)
+{
+    return submission->outcome == SUBMIT_KEY_USED ? submission->insert.key.id : submission->id;
+}
+
+/* Whether that job is to be waited for. */
+static bool waits(const struct posting *posting)
+{
+    const struct submission *submission = &posting->submission;
+    bool replays = submission->outcome == SUBMIT_KEY_USED && submission->insert.key.use == KEY_REPLAYED;
+    return posting->wait_seconds > 0 && (submission->outcome == SUBMIT_ACCEPTED || replays);
+}
+
 /* Waits for the end where that was asked for, and resumes otherwise. The caller loses the request. */
 static void wait_or_resume(struct posting *posting)
 {
     struct request *request = posting->request;
-    enum submit_outcome outcome = posting->submission.outcome;
-    if (posting->wait_seconds > 0 && (outcome == SUBMIT_ACCEPTED || outcome == SUBMIT_REPLAYED)) {
-        watch_end(&posting->watching, request, posting->submission.id, clock_monotonic() + posting->wait_seconds);
+    if (waits(posting)) {
+        const char *id = id_of(&posting->submission);
+        watch_end(&posting->watching, request, id, clock_monotonic() + posting->wait_seconds);
     } else {
         request_resume(request);
     }
@@ -51,6 +65,22 @@ static void post_stored(struct submission *submission)
     wait_or_resume((struct posting *)submission);
 }
 
+/* From the body to where there is something to check, or not: *cached. */
+static void read_body(struct posting *posting, bool *cached)
+{
+    struct request *request = posting->request;
+    struct submission *submission = &posting->submission;
+    const char *body = request->body ? request->body : "";
+    submission_read(submission, body, request->body_len);
+    if (submission->outcome == SUBMIT_PENDING && resource_key_used(request->server, &submission->insert.key)) {
+        submission->outcome = SUBMIT_KEY_USED;
+    }
+    if (submission->outcome == SUBMIT_PENDING) {
+        submission_begin(submission, body, request->body_len, cached);
+    }
+    request_drop_body(request);
+}
+
 /* On the gate's or the bulk's thread. */
 static void post_decide(struct pool_task *task)
 {
@@ -58,8 +88,7 @@ static void post_decide(struct pool_task *task)
     struct submission *submission = &posting->submission;
     bool cached = false;
     if (!posting->read) {
-        submission_read(submission, posting->request->body, posting->request->body_len, &cached);
-        request_drop_body(posting->request);
+        read_body(posting, &cached);
     }
     if (submission->outcome == SUBMIT_PENDING && !cached) {
         submission_check(submission);
@@ -77,7 +106,7 @@ static enum handled reply_job(struct request *request, struct posting *posting, 
     if (posting->preferred) {
         reply_header(request, "Preference-Applied", "wait=%.0f", posting->wait_seconds);
     }
-    return reply_document(request, job_status_final(document->status) ? 200 : 202, document, false);
+    return reply_document(request, document->final ? 200 : 202, document, false);
 }
 
 static enum handled post_resume(struct request *request)
@@ -86,20 +115,21 @@ static enum handled post_resume(struct request *request)
     struct submission *submission = &posting->submission;
     struct document *document = NULL;
     enum store_status status = STORE_FAILED;
+    enum handled handled;
 
     if (submission->outcome == SUBMIT_REFUSED) {
         json_t *problem = submission->problem;
         submission->problem = NULL;
         return reply_problem_json(request, problem);
     }
+    if (submission->outcome == SUBMIT_KEY_USED && !resource_replays(request, &submission->insert.key, &handled)) {
+        return handled;
+    }
     if (submission->outcome == SUBMIT_FINISHED) {
         document = submission_document(submission);
         status = document ? STORE_OK : STORE_FAILED;
     } else {
-        status = jobs_get(request->server->jobs, submission->id, &document);
-    }
-    if (submission->outcome == SUBMIT_REPLAYED) {
-        reply_header(request, "Idempotent-Replayed", "true");
+        status = jobs_get(request->server->jobs, id_of(submission), &document);
     }
     return status == STORE_OK ? reply_job(request, posting, document) : reply_unreadable(request, status);
 }
@@ -137,16 +167,14 @@ enum handled handle_jobs_post(struct request *request)
     posting->submission.client = request->place->address;
     posting->submission.done = post_stored;
     posting->wait_seconds = request_wait_seconds(request, &posting->preferred);
-    if (!resource_key(request, posting->submission.key)) {
-        return reply_problem(request, API_PROBLEM_INVALID_JOB,
-                             "Idempotency-Key must be 1 to %d visible ASCII characters", IDEMPOTENCY_KEY_MAX);
+    enum handled handled;
+    if (!resource_key(request, &posting->submission.insert.key, &handled)) {
+        return handled;
     }
     if (request->body_len <= SMALL_BODY) {
         posting->read = true;
-        submission_read(&posting->submission, request->body ? request->body : "", request->body_len, &cached);
-        request_drop_body(request);
-        bool replay = posting->submission.outcome == SUBMIT_REPLAYED && posting->wait_seconds > 0;
-        if (posting->submission.outcome != SUBMIT_PENDING && !replay) {
+        read_body(posting, &cached);
+        if (posting->submission.outcome != SUBMIT_PENDING && !waits(posting)) {
             return post_resume(request);
         }
     }

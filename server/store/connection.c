@@ -109,6 +109,14 @@ enum store_status store__run(struct store_connection *connection, sqlite3_stmt *
     return status;
 }
 
+enum store_status store__damaged(const char *table, const char *key)
+{
+    char quoted[320];
+    metric_add(METRIC_CHECKSUM_FAILURES, 1);
+    log_event(LOG_LEVEL_ERROR, "checksum", "table=%s key=%s", table, log_quote(quoted, sizeof quoted, key));
+    return STORE_CORRUPT;
+}
+
 enum store_status store__complain(struct store_connection *connection, const char *what)
 {
     char detail[320];

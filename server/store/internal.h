@@ -96,6 +96,8 @@ bool store__digest_register(sqlite3 *db);
 bool store__figure_register(sqlite3 *db);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
+/* Logs and counts a row that fails its digest and returns STORE_CORRUPT. */
+enum store_status store__damaged(const char *table, const char *key);
 /* Logs SQLite's complaint and returns STORE_FAILED. */
 enum store_status store__complain(struct store_connection *connection, const char *what);
 
@@ -106,6 +108,8 @@ void *store__writer_main(void *store);
 /* Removes what has expired; inside a transaction. */
 enum store_status store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);
+/* Within the writer's transaction: takes a free key for what `id` names. STORE_OK: key->use says whether it was free. */
+enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at);
 /* STORE_OK or STORE_NONE, within the writer's transaction. */
 enum store_status store__result_present(struct store *store, const char *hash, int version);
 /* Makes room for `incoming` bytes; STORE_NONE: there is none. */
@@ -115,6 +119,20 @@ void store__blob_prepare(struct store *store);
 
 /* Measures the database, if it was not just done; outside of transactions. */
 void store__measure(struct store *store);
+
+/* NULL for NULL; the text stays the caller's. */
+static inline void store__bind_text(sqlite3_stmt *statement, int index, const char *text)
+{
+    if (text) {
+        sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
+    }
+}
+
+/* A comparison with a digest that came out wrong; NULL is a row that has none. */
+static inline bool store__is_false(sqlite3_stmt *row, int column)
+{
+    return sqlite3_column_type(row, column) == SQLITE_INTEGER && sqlite3_column_int(row, column) == 0;
+}
 
 /* A copy; NULL for NULL, or with *failed without memory. */
 char *store__column_text(sqlite3_stmt *statement, int column, bool *failed);

@@ -1,5 +1,5 @@
 /*
- * Rows of jobs and of idempotency keys.
+ * Rows of jobs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,16 +12,8 @@
 #include "server/ops/metrics.h"
 #include "server/store/internal.h"
 
-#define KEY_AGE_MS (24 * INT64_C(3600000))
 /* Sorts after every id: ids are of hexadecimal digits and dashes. */
 #define AFTER_EVERY_ID "~"
-
-static void bind_text(sqlite3_stmt *statement, int index, const char *text)
-{
-    if (text) {
-        sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
-    }
-}
 
 static void bind_time(sqlite3_stmt *statement, int index, int64_t ms)
 {
@@ -30,63 +22,7 @@ static void bind_time(sqlite3_stmt *statement, int index, int64_t ms)
     }
 }
 
-/* A comparison with a digest that came out wrong; NULL is a row that has none. */
-static bool is_false(sqlite3_stmt *row, int column)
-{
-    return sqlite3_column_type(row, column) == SQLITE_INTEGER && sqlite3_column_int(row, column) == 0;
-}
-
-static enum store_status damaged(const char *table, const char *key)
-{
-    char quoted[320];
-    metric_add(METRIC_CHECKSUM_FAILURES, 1);
-    log_event(LOG_LEVEL_ERROR, "checksum", "table=%s key=%s", table, log_quote(quoted, sizeof quoted, key));
-    return STORE_CORRUPT;
-}
-
 /* ---------------------------------------------------------------- writes */
-
-/* STORE_NONE: the key is free. */
-static enum store_status key_read(struct store_connection *connection, const char *client, const char *key,
-                                  const char *request, char id[UUID_SIZE], bool *matches)
-{
-    sqlite3_stmt *statement = store__statement(connection, SQL_KEY_READ);
-    if (!statement) {
-        return STORE_FAILED;
-    }
-    bind_text(statement, 1, client);
-    bind_text(statement, 2, key);
-    sqlite3_bind_int64(statement, 3, clock_now_ms() - KEY_AGE_MS);
-    enum store_status status = STORE_NONE;
-    int code = sqlite3_step(statement);
-    const char *stored = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-    const char *job = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
-    if (code != SQLITE_ROW) {
-        status = code == SQLITE_DONE ? STORE_NONE : store__complain(connection, "idempotency key");
-    } else if (!stored || !job || strlen(job) != UUID_SIZE - 1 || is_false(statement, 2)) {
-        status = damaged("idempotency", key);
-    } else {
-        *matches = strcmp(stored, request) == 0;
-        memcpy(id, job, UUID_SIZE);
-        status = STORE_OK;
-    }
-    sqlite3_reset(statement);
-    return status;
-}
-
-static enum store_status key_put(struct store_connection *connection, const struct store_insert *insert)
-{
-    sqlite3_stmt *statement = store__statement(connection, SQL_KEY_PUT);
-    if (!statement) {
-        return STORE_FAILED;
-    }
-    bind_text(statement, 1, insert->client);
-    bind_text(statement, 2, insert->key);
-    bind_text(statement, 3, insert->request);
-    bind_text(statement, 4, insert->record->id);
-    sqlite3_bind_int64(statement, 5, insert->record->created_at);
-    return store__run(connection, statement);
-}
 
 static enum store_status insert_row(struct store_connection *connection, const struct job_record *record)
 {
@@ -94,9 +30,9 @@ static enum store_status insert_row(struct store_connection *connection, const s
     if (!statement) {
         return STORE_FAILED;
     }
-    bind_text(statement, 1, record->id);
-    bind_text(statement, 2, record->hash);
-    bind_text(statement, 3, record->label);
+    store__bind_text(statement, 1, record->id);
+    store__bind_text(statement, 2, record->hash);
+    store__bind_text(statement, 3, record->label);
     sqlite3_bind_int(statement, 4, (int)record->status);
     sqlite3_bind_int(statement, 5, record->attempts);
     sqlite3_bind_int64(statement, 6, record->created_at);
@@ -106,13 +42,13 @@ static enum store_status insert_row(struct store_connection *connection, const s
     if (record->version) {
         sqlite3_bind_int(statement, 10, record->version);
     }
-    bind_text(statement, 11, record->job);
-    bind_text(statement, 12, record->brief);
-    bind_text(statement, 13, record->error);
+    store__bind_text(statement, 11, record->job);
+    store__bind_text(statement, 12, record->brief);
+    store__bind_text(statement, 13, record->error);
     if (record->operations > 0) {
         sqlite3_bind_double(statement, 14, record->operations);
     }
-    bind_text(statement, 15, record->request[0] ? record->request : NULL);
+    store__bind_text(statement, 15, record->request[0] ? record->request : NULL);
     return store__run(connection, statement);
 }
 
@@ -134,21 +70,11 @@ static enum store_status insert_apply(struct store *store, struct store_write *w
 {
     struct store_insert *insert = (struct store_insert *)write;
     struct job_record record = *insert->record; /* borrows the texts */
-    insert->replayed = insert->conflict = false;
-    if (insert->key) {
-        bool matches = false;
-        enum store_status status =
-            key_read(store->writer, insert->client, insert->key, insert->request, insert->replayed_id, &matches);
-        if (status != STORE_NONE) {
-            insert->replayed = status == STORE_OK && matches;
-            insert->conflict = status == STORE_OK && !matches;
-            return status;
-        }
-        if (key_put(store->writer, insert) != STORE_OK) {
-            return STORE_FAILED;
-        }
+    enum store_status status = store__key_take(store, &insert->key, record.id, record.created_at);
+    if (status != STORE_OK || insert->key.use != KEY_FREE) {
+        return status;
     }
-    enum store_status status = check_answer(store, insert, &record);
+    status = check_answer(store, insert, &record);
     return status == STORE_OK ? insert_row(store->writer, &record) : status;
 }
 
@@ -178,7 +104,7 @@ static enum store_status change_row(struct store_connection *connection, const s
     if (!statement) {
         return STORE_FAILED;
     }
-    bind_text(statement, 1, change->id);
+    store__bind_text(statement, 1, change->id);
     sqlite3_bind_int(statement, 2, (int)change->status);
     sqlite3_bind_int(statement, 3, change->attempts);
     bind_time(statement, 4, change->started_at);
@@ -187,7 +113,7 @@ static enum store_status change_row(struct store_connection *connection, const s
     if (change->version) {
         sqlite3_bind_int(statement, 7, change->version);
     }
-    bind_text(statement, 8, change->error);
+    store__bind_text(statement, 8, change->error);
     return store__run(connection, statement);
 }
 
@@ -227,7 +153,7 @@ static enum store_status delete_apply(struct store *store, struct store_write *w
     if (!statement) {
         return STORE_FAILED;
     }
-    bind_text(statement, 1, deletion->id);
+    store__bind_text(statement, 1, deletion->id);
     enum store_status status = store__run(store->writer, statement);
     return status == STORE_OK && sqlite3_changes(store->writer->db) == 0 ? STORE_NONE : status;
 }
@@ -276,8 +202,8 @@ static enum store_status record_of_row(struct job_record *record, sqlite3_stmt *
         job_record_clear(record);
         return STORE_FAILED;
     }
-    bool whole = !is_false(row, 15) && record->job && strlen(record->hash) == HASH_SIZE - 1;
-    if (whole && known && !is_false(row, 16)) {
+    bool whole = !store__is_false(row, 15) && record->job && strlen(record->hash) == HASH_SIZE - 1;
+    if (whole && known && !store__is_false(row, 16)) {
         record->status = (enum job_status)state;
         return STORE_OK;
     }
@@ -292,7 +218,7 @@ static enum store_status record_of_row(struct job_record *record, sqlite3_stmt *
         job_record_clear(&told);
     }
     record->damaged = true;
-    return damaged("jobs", record->id);
+    return store__damaged("jobs", record->id);
 }
 
 enum store_status store_read_job(struct store *store, const char *id, struct job_record *record)
@@ -301,7 +227,7 @@ enum store_status store_read_job(struct store *store, const char *id, struct job
     sqlite3_stmt *statement = reader ? store__statement(reader, SQL_JOB_READ) : NULL;
     enum store_status status = STORE_FAILED;
     if (statement) {
-        bind_text(statement, 1, id);
+        store__bind_text(statement, 1, id);
         int code = sqlite3_step(statement);
         if (code == SQLITE_ROW) {
             status = record_of_row(record, statement);
@@ -310,15 +236,6 @@ enum store_status store_read_job(struct store *store, const char *id, struct job
         }
         sqlite3_reset(statement);
     }
-    store__reader_give(store, reader);
-    return status;
-}
-
-enum store_status store_read_idempotency(struct store *store, const char *client, const char *key, const char *request,
-                                         char id[UUID_SIZE], bool *matches)
-{
-    struct store_connection *reader = store__reader_take(store);
-    enum store_status status = reader ? key_read(reader, client, key, request, id, matches) : STORE_FAILED;
     store__reader_give(store, reader);
     return status;
 }
@@ -341,7 +258,7 @@ static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt
     return code == SQLITE_DONE || code == SQLITE_ROW ? STORE_OK : store__complain(reader, "list jobs");
 }
 
-enum store_status store_list_jobs(struct store *store, const struct job_filter *filter, struct job_record **records,
+enum store_status store_list_jobs(struct store *store, const struct list_filter *filter, struct job_record **records,
                                   size_t *len)
 {
     static const enum store_sql lists[2][2] = {{SQL_JOB_LIST, SQL_JOB_LIST_LABEL},
@@ -353,13 +270,13 @@ enum store_status store_list_jobs(struct store *store, const struct job_filter *
     enum store_status status = STORE_FAILED;
     size_t found_len = 0;
     if (statement) {
-        bind_text(statement, 1, filter->before ? filter->before : AFTER_EVERY_ID);
+        store__bind_text(statement, 1, filter->before ? filter->before : AFTER_EVERY_ID);
         sqlite3_bind_int64(statement, 2, (sqlite3_int64)filter->limit);
         if (by_status) {
             sqlite3_bind_int(statement, 3, (int)filter->status);
         }
         if (filter->label) {
-            bind_text(statement, 4, filter->label);
+            store__bind_text(statement, 4, filter->label);
         }
         status = list_rows(reader, statement, found, filter->limit, &found_len);
         sqlite3_reset(statement);
@@ -400,7 +317,7 @@ enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], 
         if (id && uuid_valid(id)) {
             memcpy(found[found_len++], id, UUID_SIZE);
         } else {
-            damaged("jobs", id ? id : "");
+            store__damaged("jobs", id ? id : "");
         }
     }
     sqlite3_reset(statement);

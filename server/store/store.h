@@ -86,17 +86,32 @@ void store_probe(struct store *store, struct store_write *write);
 
 #define IDEMPOTENCY_KEY_MAX 255
 
+/* What is known of a key. */
+enum key_use {
+    KEY_FREE,     /* nothing; or there is no key */
+    KEY_REPLAYED, /* the same request came with it, and made what has the id */
+    KEY_CONFLICT, /* another request came with it */
+    KEY_DAMAGED   /* what is stored of it fails its checksum */
+};
+
+/* The key under which something is posted, of any resource. It is known for a day. */
+struct store_key {
+    const char *client;                 /* whose key it is */
+    char text[IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
+    char request[HASH_SIZE];            /* see store_key_request() */
+    /* Out. */
+    enum key_use use;
+    char id[UUID_SIZE]; /* KEY_REPLAYED */
+};
+
+/* Two requests are the same if the hashes of their canonical forms are, and their labels (NULL: none). */
+void store_key_request(struct store_key *key, const char *hash, const char *label);
+
 /* A new job, with its idempotency key in the same transaction. */
 struct store_insert {
     struct store_write write;
     const struct job_record *record; /* borrowed until done() */
-    const char *client;              /* of the key */
-    const char *key;                 /* or NULL */
-    const char *request;             /* hash of the request with its label */
-    /* Out, where the key was there: nothing was inserted. */
-    bool replayed;
-    bool conflict; /* same key, another request */
-    char replayed_id[UUID_SIZE];
+    struct store_key key; /* unless it was free, nothing was inserted (STORE_OK, or STORE_CORRUPT: damaged) */
     /* Out: the record says that it is answered, but the result that answered it has gone meanwhile. It was inserted as
      * one that waits. */
     bool unanswered;
@@ -146,12 +161,11 @@ void store_delete_job(struct store *store, struct store_delete *deletion);
 enum store_status store_read_job(struct store *store, const char *id, struct job_record *record);
 /* The result of the hash and accounting version. STORE_CORRUPT is logged and counted. */
 enum store_status store_read_result(struct store *store, const char *hash, int version, struct result_record **result);
-/* The id under a key that is not older than a day; *matches: whether the request is the same. STORE_CORRUPT is logged
- * and counted. */
-enum store_status store_read_idempotency(struct store *store, const char *client, const char *key, const char *request,
-                                         char id[UUID_SIZE], bool *matches);
+/* What use was made of the key so far. STORE_CORRUPT is logged and counted. */
+enum store_status store_key_read(struct store *store, struct store_key *key);
 
-struct job_filter {
+/* Which rows of a resource a page has. */
+struct list_filter {
     enum job_status status; /* JOB_STATUS_COUNT: any */
     const char *label;      /* NULL: any */
     const char *before;     /* id; NULL: from the newest */
@@ -159,7 +173,7 @@ struct job_filter {
 };
 /* Newest first. *records: malloc'ed array of *len; clear each and free it. Rows that fail their digests are among them,
  * as store_read_job() gives them. */
-enum store_status store_list_jobs(struct store *store, const struct job_filter *filter, struct job_record **records,
+enum store_status store_list_jobs(struct store *store, const struct list_filter *filter, struct job_record **records,
                                   size_t *len);
 /* Ids of the jobs that are not final, oldest first. *ids: malloc'ed. */
 enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], size_t *len);

@@ -53,14 +53,15 @@ def test_requests_have_names(launch):
 
 def test_every_way_to_end(launch):
     server = launch("--workers", "1", "--max-seconds", "3s")
-    computed = post(server, dict(DP_SGD, accountant="pld"), "computed", "/v1/jobs?wait=100")
+    quick = dict(DP_SGD, n=10, accountant={"method": "pld", "tolerance": 0.1})
+    computed = post(server, quick, "computed", "/v1/jobs?wait=100")
     found = end(server, computed)
     assert (found["status"], found["request"], found["client"]) == ("succeeded", "computed", "127.0.0.1")
     assert (found["accountant"], found["cached"], found["attempts"]) == ("pld", "false", "1")
     document = server.get(f"/v1/jobs/{computed}").json()
     assert document["finished_at"] >= document["started_at"]
 
-    cached = post(server, dict(DP_SGD, accountant="pld", label='a"b\n status=failed'), "cached")
+    cached = post(server, dict(quick, label='a"b\n status=failed'), "cached")
     found = end(server, cached)
     assert (found["status"], found["request"], found["accountant"]) == ("succeeded", "cached", "pld")
     assert (found["cached"], found["seconds"]) == ("true", "0.000")

@@ -247,10 +247,10 @@ static void wild_presence(uint64_t *state, struct eps_sampling *sampling)
     }
 }
 
-/* From a number at random down to the next divisor of n. */
+/* From a number at random, at most 1000, down to the next divisor of n. */
 static size_t divisor(uint64_t *state, size_t n)
 {
-    size_t bins = n > 0 ? 1 + draw_below(state, n) : 1;
+    size_t bins = n > 0 ? 1 + draw_below(state, n < 1000 ? n : 1000) : 1;
     while (n % bins)
         bins--;
     return bins;

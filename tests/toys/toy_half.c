@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 static void check(struct eps__check *check, const struct eps_sampling *sampling)
@@ -41,5 +42,6 @@ const struct eps__scheme eps__scheme_toy_half = {
     .probability = probability,
     .batch = batch,
     .worst = worst,
+    .pairs = &eps__coin_pairs,
     .assume = assume,
 };

@@ -197,6 +197,12 @@ static bool allowed(const struct eps_mechanism *mechanism, size_t set)
     for (size_t j = 0; j < mechanism->n; j++) {
         if (!(set >> j & 1))
             continue;
+        if (s->schema == EPS_SCHEMA_SHUFFLED) { /* in one epoch once, and in none after the last */
+            if (j / s->separation >= s->epochs || (count++ && j / s->separation == last / s->separation))
+                return false;
+            last = j;
+            continue;
+        }
         if (count++ && (s->schema == EPS_SCHEMA_FIXED_ORDER ? j - last != s->separation : j - last < s->separation))
             return false;
         last = j;

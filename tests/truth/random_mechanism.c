@@ -186,9 +186,11 @@ static void draw_sampling(uint64_t *state, struct random_mechanism *drawn)
     bool identity = mechanism->matrix.family == EPS_FAMILY_IDENTITY;
     if (sampling->scheme == EPS_SCHEME_NONE) {
         sampling->epochs = 1 + draw_below(state, n);
-        if (chance(state, 0.6) && sampling->epochs > 1)
+        sampling->schema = (enum eps_schema)draw_below(state, EPS_SCHEMA_COUNT);
+        if (chance(state, 0.6) && sampling->schema == EPS_SCHEMA_SHUFFLED)
+            sampling->separation = 1 + draw_below(state, n / sampling->epochs);
+        else if (chance(state, 0.6) && sampling->epochs > 1)
             sampling->separation = 1 + draw_below(state, (n - 1) / (sampling->epochs - 1));
-        sampling->schema = chance(state, 0.5) ? EPS_SCHEMA_FIXED_ORDER : EPS_SCHEMA_MIN_SEPARATION;
         return;
     }
     bool cyclic = sampling->scheme == EPS_SCHEME_CYCLIC_POISSON;

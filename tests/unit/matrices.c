@@ -316,7 +316,8 @@ void check_factorisation(const struct eps_strategy *strategy, const struct eps_m
 long double pattern_square(const struct matrix *gram, const struct eps_mechanism *mechanism, bool signs)
 {
     size_t n = gram->rows, k = mechanism->sampling.epochs, b = mechanism->sampling.separation;
-    bool fixed = mechanism->sampling.schema == EPS_SCHEMA_FIXED_ORDER;
+    bool fixed = mechanism->sampling.schema == EPS_SCHEMA_FIXED_ORDER,
+         shuffled = mechanism->sampling.schema == EPS_SCHEMA_SHUFFLED;
     long double best = 0;
     for (size_t set = 1; set < (size_t)1 << n; set++) {
         size_t steps[32], count = 0;
@@ -324,7 +325,9 @@ long double pattern_square(const struct matrix *gram, const struct eps_mechanism
         for (size_t j = 0; j < n; j++)
             if (set >> j & 1)
                 steps[count++] = j;
-        for (size_t i = 0; i + 1 < count; i++)
+        for (size_t i = 0; shuffled && i < count; i++)
+            allowed = allowed && steps[i] / b < k && (i == 0 || steps[i] / b != steps[i - 1] / b);
+        for (size_t i = 0; !shuffled && i + 1 < count; i++)
             allowed = allowed && (fixed ? steps[i + 1] - steps[i] == b : steps[i + 1] - steps[i] >= b);
         for (size_t sign = 0; allowed && count <= k && sign < (signs ? (size_t)1 << (count - 1) : 1); sign++) {
             long double square = 0;

@@ -183,8 +183,8 @@ static json_t *random_sampling(uint64_t *state, const char *scheme, const char *
         size_t epochs = 1 + random_below(state, n);
         put(sampling, "epochs", count(state, epochs));
         if (coin(state) && epochs > 1)
-            put(sampling, "separation", count(state, 1 + random_below(state, (n - 1) / (epochs - 1))));
-        maybe_name(state, sampling, "schema", "fixed_order", "min_separation");
+            put(sampling, "separation", count(state, 1 + random_below(state, n / epochs)));
+        maybe_name(state, sampling, "schema", "shuffled", coin(state) ? "fixed_order" : "min_separation");
     } else if (strcmp(scheme, "balls_in_bins") == 0) {
         size_t bins = (size_t[]){1, 2, 3, 4, 6, 12}[random_below(state, 6)];
         if (coin(state)) {

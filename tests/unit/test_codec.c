@@ -271,6 +271,11 @@ static const struct {
      "/matrix/scale"},
     {"{\"n\":9,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5],\"scale\":[1],\"gap\":0.1}," POISSON "," ASKED "}",
      "/matrix/gap"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"blt\",\"scale\":[1],\"buffers\":null,\"epochs\":2}," POISSON "," ASKED "}",
+     "/matrix/epochs"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5],\"scale\":[1],\"buffers\":1,\"gap\":0.1}," POISSON
+     "," ASKED "}",
+     "/matrix/buffers"},
     {"{\"n\":9,\"matrix\":{\"family\":\"identity\",\"normalization\":\"sensitivity\"}," POISSON "," ASKED "}",
      "/matrix/normalization"},
     /* accountant and workload */

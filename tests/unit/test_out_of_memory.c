@@ -22,6 +22,7 @@
 #include "lib/numerics/fft.h"
 #include "lib/pld/pld.h"
 #include "lib/pld/product_mixture.h"
+#include "lib/strategy/merged.h"
 #include "lib/strategy/optimise/optimal.h"
 #include "tests/unit/scarcity.h"
 
@@ -416,6 +417,22 @@ static bool ask_scalar(double *out)
     return eps__optimal_scalar(out, &out[N * N], &out[N * N + 1], &prefix, 2, 2);
 }
 
+static bool ask_merged(double *out)
+{
+    struct eps_job job;
+    struct eps_strategy *strategy;
+    double error;
+    eps_job_init(&job);
+    job.mechanism.n = 6;
+    job.mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    eps_job_defaults(&job);
+    if (eps_strategy_create(NULL, &strategy, NULL, &job.mechanism) != EPS_OK)
+        return false;
+    bool ok = eps__merged_gram(NULL, out, &error, strategy, 3) == EPS_OK;
+    eps_strategy_destroy(strategy);
+    return ok;
+}
+
 static void ask_direct(void *user)
 {
     struct direct *direct = user;
@@ -437,9 +454,13 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
 {
     (void)state;
     static double whole[LONG], now[LONG];
-    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N}, {.ask = ask_inverse, .len = LONG},
-                             {.ask = ask_digits, .len = LONG},        {.ask = ask_powers, .len = POWERS_N + 1},
-                             {.ask = ask_moments, .len = 2},          {.ask = ask_scalar, .len = 18}};
+    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N},
+                             {.ask = ask_inverse, .len = LONG},
+                             {.ask = ask_digits, .len = LONG},
+                             {.ask = ask_powers, .len = POWERS_N + 1},
+                             {.ask = ask_moments, .len = 2},
+                             {.ask = ask_scalar, .len = 18},
+                             {.ask = ask_merged, .len = 9}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asked[i].whole = whole;
         asked[i].now = now;

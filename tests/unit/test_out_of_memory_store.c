@@ -71,7 +71,8 @@ static bool landed(void)
 
 static bool insert(struct store *store, const struct job_record *record, const char *key)
 {
-    struct store_insert insertion = {.write.done = land, .record = record, .client = "me", .key = key, .request = "r"};
+    struct store_insert insertion = {.write.done = land, .record = record, .key = {.client = "me", .request = "r"}};
+    snprintf(insertion.key.text, sizeof insertion.key.text, "%s", key);
     store_insert_job(store, &insertion);
     return landed();
 }
@@ -129,19 +130,19 @@ static void read_rows(struct tried *tried, struct store *store)
 {
     struct job_record record = {0}, *records = NULL;
     struct result_record *result = NULL;
-    const struct job_filter filter = {.status = JOB_STATUS_COUNT, .limit = 10};
-    char id[UUID_SIZE];
+    const struct list_filter filter = {.status = JOB_STATUS_COUNT, .limit = 10};
     void *data = NULL;
     size_t len = 0;
-    bool matches = false;
+    struct store_key key = {.client = "me", .request = "r"};
     bool ok = store_read_job(store, tried->done.id, &record) == STORE_OK;
     note(tried, READ, ok, ok && same_job(&record, &tried->done));
     job_record_clear(&record);
     ok = store_read_result(store, tried->done.hash, EPS_ACCOUNTING_VERSION, &result) == STORE_OK;
     note(tried, ANSWERED, ok, ok && same_result(result, tried->result));
     result_record_release(result);
-    ok = store_read_idempotency(store, "me", tried->done.id, "r", id, &matches) == STORE_OK;
-    note(tried, REPLAYED, ok, ok && matches && strcmp(id, tried->done.id) == 0);
+    snprintf(key.text, sizeof key.text, "%s", tried->done.id);
+    ok = store_key_read(store, &key) == STORE_OK && key.use != KEY_FREE;
+    note(tried, REPLAYED, ok, ok && key.use == KEY_REPLAYED && strcmp(key.id, tried->done.id) == 0);
     ok = store_list_jobs(store, &filter, &records, &len) == STORE_OK;
     bool right = true;
     for (size_t i = 0; ok && i < len; i++)
@@ -181,7 +182,7 @@ static void use(void *user)
     }
     tried->ok[INSERTED] = insert(store, &tried->done, tried->done.id);
     read_waiting(tried, store);
-    insert(store, &tried->dropped, NULL);
+    insert(store, &tried->dropped, "");
     struct job_change change;
     job_change_of(&change, &tried->done, NULL);
     change.status = JOB_SUCCEEDED;

@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+#include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 static struct eps_mechanism new_mechanism(enum eps_scheme scheme)
@@ -123,6 +124,62 @@ static void lists_in_messages_come_from_the_table(void **state)
     assert_string_equal(text, "poisson, cyclic_poisson and b_min_sep");
 }
 
+/* A row that knows no pairs, or not for an adjacency or truncated batches, is declined by what the rows say. */
+static void who_composes_steps_asks_the_row(void **state)
+{
+    (void)state;
+    static const struct eps__pairs some = {.drawn = 1u << EPS_ADJACENCY_ZERO_OUT | 1u << EPS_ADJACENCY_ADD_REMOVE};
+    const struct eps__scheme none = {0}, few = {.pairs = &some};
+    struct eps_mechanism mechanism = new_mechanism(EPS_SCHEME_POISSON);
+    struct eps_error error = {0};
+    for (enum eps_adjacency a = 0; a < EPS_ADJACENCY_COUNT; a++)
+        for (int truncated = 0; truncated < 2; truncated++) {
+            mechanism.adjacency = a;
+            mechanism.sampling.truncation = truncated;
+            assert_true(eps__scheme_steps(&error, "x", eps__scheme_find(EPS_SCHEME_POISSON), &mechanism));
+            assert_true(eps__scheme_steps(&error, "x", eps__scheme_find(EPS_SCHEME_CYCLIC_POISSON), &mechanism));
+            assert_false(eps__scheme_steps(&error, "x", &none, &mechanism));
+            assert_string_equal(error.pointer, "/sampling/scheme");
+            assert_string_equal(error.message, "x serves the schemes none, poisson and cyclic_poisson");
+            bool known = !truncated && a != EPS_ADJACENCY_REPLACE_ONE;
+            assert_int_equal(eps__scheme_steps(&error, "x", &few, &mechanism), known);
+            if (truncated)
+                assert_string_equal(error.message,
+                                    "x serves truncated batches of poisson and cyclic_poisson; leave truncation out");
+            else if (!known)
+                assert_string_equal(error.message,
+                                    "x knows no dominating pair for replace_one; use zero_out or add_remove");
+        }
+}
+
+/* What a step's pairs are at p = 0.25: public coins and the shifts of both data sets. */
+static void the_pairs_of_a_step_are_its_schemes(void **state)
+{
+    (void)state;
+    const struct eps__step_setting step = {.p = 0.25, .dataset = 100, .log_floor = -700};
+    for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++)
+        for (enum eps_adjacency a = 0; a < EPS_ADJACENCY_COUNT; a++) {
+            struct eps_mechanism mechanism = new_mechanism(name);
+            const struct eps__pairs *pairs = eps__scheme_of(&mechanism)->pairs;
+            struct eps__step_pairs made;
+            mechanism.adjacency = a;
+            if (!pairs)
+                continue;
+            assert_int_equal(pairs->make(&made, &mechanism, &step), EPS_OK);
+            const struct eps__alternative *only = &made.often.items[0];
+            bool random = eps__sampling_random(&mechanism);
+            assert_int_equal(made.often.len, 1);
+            assert_int_equal(made.rarely.len, 0);
+            assert_true(only->with == 1 && only->without == (random && a == EPS_ADJACENCY_REPLACE_ONE));
+            for (int estimate = 0; estimate < 2; estimate++) {
+                assert_int_equal(only->law[estimate].len, random ? 2 : 1);
+                assert_int_equal(only->law[estimate].first, random ? 0 : 1);
+                assert_true(only->law[estimate].weight[0] == (random ? 0.75 : 1));
+            }
+            eps__step_pairs_clear(&made);
+        }
+}
+
 /* Where participation is drawn otherwise than by coins, nothing is known without noise: not "delta 0, no noise needed". */
 static void without_coins_nothing_is_known_without_noise(void **state)
 {
@@ -152,7 +209,7 @@ static void bins_that_are_drawn_anew_may_be_neighbours(void **state)
     mechanism.sampling.redraw = true;
     struct eps__participation anew = eps__sampling_worst(&mechanism);
     assert_true(same.fixed && same.separation == 4 && same.epochs == 3);
-    assert_true(!anew.fixed && anew.separation == 1 && anew.epochs == 3);
+    assert_true(!anew.fixed && anew.separation == 1 && anew.epochs == 3 && anew.shuffled == 4);
 }
 
 int main(void)
@@ -163,6 +220,8 @@ int main(void)
         cmocka_unit_test(every_scheme_says_what_it_assumes),
         cmocka_unit_test(a_sampling_like_another_is_like_it),
         cmocka_unit_test(lists_in_messages_come_from_the_table),
+        cmocka_unit_test(who_composes_steps_asks_the_row),
+        cmocka_unit_test(the_pairs_of_a_step_are_its_schemes),
         cmocka_unit_test(without_coins_nothing_is_known_without_noise),
         cmocka_unit_test(bins_that_are_drawn_anew_may_be_neighbours),
     };

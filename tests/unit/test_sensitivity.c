@@ -548,6 +548,86 @@ static void very_long_signed_patterns_are_bounded(void **unused)
     assert_true(fabs(s.value - sqrt(1 + 9999 * 2.25)) < 1e-9);
 }
 
+static struct eps_mechanism shuffled_mechanism(enum eps_family family, size_t n, size_t epochs, size_t separation)
+{
+    struct eps_mechanism m = mechanism_new(family, n);
+    m.sampling.schema = EPS_SCHEMA_SHUFFLED;
+    m.sampling.epochs = epochs;
+    m.sampling.separation = separation;
+    return m;
+}
+
+/* Every pattern by enumeration, for kinds of every shape; what follows from distances alone is looser, and no more than that. */
+static void once_in_every_epoch(void **unused)
+{
+    (void)unused;
+    static const enum eps_family families[] = {EPS_FAMILY_IDENTITY, EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE,
+                                               EPS_FAMILY_INVERSE_SQUARE_ROOT, EPS_FAMILY_FOURIER};
+    static const size_t epochs[] = {1, 2, 3, 4, 12}, lengths[] = {12, 6, 3, 2, 1};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (size_t e = 0; e < 5; e++)
+            for (size_t stamps = 1; stamps <= 3; stamps += 2) {
+                struct eps_mechanism m = shuffled_mechanism(families[f], 12, epochs[e], lengths[e]);
+                m.matrix.bands = families[f] == EPS_FAMILY_INVERSE_SQUARE_ROOT ? 3 : m.matrix.bands;
+                m.matrix.stamps = families[f] == EPS_FAMILY_FOURIER ? 1 : stamps;
+                struct eps_strategy *strategy = strategy_new(&m);
+                struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), gram = matrix_gram(&c);
+                long double square = pattern_square(&gram, &m, true);
+                struct eps_sensitivity s = sensitivity_of(&m);
+                assert_bound(&s, square, 1.35);
+                if (s.exact)
+                    assert_exact(&s, square);
+                matrix_free(&c);
+                matrix_free(&gram);
+                eps_strategy_destroy(strategy);
+            }
+    /* the epochs' own best columns, where none overlap: the fourth is in no epoch */
+    double diagonal[16] = {[0] = 2, [5] = 1, [10] = 3, [15] = 9};
+    struct eps_mechanism m = shuffled_mechanism(EPS_FAMILY_DENSE, 4, 3, 1);
+    m.matrix.rows = diagonal;
+    m.matrix.rows_n = 4;
+    struct eps_sensitivity s = sensitivity_of(&m);
+    assert_exact(&s, 14);
+    m = shuffled_mechanism(EPS_FAMILY_IDENTITY, 1 << 20, 1024, 1024);
+    s = sensitivity_of(&m);
+    assert_true(s.exact && s.value == 32 && s.lower == 32);
+}
+
+/* Long Toeplitz matrices go by distances: over what the Gram matrix says of short ones, and over a pattern found by hand. */
+static void long_epochs_go_by_distances(void **unused)
+{
+    (void)unused;
+    struct eps_mechanism m = shuffled_mechanism(EPS_FAMILY_SQUARE_ROOT, 1200000, 4, 300000);
+    m.matrix.bands = 64;
+    struct eps_sensitivity s = sensitivity_of(&m);
+    assert_string_equal(s.rule, "toeplitz_epochs");
+    double c[64], norm = 0, next = 0;
+    c[0] = 1;
+    for (size_t i = 1; i < 64; i++)
+        c[i] = c[i - 1] * ((double)i - 0.5) / (double)i;
+    for (size_t i = 0; i < 64; i++) {
+        norm += c[i] * c[i];
+        next += i > 0 ? c[i] * c[i - 1] : 0;
+    }
+    /* two pairs of neighbours; the bound gives every step one */
+    assert_bound(&s, 4 * norm + 4 * next, 1 + 1e-12);
+    m.sampling.epochs = 3;
+    s = sensitivity_of(&m);
+    assert_bound(&s, 3 * norm + 2 * next, sqrt((3 * norm + 3 * next) / (3 * norm + 2 * next)) * (1 + 1e-12));
+    /* short epochs: many overlap with each other; the first step of each */
+    m.sampling.epochs = 600000;
+    m.sampling.separation = 2;
+    s = sensitivity_of(&m);
+    assert_string_equal(s.rule, "toeplitz_epochs");
+    long double square = 0, even = 0, odd = 0;
+    for (size_t i = 0; i < 64; i++) {
+        *(i % 2 ? &odd : &even) += c[i];
+        if (i < 62)
+            square += i % 2 ? odd * odd : even * even;
+    }
+    assert_bound(&s, square + 599969 * (even * even + odd * odd), 1.1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -563,6 +643,8 @@ int main(void)
         cmocka_unit_test(sampled_schemes_take_their_worst_pattern),
         cmocka_unit_test(long_streams_have_proven_sensitivities),
         cmocka_unit_test(very_long_signed_patterns_are_bounded),
+        cmocka_unit_test(once_in_every_epoch),
+        cmocka_unit_test(long_epochs_go_by_distances),
     };
     return cmocka_run_group_tests_name("sensitivity", tests, NULL, NULL);
 }

@@ -114,9 +114,11 @@ static void landing_done(struct store_write *write, enum store_status status)
 static void insert_begin(struct store *store, struct landing *landing, const struct job_record *record, const char *key,
                          const char *request)
 {
-    *landing = (struct landing){.insert = {.record = record, .client = "", .key = key, .request = request},
+    *landing = (struct landing){.insert = {.record = record, .key.client = ""},
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                                 .landed = PTHREAD_COND_INITIALIZER};
+    snprintf(landing->insert.key.text, sizeof landing->insert.key.text, "%s", key);
+    snprintf(landing->insert.key.request, sizeof landing->insert.key.request, "%s", request);
     landing->insert.write.done = landing_done;
     store_insert_job(store, &landing->insert);
 }
@@ -133,7 +135,7 @@ static enum store_status insert_wait(struct landing *landing)
 static void insert_now(struct store *store, const struct job_record *record)
 {
     struct landing landing;
-    insert_begin(store, &landing, record, NULL, "");
+    insert_begin(store, &landing, record, "", "");
     assert_int_equal(insert_wait(&landing), STORE_OK);
 }
 
@@ -170,10 +172,10 @@ static void a_bad_write_fails_alone(void **state)
         records[i] = record_new(i, JOB_SUCCEEDED);
     memcpy(records[BAD].id, records[BAD - 1].id, UUID_SIZE); /* the same id twice */
     for (unsigned i = 0; i < WRITES; i++)
-        insert_begin(store, &landings[i], &records[i], NULL, "");
+        insert_begin(store, &landings[i], &records[i], "", "");
     for (unsigned i = 0; i < WRITES; i++)
         assert_int_equal(insert_wait(&landings[i]), i == BAD ? STORE_FAILED : STORE_OK);
-    struct job_filter filter = {.status = JOB_STATUS_COUNT, .limit = 500};
+    struct list_filter filter = {.status = JOB_STATUS_COUNT, .limit = 500};
     struct job_record *found;
     size_t len;
     assert_int_equal(store_list_jobs(store, &filter, &found, &len), STORE_OK);
@@ -195,18 +197,50 @@ static void keys_replay(void **state)
     struct store *store = open_store(*state, 1 << 20, 0);
     insert_begin(store, &landing, &first, "key", "request one");
     assert_int_equal(insert_wait(&landing), STORE_OK);
-    assert_false(landing.insert.replayed || landing.insert.conflict);
+    assert_int_equal(landing.insert.key.use, KEY_FREE);
     insert_begin(store, &landing, &second, "key", "request one");
     assert_int_equal(insert_wait(&landing), STORE_OK);
-    assert_true(landing.insert.replayed);
-    assert_string_equal(landing.insert.replayed_id, first.id);
+    assert_int_equal(landing.insert.key.use, KEY_REPLAYED);
+    assert_string_equal(landing.insert.key.id, first.id);
     insert_begin(store, &landing, &second, "key", "request two");
     assert_int_equal(insert_wait(&landing), STORE_OK);
-    assert_true(landing.insert.conflict);
+    assert_int_equal(landing.insert.key.use, KEY_CONFLICT);
     struct job_record read;
     assert_int_equal(store_read_job(store, second.id, &read), STORE_NONE);
     job_record_clear(&first);
     job_record_clear(&second);
+    store_close(store);
+}
+
+static enum key_use use_of(struct store *store, struct store_key *key, const char *client, const char *text)
+{
+    key->client = client;
+    snprintf(key->text, sizeof key->text, "%s", text);
+    assert_int_equal(store_key_read(store, key), STORE_OK);
+    return key->use;
+}
+
+/* What use was made of a key is asked with nothing but the key and the digest of a request. */
+static void keys_know_no_job(void **state)
+{
+    struct job_record first = record_new(1, JOB_QUEUED);
+    struct landing landing;
+    struct store_key key = {0}, other = {0};
+    struct store *store = open_store(*state, 1 << 20, 0);
+    store_key_request(&key, first.hash, "label");
+    store_key_request(&other, first.hash, NULL);
+    assert_string_not_equal(key.request, other.request);
+    assert_int_equal(use_of(store, &key, "", "key"), KEY_FREE);
+    insert_begin(store, &landing, &first, "key", key.request);
+    assert_int_equal(insert_wait(&landing), STORE_OK);
+    assert_int_equal(use_of(store, &key, "", "key"), KEY_REPLAYED);
+    assert_string_equal(key.id, first.id);
+    assert_int_equal(use_of(store, &other, "", "key"), KEY_CONFLICT);
+    assert_int_equal(use_of(store, &key, "someone else", "key"), KEY_FREE);
+    assert_int_equal(use_of(store, &key, "", ""), KEY_FREE);
+    assert_int_equal(edit(*state, "UPDATE idempotency SET created_at = created_at - 86400001"), 1);
+    assert_int_equal(use_of(store, &key, "", "key"), KEY_FREE);
+    job_record_clear(&first);
     store_close(store);
 }
 
@@ -277,7 +311,7 @@ static void an_answer_is_there_or_the_job_waits(void **state)
     struct landing landing;
     struct store *store = open_store(*state, 1 << 20, 0);
     record.version = again.version = EPS_ACCOUNTING_VERSION;
-    insert_begin(store, &landing, &record, NULL, "");
+    insert_begin(store, &landing, &record, "", "");
     assert_int_equal(insert_wait(&landing), STORE_OK);
     assert_true(landing.insert.unanswered);
     assert_int_equal(store_read_job(store, record.id, &read), STORE_OK);
@@ -285,7 +319,7 @@ static void an_answer_is_there_or_the_job_waits(void **state)
     assert_int_equal(read.version, 0);
     job_record_clear(&read);
     put_result(store, record.hash);
-    insert_begin(store, &landing, &again, NULL, "");
+    insert_begin(store, &landing, &again, "", "");
     assert_int_equal(insert_wait(&landing), STORE_OK);
     assert_false(landing.insert.unanswered);
     assert_int_equal(store_read_job(store, again.id, &read), STORE_OK);
@@ -451,7 +485,7 @@ static void whatever_is_changed_in_a_row_is_noticed(void **state)
             assert_int_equal(read.attempts, 0);
         }
         job_record_clear(&read);
-        struct job_filter filter = {.status = JOB_STATUS_COUNT, .limit = 500};
+        struct list_filter filter = {.status = JOB_STATUS_COUNT, .limit = 500};
         struct job_record *found;
         size_t len;
         assert_int_equal(store_list_jobs(store, &filter, &found, &len), STORE_OK);
@@ -598,7 +632,7 @@ static void a_damaged_key_replays_nothing(void **state)
     assert_int_equal(edit(*state, "UPDATE idempotency SET job = 'f' || substr(job, 2)"), 1);
     insert_begin(store, &landing, &second, "key", "request");
     assert_int_equal(insert_wait(&landing), STORE_CORRUPT);
-    assert_false(landing.insert.replayed || landing.insert.conflict);
+    assert_int_equal(landing.insert.key.use, KEY_DAMAGED);
     assert_int_equal(store_read_job(store, second.id, &read), STORE_NONE);
     job_record_clear(&first);
     job_record_clear(&second);
@@ -783,6 +817,7 @@ int main(void)
         IN_A_PLACE(rows_survive_a_reopening),
         IN_A_PLACE(a_bad_write_fails_alone),
         IN_A_PLACE(keys_replay),
+        IN_A_PLACE(keys_know_no_job),
         IN_A_PLACE(final_rows_do_not_change),
         IN_A_PLACE(finished_jobs_expire),
         IN_A_PLACE(the_log_does_not_grow_without_end),

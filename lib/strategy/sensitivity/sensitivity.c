@@ -6,7 +6,8 @@
  *   nonnegative_gram   C >= 0, fixed_order: contributions that all agree are the worst, exact
  *   the Gram rules     fixed_order, one pattern at a time (gram_rules.c, semidefinite.c)
  *   absolute_entries   fixed_order with patterns too long for that: |C| in the place of C
- *   min_separation.c   the other schema
+ *   min_separation.c   the schema of that name
+ *   shuffled.c         once in each epoch
  * Bounds are on the square, and rounded outwards throughout.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -144,6 +145,8 @@ enum eps_status eps__participation_square(const struct eps_context *context, str
                                           struct eps_error *error, const struct eps_strategy *s,
                                           const struct eps__participation *p)
 {
+    if (p->shuffled)
+        return eps__shuffled_square(context, out, error, s, p);
     if (p->epochs == 1) {
         *out = (struct eps__square){largest_column(s), "column_norm", true};
         return EPS_OK;

@@ -53,6 +53,11 @@ enum eps_status eps__row_bound(const struct eps_context *context, struct eps__sq
 enum eps_status eps__majorant_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
                                     const struct eps_strategy *s, const struct eps__participation *participation);
 
+/* One step in each of p->epochs epochs of p->shuffled steps. */
+enum eps_status eps__shuffled_square(const struct eps_context *context, struct eps__square *out,
+                                     struct eps_error *error, const struct eps_strategy *s,
+                                     const struct eps__participation *p);
+
 /* out[u] = sum of |c[u - i b]| over 0 <= i < k, for u < n, with c zero from len on. Each has a relative error of at
  * most 4 units of rounding. False without memory. */
 bool eps__strided_window(double *out, size_t n, const double *c, size_t len, size_t k, size_t b);

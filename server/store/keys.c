@@ -1,0 +1,97 @@
+/*
+ * Idempotency keys: which request came first with a key, and what it made. Whatever is posted under one (a job, or another
+ * resource) is a digest and an id here.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <sodium.h>
+#include <string.h>
+
+#include "server/ops/clock.h"
+#include "server/store/internal.h"
+
+#define KEY_AGE_MS (24 * INT64_C(3600000))
+
+void store_key_request(struct store_key *key, const char *hash, const char *label)
+{
+    unsigned char digest[(HASH_SIZE - 1) / 2];
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, sizeof digest);
+    crypto_generichash_update(&state, (const unsigned char *)hash, HASH_SIZE - 1);
+    if (label) {
+        crypto_generichash_update(&state, (const unsigned char *)label, strlen(label) + 1);
+    }
+    crypto_generichash_final(&state, digest, sizeof digest);
+    sodium_bin2hex(key->request, HASH_SIZE, digest, sizeof digest);
+}
+
+/* What the row says; `request` is what the key came with first, `id` what was made then. */
+static enum store_status read_row(struct store_key *key, sqlite3_stmt *row)
+{
+    const char *request = (const char *)sqlite3_column_text(row, 0);
+    const char *id = (const char *)sqlite3_column_text(row, 1);
+    if (!request || !id || strlen(id) != UUID_SIZE - 1 || store__is_false(row, 2)) {
+        key->use = KEY_DAMAGED;
+        return store__damaged("idempotency", key->text);
+    }
+    key->use = strcmp(request, key->request) == 0 ? KEY_REPLAYED : KEY_CONFLICT;
+    memcpy(key->id, id, UUID_SIZE);
+    return STORE_OK;
+}
+
+static enum store_status find(struct store_connection *connection, struct store_key *key)
+{
+    sqlite3_stmt *statement = store__statement(connection, SQL_KEY_READ);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    store__bind_text(statement, 1, key->client);
+    store__bind_text(statement, 2, key->text);
+    sqlite3_bind_int64(statement, 3, clock_now_ms() - KEY_AGE_MS);
+    int code = sqlite3_step(statement);
+    enum store_status status = STORE_OK;
+    if (code == SQLITE_ROW) {
+        status = read_row(key, statement);
+    } else if (code != SQLITE_DONE) {
+        status = store__complain(connection, "idempotency key");
+    }
+    sqlite3_reset(statement);
+    return status;
+}
+
+static enum store_status put(struct store_connection *connection, const struct store_key *key, const char *id,
+                             int64_t created_at)
+{
+    sqlite3_stmt *statement = store__statement(connection, SQL_KEY_PUT);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    store__bind_text(statement, 1, key->client);
+    store__bind_text(statement, 2, key->text);
+    store__bind_text(statement, 3, key->request);
+    store__bind_text(statement, 4, id);
+    sqlite3_bind_int64(statement, 5, created_at);
+    return store__run(connection, statement);
+}
+
+enum store_status store_key_read(struct store *store, struct store_key *key)
+{
+    key->use = KEY_FREE;
+    if (!key->text[0]) {
+        return STORE_OK;
+    }
+    struct store_connection *reader = store__reader_take(store);
+    enum store_status status = reader ? find(reader, key) : STORE_FAILED;
+    store__reader_give(store, reader);
+    return status;
+}
+
+enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at)
+{
+    key->use = KEY_FREE;
+    if (!key->text[0]) {
+        return STORE_OK;
+    }
+    enum store_status status = find(store->writer, key);
+    return status == STORE_OK && key->use == KEY_FREE ? put(store->writer, key, id, created_at) : status;
+}
