@@ -89,7 +89,8 @@ static void bin_norms(const struct eps__setting *setting, double *lower, double 
             least += low * low;
             most += high * high;
         }
-        double units = (double)(n / bins) + 8;
+        size_t epochs = n / bins;
+        double units = (double)epochs + 8;
         *lower = fmin(*lower, eps__lower(sqrt(least), units));
         *upper = fmax(*upper, eps__raise(sqrt(most), units));
     }

@@ -13,6 +13,7 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/renyi_bounds.h"
 #include "lib/error.h"
+#include "lib/moments/redrawn.h"
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
 
@@ -39,7 +40,8 @@ struct side {
 struct renyi_profile {
     struct eps__profile base;
     const struct eps__setting *setting;
-    struct eps__bins bins;
+    struct eps__bins bins; /* of one draw */
+    size_t draws;          /* of a bin: one, or one an epoch */
     struct eps__geometric geometric;
     struct eps__effort effort, quick_effort;
     struct side sides[EPS_DIRECTIONS];
@@ -56,9 +58,13 @@ static enum eps_status know(struct renyi_profile *renyi, enum eps_direction dire
     enum eps_status status = eps__bins_laws(context, &side->laws, &renyi->bins, &renyi->effort);
     if (status == EPS_OK && direction == EPS_REMOVE) {
         status = eps__bins_orders(context, &side->orders, &renyi->bins, &renyi->effort);
-        if (status != EPS_OK)
+        if (status == EPS_OK)
+            eps__orders_redrawn(&side->orders, renyi->draws);
+        else
             eps__laws_clear(&side->laws);
     }
+    for (size_t i = 0; status == EPS_OK && i < side->laws.len; i++)
+        eps__moments_redrawn(&side->laws.items[i], renyi->draws);
     if (status == EPS_OK)
         eps__meter_add(renyi->setting->meter, renyi->effort.operations);
     side->known = status == EPS_OK;
@@ -145,6 +151,9 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
         if (status != EPS_OK)
             return status;
         side->variance /= (double)renyi->bins.len * (double)renyi->bins.len;
+        side->variance = expm1((double)renyi->draws * log1p(side->variance));
+        if (direction == EPS_REMOVE)
+            eps__orders_redrawn(&side->quick, renyi->draws);
         side->quickly_known = true;
     }
     if (direction == EPS_REMOVE) {
@@ -204,15 +213,23 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 
 /* ------------------------------------------------------------ the accountant */
 
+/* How often an example's bin is drawn. */
+static size_t draws_of(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    return mechanism->sampling.redraw ? mechanism->n / eps__sampling_bins(mechanism) : 1;
+}
+
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t bins = eps__sampling_bins(mechanism);
     if (bins == 0)
         return eps__decline(error, "/sampling/scheme", "renyi serves the scheme balls_in_bins");
-    if (mechanism->sampling.redraw && mechanism->n > bins)
+    if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
         return eps__decline(error, "/sampling/redraw",
-                            "renyi knows no moments of a bin that is drawn anew in every epoch; leave redraw out");
+                            "renyi serves a bin that is drawn anew in every epoch where no row of the strategy reaches "
+                            "over one: identity, or stamps that divide the bins; leave redraw out");
     if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
         return eps__decline(error, "/adjacency",
                             "renyi knows no dominating pair for replace_one; use zero_out or add_remove");
@@ -243,14 +260,14 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     *bytes = 2 * (8 * 6 * numbers) + 8e8;
 }
 
-/* The Gram matrix of the merged columns, with the error of its entries. */
+/* The Gram matrix of the merged columns, or of one epoch's, with the error of its entries. */
 static enum eps_status make_bins(struct renyi_profile *renyi, double sigma)
 {
     const struct eps__setting *setting = renyi->setting;
     const struct eps_strategy *strategy = setting->strategy;
     size_t len = eps__sampling_bins(&setting->job->mechanism), n = setting->job->mechanism.n;
     bool diagonal = eps__strategy_is_diagonal(strategy);
-    double *gram = calloc(diagonal ? len : len * len, sizeof *gram), error;
+    double *gram = calloc(diagonal ? len : len * len, sizeof *gram), error = 0;
     enum eps_status status = gram ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK && diagonal) {
         size_t terms = n / len + 3;
@@ -262,6 +279,9 @@ static enum eps_status make_bins(struct renyi_profile *renyi, double sigma)
     } else if (status == EPS_OK) {
         status = eps__merged_gram(setting->context, gram, &error, strategy, len);
     }
+    for (size_t i = 0, numbers = diagonal ? len : len * len; status == EPS_OK && renyi->draws > 1 && i < numbers; i++)
+        gram[i] /= (double)renyi->draws; /* all epochs are alike (moments/LEMMAS.md, L28) */
+    error += EPS__UNIT_ROUNDOFF;
     if (status == EPS_OK)
         status = eps__bins_make(&renyi->bins, diagonal ? NULL : gram, diagonal ? gram : NULL, len, error, sigma);
     free(gram);
@@ -278,6 +298,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     renyi->base.class = &profile_class;
     renyi->setting = setting;
+    renyi->draws = draws_of(setting);
     renyi->effort = (struct eps__effort){EFFORT, tuning->max_order, tuning->bandwidth};
     renyi->quick_effort = (struct eps__effort){QUICK_EFFORT, tuning->max_order, 0};
     (void)accuracy;
@@ -288,7 +309,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
         destroy(&renyi->base);
         return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
     }
-    renyi->geometric = eps__geometric_of(&renyi->bins);
+    renyi->geometric = eps__geometric_of(&renyi->bins, renyi->draws);
     *profile = &renyi->base;
     return EPS_OK;
 }

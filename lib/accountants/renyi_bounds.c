@@ -46,7 +46,19 @@ double eps__orders_log_delta(const struct eps__orders *orders, enum eps__estimat
     return least;
 }
 
-struct eps__geometric eps__geometric_of(const struct eps__bins *bins)
+/* A product of independent geometric means is lognormal with the sums of their parameters (moments/LEMMAS.md, L28); of the share of
+ * empty bins nothing is said then. */
+static struct eps__geometric repeated(struct eps__geometric geometric, size_t draws)
+{
+    geometric.empty = 0;
+    geometric.trace.upper = eps__raise((double)draws * geometric.trace.upper, 4);
+    geometric.trace.lower = eps__lower((double)draws * geometric.trace.lower, 4);
+    geometric.total.upper = eps__raise((double)draws * geometric.total.upper, 4);
+    geometric.total.lower = eps__lower((double)draws * geometric.total.lower, 4);
+    return geometric;
+}
+
+struct eps__geometric eps__geometric_of(const struct eps__bins *bins, size_t draws)
 {
     struct eps__geometric geometric = {.len = (double)bins->len};
     struct eps__sum trace = {0}, total = {0};
@@ -58,7 +70,7 @@ struct eps__geometric eps__geometric_of(const struct eps__bins *bins)
     }
     geometric.trace = eps__sum_interval(&trace, 0);
     geometric.total = bins->gram ? eps__sum_interval(&total, 0) : geometric.trace;
-    return geometric;
+    return draws > 1 ? repeated(geometric, draws) : geometric;
 }
 
 /*

@@ -94,3 +94,9 @@ out:
     free(found);
     return status;
 }
+
+bool eps__merged_repeats(const struct eps_strategy *strategy, size_t bins)
+{
+    bool scaled = strategy->kind->shape == EPS__SHAPE_TOEPLITZ && strategy->bands == 1;
+    return scaled || bins % strategy->block == 0;
+}

@@ -24,4 +24,8 @@ double eps__merged_error(const struct eps_strategy *strategy, size_t bins);
 EPS_MUST_USE enum eps_status eps__merged_gram(const struct eps_context *context, double *gram, double *error,
                                               const struct eps_strategy *strategy, size_t bins);
 
+/* Whether C is one and the same block for every epoch of `bins` steps, so that no row of it reaches over an epoch: a multiple
+ * of the identity, or stamps of which an epoch has a whole number. Then M'M is n/bins times one epoch's Gram matrix. */
+bool eps__merged_repeats(const struct eps_strategy *strategy, size_t bins);
+
 #endif

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "lib/accountants/renyi_bounds.h"
+#include "lib/moments/redrawn.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
@@ -281,7 +282,7 @@ static void the_geometric_mean_is_below(void **unused)
         draw_gram(&state, gram, len, draw_log(&state, 0.2, 1.5));
         struct means means = means_of_doubles(gram, len);
         struct eps__bins bins = bins_of(gram, len);
-        struct eps__geometric geometric = eps__geometric_of(&bins);
+        struct eps__geometric geometric = eps__geometric_of(&bins, 1);
         double found = exp(eps__geometric_log_delta(&geometric, EPS__UPPER, eps));
         struct enclosure truth = quadrature(&means, EPS_ADD, eps);
         assert_true(found >= (double)truth.lower);
@@ -306,7 +307,7 @@ static void empty_bins_are_counted(void **unused)
                 double gram[9] = {g, shown == 2 ? 0.3 * g : 0, 0, shown == 2 ? 0.3 * g : 0, shown == 2 ? 1.2 * g : 0};
                 struct means means = means_of_doubles(gram, 3);
                 struct eps__bins bins = bins_of(gram, 3);
-                struct eps__geometric geometric = eps__geometric_of(&bins), plain = geometric;
+                struct eps__geometric geometric = eps__geometric_of(&bins, 1), plain = geometric;
                 plain.empty = 0;
                 double found = exp(eps__geometric_log_delta(&geometric, EPS__UPPER, eps));
                 double without = exp(eps__geometric_log_delta(&plain, EPS__UPPER, eps));
@@ -424,6 +425,120 @@ static void epochs_of_the_identity_are_noise(void **unused)
         assert_true(fabs(a.delta[direction] / b.delta[direction] - 1) < 2e-3);
 }
 
+static void declined(struct eps_job *job, const char *pointer)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    job->query.noise_multiplier = 1;
+    job->query.epsilon = 1;
+    assert_int_equal(eps_solve(NULL, &result, &error, job), EPS_UNSUPPORTED);
+    assert_string_equal(error.pointer, pointer);
+}
+
+/* ------------------------------------------------------------ a new bin in every epoch */
+
+/* moments/LEMMAS.md, L28: products of a law of three atoms, by their raw moments. */
+static void epochs_multiply(void **unused)
+{
+    (void)unused;
+    static const double atom[] = {0.5, 1, 4}, weight[] = {6.0 / 14, 7.0 / 14, 1.0 / 14}; /* of mean 1 */
+    enum { LEN = 10 };
+    for (size_t epochs = 1; epochs <= 13; epochs += 3) {
+        struct eps__moments moments;
+        eps__quad raw[LEN + 1] = {0}, one[LEN + 1] = {0};
+        assert_int_equal(eps__moments_alloc(&moments, LEN), EPS_OK);
+        for (size_t i = 0; i < 3; i++)
+            for (size_t j = 0; j <= LEN; j++) {
+                eps__quad power = weight[i], away = weight[i];
+                for (size_t k = 0; k < j; k++) {
+                    power *= atom[i];
+                    away *= atom[i] - 1;
+                }
+                raw[j] += power;
+                one[j] += away;
+            }
+        for (size_t j = 2; j <= LEN; j++)
+            moments.central[j] = one[j];
+        eps__moments_redrawn(&moments, epochs);
+        assert_true(moments.central[0] == 1 && moments.central[1] == 0 && moments.error[1] == 0);
+        for (size_t j = 0; j <= LEN; j++) {
+            eps__quad expected = 0, binomial = 1, power;
+            for (size_t i = 0; i <= j; i++) {
+                power = 1;
+                for (size_t k = 0; k < epochs; k++)
+                    power *= raw[i];
+                expected += ((j - i) % 2 ? -1 : 1) * binomial * power;
+                binomial = binomial * (eps__quad)(j - i) / (eps__quad)(i + 1);
+            }
+            eps__quad away = fabsq(moments.central[j] - expected);
+            assert_true(away <= moments.error[j] +
+                                    (eps__quad)1e-14 * (1 + expected)); /* the weights add up to 1 but for a double's */
+            assert_true(moments.error[j] <= (eps__quad)1e-28 * moments.central[j]);
+        }
+        eps__moments_clear(&moments);
+    }
+}
+
+/* Two bins in each of two epochs: four patterns, of four steps. */
+static struct enclosure redrawn_truth(double off, double sigma, enum eps_direction direction, double eps)
+{
+    struct mixture with = mixture_new(4, 4), without = mixture_new(1, 4);
+    const struct effort effort = {.samples = 4000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
+    for (size_t x = 0; x < 4; x++) {
+        with.log_weight[x] = -logl(4);
+        for (size_t epoch = 0; epoch < 2; epoch++) {
+            long double *at = with.at + 4 * x + 2 * epoch, sign = direction == EPS_ADD ? -1 : 1;
+            size_t bin = x >> epoch & 1;
+            at[bin] = sign / (long double)sigma;
+            if (bin == 0)
+                at[1] = sign * (long double)off / (long double)sigma;
+        }
+    }
+    struct enclosure delta = direction == EPS_REMOVE ? mixture_delta(&with, &without, eps, &effort)
+                                                     : mixture_delta(&without, &with, eps, &effort);
+    mixture_free(&with);
+    mixture_free(&without);
+    return delta;
+}
+
+static void a_bin_for_each_epoch(void **unused)
+{
+    (void)unused;
+    static const double one[] = {1}, column[] = {1, 0.5};
+    double widest[EPS_DIRECTIONS] = {0};
+    for (int wide = 0; wide < 2; wide++) /* the identity; stamps as long as an epoch */
+        for (double sigma = 0.8; sigma < 6; sigma *= 2)
+            for (double eps = 0.1; eps < 6; eps *= 3) {
+                struct eps_job job = toeplitz_job(4, 2, wide ? column : one, wide ? 2 : 1);
+                job.mechanism.matrix.stamps = wide ? 2 : 1;
+                job.mechanism.sampling.redraw = true;
+                struct found found = deltas(&job, sigma, eps);
+                for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+                    double truth = (double)redrawn_truth(wide ? 0.5 : 0, sigma, direction, eps).lower;
+                    assert_true(found.delta[direction] >= truth * (1 - 1e-9));
+                    if (truth > 1e-4 && truth < 0.05)
+                        widest[direction] = fmax(widest[direction], found.delta[direction] / truth);
+                }
+            }
+    print_message("# at most %.3g (remove) and %.3g (add) times the truth\n", widest[EPS_REMOVE], widest[EPS_ADD]);
+    assert_true(widest[EPS_REMOVE] > 1 && widest[EPS_REMOVE] < 4 && widest[EPS_ADD] > 1 && widest[EPS_ADD] < 4);
+    /* one bin: nothing is drawn, and the geometric mean is exact */
+    struct eps_job job = toeplitz_job(9, 1, one, 1);
+    job.mechanism.sampling.redraw = true;
+    double exact = (double)exact_gaussian_delta(3 / (__float128)2.5, 2);
+    struct found found = deltas(&job, 2.5, 2);
+    assert_true(found.delta[EPS_ADD] >= exact && found.delta[EPS_ADD] < exact * (1 + 1e-9));
+    assert_true(found.delta[EPS_REMOVE] >= exact && found.delta[EPS_REMOVE] < 3 * exact);
+    /* rows that reach over an epoch, and stamps that do not fit into one */
+    job = toeplitz_job(8, 2, column, 2);
+    job.mechanism.sampling.redraw = true;
+    declined(&job, "/sampling/redraw");
+    job = toeplitz_job(12, 3, column, 2);
+    job.mechanism.matrix.stamps = 6;
+    job.mechanism.sampling.redraw = true;
+    declined(&job, "/sampling/redraw");
+}
+
 /* L23: the two conversions of the same moments. */
 static void moments_are_never_worse_than_one_order(void **unused)
 {
@@ -538,16 +653,6 @@ static void tuning_is_obeyed(void **unused)
     assert_true(cut.delta[EPS_REMOVE] > chosen.delta[EPS_REMOVE]);
 }
 
-static void declined(struct eps_job *job, const char *pointer)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = 1;
-    job->query.epsilon = 1;
-    assert_int_equal(eps_solve(NULL, &result, &error, job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
-}
-
 static void what_nobody_derived_is_declined(void **unused)
 {
     (void)unused;
@@ -586,6 +691,8 @@ int main(void)
         cmocka_unit_test(mechanisms_are_bounded),
         cmocka_unit_test(many_bins_are_bounded),
         cmocka_unit_test(epochs_of_the_identity_are_noise),
+        cmocka_unit_test(epochs_multiply),
+        cmocka_unit_test(a_bin_for_each_epoch),
         cmocka_unit_test(moments_are_never_worse_than_one_order),
         cmocka_unit_test(narrower_bands_dominate),
         cmocka_unit_test(the_bracket_is_narrow),
