@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <jansson.h>
+
 #include "lib/epsilon.h"
 #include "tests/paper/plot.h"
 
@@ -31,21 +33,22 @@ struct panel {
     enum eps_family family;
     size_t n, epochs, size; /* bands, or buffers */
     size_t points;
+    const char *sampled; /* its name in reference.json, where others sampled the truth */
 };
 
 static const struct panel panels[] = {
-    {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, 13},
-    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 13},
-    {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, 13},
-    {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, 13},
-    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 7},
-    {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, 7},
-    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 7},
-    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 7},
-    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 4},
-    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 7},
-    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 7},
-    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 7},
+    {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, 13, NULL},
+    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 13, NULL},
+    {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, 13, NULL},
+    {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, 13, "BSR4_N100_k1"},
+    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 7, NULL},
+    {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, 7, NULL},
+    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 7, NULL},
+    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 7, NULL},
+    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 4, NULL},
+    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 7, NULL},
+    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 7, NULL},
+    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 7, NULL},
 };
 enum { PANELS = sizeof panels / sizeof *panels };
 
@@ -145,6 +148,36 @@ static void say_crossings(const double *epsilon, double sigma[POINTS_MAX][WAYS],
     printf("#   conditional_composition over renyi: %.3f to %.3f\n", least, most);
 }
 
+/* The sigma that epsilon truly needs: the exact law's, which auto finds where C = I; as Monte Carlo found it; or NAN. */
+static double truth_of(const struct panel *panel, double epsilon, const double sigma[WAYS])
+{
+    if (panel->family == EPS_FAMILY_IDENTITY)
+        return sigma[AUTO];
+    if (!panel->sampled)
+        return NAN;
+    char key[32];
+    double truth = NAN;
+    snprintf(key, sizeof key, "%g", epsilon);
+    json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row = json_object_get(file, "balls_in_bins");
+    row = json_object_get(json_object_get(row, "configs"), panel->sampled);
+    row = json_object_get(json_object_get(json_object_get(row, "by_eps"), key), "monte_carlo");
+    if (row)
+        truth = json_number_value(json_object_get(row, "sigma"));
+    json_decref(file);
+    return truth;
+}
+
+static void say_ratios(const struct panel *panel, const double *epsilon, double sigma[POINTS_MAX][WAYS], size_t len)
+{
+    double worst[WAYS] = {0};
+    for (size_t i = 0; i < len; i++)
+        for (size_t way = 0; way < WAYS; way++)
+            worst[way] = fmax(worst[way], sigma[i][way] / truth_of(panel, epsilon[i], sigma[i]));
+    if (worst[AUTO] > 0)
+        printf("#   over the truth%s, at most: renyi %.3f, conditional_composition %.3f, auto %.3f\n",
+               panel->sampled ? " (sampled, for epsilon 0.5 to 8)" : "", worst[0], worst[1], worst[AUTO]);
+}
+
 /* auto is at most either, but for the search's tolerance; and all fall with epsilon. */
 static bool in_order(const struct panel *panel, double sigma[POINTS_MAX][WAYS], size_t i)
 {
@@ -191,6 +224,7 @@ static bool run(const struct panel *panel, size_t points)
         ok = in_order(panel, sigma, i) && ok;
     }
     say_crossings(epsilon, sigma, points);
+    say_ratios(panel, epsilon, sigma, points);
     printf("#   %.0f s: auto %.0f, what it does not ask: renyi %.0f, conditional_composition %.0f\n",
            now_seconds() - start, seconds[AUTO], seconds[0], seconds[1]);
     fflush(stdout);
