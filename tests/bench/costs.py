@@ -20,7 +20,8 @@ def describe(job):
     accountant = job["accountant"]
     name = accountant if isinstance(accountant, str) else f"{accountant['method']} at {accountant['tolerance']:g}"
     more = [f"{member} {matrix[member]}" for member in ("bands",) if member in matrix]
-    more += [member for member in ("truncation", "last_iterate", "examples_per_user") if member in sampling]
+    more += [f"{member} {sampling[member]}" for member in ("bins",) if member in sampling]
+    more += [member for member in ("redraw", "truncation", "last_iterate", "examples_per_user") if member in sampling]
     more += [job["adjacency"]] if "adjacency" in job else []
     unknown = next(member for member in ("epsilon", "delta", "noise_multiplier") if member not in job)
     return f"{name}: {unknown}, {matrix.get('family', 'identity')} n={job['n']} {' '.join(more)}".strip()
@@ -30,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--objects", default="build/release")
     program = os.path.join(parser.parse_args().objects, "tests/bench/bench_costs")
-    print(f"{'predicted over measured':64}{'predicted':>11}{'measured':>11}{'ratio':>8}")
+    print(f"{'predicted over measured':72}{'predicted':>11}{'measured':>11}{'ratio':>8}")
     beyond = 0
     with open(os.path.join(HERE, "costs.jsonl")) as lines:
         for line in lines:
@@ -39,7 +40,7 @@ def main():
             ratio = cost["predicted"] / cost["measured"]
             far = not 0.25 <= ratio <= 4
             beyond += far
-            print(f"{describe(json.loads(line)):64}{cost['predicted']:9.3g} s{cost['measured']:9.3g} s{ratio:8.2f}"
+            print(f"{describe(json.loads(line)):72}{cost['predicted']:9.3g} s{cost['measured']:9.3g} s{ratio:8.2f}"
                   f"{'  beyond 4' if far else ''}", flush=True)
     print(f"{beyond} beyond a factor of 4")
 

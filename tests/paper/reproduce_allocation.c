@@ -1,0 +1,249 @@
+/*
+ * Random allocation without sampling (Schuchardt and Kalinin 2026), figures 2 and 3: sigma over epsilon at delta 1e-5 for
+ * balls in bins, by renyi and by conditional_composition, and by auto, which takes for each direction the best of all that
+ * serve (for DP-SGD that is the exact law, and so the truth). Where the two accountants cross is said of each panel, and how
+ * long the panel took.
+ *
+ * C is as its family defines it, not normalised, as in the paper; its optimised ones are ours (ratios to its sigmas are not
+ * compared). Panels that take long have fewer points.
+ *
+ *     [POINTS=7] reproduce_allocation [panel ...]
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include "lib/epsilon.h"
+#include "tests/paper/plot.h"
+
+enum { POINTS_MAX = 13, WAYS = 3, AUTO = 2 };
+
+static const double delta = 1e-5, epsilon_first = 0.25, epsilon_last = 16;
+static const enum eps_accountant ways[WAYS] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
+                                               EPS_ACCOUNTANT_AUTO};
+
+struct panel {
+    const char *name, *title;
+    enum eps_family family;
+    size_t n, epochs, size; /* bands, or buffers */
+    size_t points;
+    const char *sampled; /* its name in reference.json, where others sampled the truth */
+};
+
+static const struct panel panels[] = {
+    {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, 13, NULL},
+    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 13, NULL},
+    {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, 13, NULL},
+    {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, 13, "BSR4_N100_k1"},
+    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 7, NULL},
+    {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, 7, NULL},
+    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 7, NULL},
+    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 7, NULL},
+    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 4, NULL},
+    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 7, NULL},
+    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 7, NULL},
+    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 7, NULL},
+};
+enum { PANELS = sizeof panels / sizeof *panels };
+
+static double now_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct eps_job job_of(const struct panel *panel, double epsilon, enum eps_accountant way)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    struct eps_matrix *matrix = &job.mechanism.matrix;
+    job.mechanism.n = panel->n;
+    matrix->family = panel->family;
+    matrix->normalization = EPS_NORMALIZATION_NONE;
+    *(panel->family == EPS_FAMILY_BLT ? &matrix->buffers : &matrix->bands) = panel->size;
+    if (panel->family == EPS_FAMILY_BLT || panel->family == EPS_FAMILY_BANDED ||
+        panel->family == EPS_FAMILY_BANDED_INVERSE) {
+        matrix->epochs = panel->epochs;
+        matrix->separation = panel->n / panel->epochs;
+    }
+    job.mechanism.sampling.scheme = EPS_SCHEME_BALLS_IN_BINS;
+    job.mechanism.sampling.bins = panel->n / panel->epochs;
+    job.query.epsilon = epsilon;
+    job.query.delta = delta;
+    job.query.accountant.method = way;
+    eps_job_defaults(&job);
+    return job;
+}
+
+/* One solve; NAN, and a message, where there is none. *own: by accountant, of what each said of both directions; NAN of those that
+ * were not asked. */
+static double sigma_of(const struct panel *panel, double epsilon, enum eps_accountant way, double *own)
+{
+    struct eps_job job = job_of(panel, epsilon, way);
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    unsigned directions[EPS_ACCOUNTANT_COUNT] = {0};
+    if (eps_solve(NULL, &result, &error, &job) != EPS_OK) {
+        printf("not ok - %s, epsilon %g, %s: %s %s\n", panel->title, epsilon, eps_accountant_name(way), error.pointer,
+               error.message);
+        return NAN;
+    }
+    for (size_t i = 0; i < result->candidates_len; i++) {
+        const struct eps_candidate *candidate = &result->candidates[i];
+        double *sigma = &own[candidate->accountant];
+        *sigma = directions[candidate->accountant]++ == 0 ? candidate->value : fmax(*sigma, candidate->value);
+    }
+    for (size_t i = 0; i < EPS_ACCOUNTANT_COUNT; i++)
+        if (directions[i] < EPS_DIRECTIONS)
+            own[i] = NAN;
+    double sigma = result->noise_multiplier;
+    eps_result_destroy(result);
+    return sigma;
+}
+
+/* Of each way: auto's answer has the others' where it asks them for both directions, else they are asked by themselves. */
+static void solve(const struct panel *panel, double epsilon, double sigma[WAYS], double seconds[WAYS])
+{
+    double found[EPS_ACCOUNTANT_COUNT], begin = now_seconds(), ignored[EPS_ACCOUNTANT_COUNT];
+    for (size_t i = 0; i < EPS_ACCOUNTANT_COUNT; i++)
+        found[i] = NAN;
+    sigma[AUTO] = sigma_of(panel, epsilon, ways[AUTO], found);
+    seconds[AUTO] += now_seconds() - begin;
+    for (size_t way = 0; way < AUTO; way++) {
+        begin = now_seconds();
+        sigma[way] = isnan(found[ways[way]]) ? sigma_of(panel, epsilon, ways[way], ignored) : found[ways[way]];
+        seconds[way] += now_seconds() - begin;
+    }
+}
+
+/* Where the first two curves cross, log-linearly between points; returns how often. */
+static void say_crossings(const double *epsilon, double sigma[POINTS_MAX][WAYS], size_t len)
+{
+    size_t crossings = 0;
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < len; i++) {
+        double ratio = sigma[i][1] / sigma[i][0];
+        least = fmin(least, ratio);
+        most = fmax(most, ratio);
+        if (i == 0)
+            continue;
+        double here = log(ratio), before = log(sigma[i - 1][1] / sigma[i - 1][0]);
+        if ((here > 0) == (before > 0))
+            continue;
+        double share = before / (before - here);
+        printf("#   they cross at epsilon %.3g: above it %s is better\n",
+               exp(log(epsilon[i - 1]) + share * log(epsilon[i] / epsilon[i - 1])),
+               eps_accountant_name(ways[here > 0 ? 0 : 1]));
+        crossings++;
+    }
+    if (crossings == 0)
+        printf("#   they do not cross: %s is better throughout\n", eps_accountant_name(ways[least > 1 ? 0 : 1]));
+    printf("#   conditional_composition over renyi: %.3f to %.3f\n", least, most);
+}
+
+/* The sigma that epsilon truly needs: the exact law's, which auto finds where C = I; as Monte Carlo found it; or NAN. */
+static double truth_of(const struct panel *panel, double epsilon, const double sigma[WAYS])
+{
+    if (panel->family == EPS_FAMILY_IDENTITY)
+        return sigma[AUTO];
+    if (!panel->sampled)
+        return NAN;
+    char key[32];
+    double truth = NAN;
+    snprintf(key, sizeof key, "%g", epsilon);
+    json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row = json_object_get(file, "balls_in_bins");
+    row = json_object_get(json_object_get(row, "configs"), panel->sampled);
+    row = json_object_get(json_object_get(json_object_get(row, "by_eps"), key), "monte_carlo");
+    if (row)
+        truth = json_number_value(json_object_get(row, "sigma"));
+    json_decref(file);
+    return truth;
+}
+
+static void say_ratios(const struct panel *panel, const double *epsilon, double sigma[POINTS_MAX][WAYS], size_t len)
+{
+    double worst[WAYS] = {0};
+    for (size_t i = 0; i < len; i++)
+        for (size_t way = 0; way < WAYS; way++)
+            worst[way] = fmax(worst[way], sigma[i][way] / truth_of(panel, epsilon[i], sigma[i]));
+    if (worst[AUTO] > 0)
+        printf("#   over the truth%s, at most: renyi %.3f, conditional_composition %.3f, auto %.3f\n",
+               panel->sampled ? " (sampled, for epsilon 0.5 to 8)" : "", worst[0], worst[1], worst[AUTO]);
+}
+
+/* auto is at most either, but for the search's tolerance; and all fall with epsilon. */
+static bool in_order(const struct panel *panel, double sigma[POINTS_MAX][WAYS], size_t i)
+{
+    bool ok = sigma[i][AUTO] <= fmin(sigma[i][0], sigma[i][1]) * 1.002;
+    for (size_t way = 0; way < WAYS; way++)
+        ok = ok && isfinite(sigma[i][way]) && (i == 0 || sigma[i][way] < sigma[i - 1][way]);
+    if (!ok)
+        printf("not ok - %s: the sigmas are not in order\n", panel->title);
+    return ok;
+}
+
+static bool draw(const struct panel *panel, const double *epsilon, double sigma[POINTS_MAX][WAYS], size_t len)
+{
+    double columns[WAYS][POINTS_MAX];
+    struct plot_curve curves[WAYS];
+    char file[64], title[128];
+    for (size_t way = 0; way < WAYS; way++) {
+        for (size_t i = 0; i < len; i++)
+            columns[way][i] = sigma[i][way];
+        curves[way] = (struct plot_curve){eps_accountant_name(ways[way]), epsilon, columns[way], len};
+    }
+    snprintf(file, sizeof file, "allocation_figure_%s", panel->name);
+    snprintf(title, sizeof title, "Random allocation, figure %s: %s, delta 1e-5", panel->name, panel->title);
+    return plot_write(&(struct plot){.file = file,
+                                     .title = title,
+                                     .x_label = "epsilon",
+                                     .y_label = "sigma",
+                                     .log_x = true,
+                                     .log_y = true,
+                                     .curves = curves,
+                                     .curves_len = WAYS});
+}
+
+static bool run(const struct panel *panel, size_t points)
+{
+    double epsilon[POINTS_MAX], sigma[POINTS_MAX][WAYS], start = now_seconds(), seconds[WAYS] = {0};
+    bool ok = true;
+    printf("# figure %s: %s\n#   epsilon: sigma by renyi, conditional_composition, auto\n", panel->name, panel->title);
+    for (size_t i = 0; i < points; i++) {
+        epsilon[i] = epsilon_first * pow(epsilon_last / epsilon_first, (double)i / (double)(points - 1));
+        solve(panel, epsilon[i], sigma[i], seconds);
+        printf("#   %7.4f: %8.4f %8.4f %8.4f\n", epsilon[i], sigma[i][0], sigma[i][1], sigma[i][AUTO]);
+        fflush(stdout);
+        ok = in_order(panel, sigma, i) && ok;
+    }
+    say_crossings(epsilon, sigma, points);
+    say_ratios(panel, epsilon, sigma, points);
+    printf("#   %.0f s: auto %.0f, what it does not ask: renyi %.0f, conditional_composition %.0f\n",
+           now_seconds() - start, seconds[AUTO], seconds[0], seconds[1]);
+    fflush(stdout);
+    return draw(panel, epsilon, sigma, points) && ok;
+}
+
+int main(int argc, char **argv)
+{
+    bool ok = true;
+    const char *few = getenv("POINTS");
+    size_t points = few ? strtoul(few, NULL, 10) : 0;
+    if (few && (points < 2 || points > POINTS_MAX))
+        return 2;
+    for (size_t i = 0; i < PANELS; i++) {
+        bool asked = argc < 2;
+        for (int j = 1; j < argc; j++)
+            asked = asked || strcmp(argv[j], panels[i].name) == 0;
+        if (asked)
+            ok = run(&panels[i], points > 0 ? points : panels[i].points) && ok;
+    }
+    return ok ? 0 : 1;
+}
