@@ -29,9 +29,7 @@ enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof
 #define ASKED 1e10      /* operations, where both the band and the order are given */
 #define NUMBERS 3e7     /* that a chain may keep */
 
-/* Moments that are off by more of themselves prove nothing that fewer do not. */
 #define UNDERFLOWN 1e-280 /* products of doubles that are lost add up to less */
-#define USELESS 1e-6
 
 /* The orders whose moments quadruple precision holds, 2 at least. */
 static unsigned order_limit(const struct eps__bins *bins, const struct eps__effort *effort, unsigned most)
@@ -59,7 +57,7 @@ void eps__orders_clear(struct eps__orders *orders)
     *orders = (struct eps__orders){0};
 }
 
-static enum eps_status orders_alloc(struct eps__orders *orders, unsigned len)
+enum eps_status eps__orders_alloc(struct eps__orders *orders, unsigned len)
 {
     *orders = (struct eps__orders){.len = len,
                                    .log_upper = malloc((len + 1) * sizeof *orders->log_upper),
@@ -192,7 +190,7 @@ enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__
                                  const struct eps__bins *bins, const struct eps__effort *effort)
 {
     unsigned limit = order_limit(bins, effort, bins->width == 1 ? POWERS_MOST : CHAIN_MOST);
-    enum eps_status status = orders_alloc(orders, limit);
+    enum eps_status status = eps__orders_alloc(orders, limit);
     if (status != EPS_OK)
         return status;
     double cube = (double)limit * limit * limit;
@@ -211,33 +209,6 @@ enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__
 }
 
 /* ------------------------------------------------------------ moments */
-
-/* mu_j = sum_i (-1)^{j-i} C(j, i) E X^i: what cancels is counted. */
-static void centre(struct eps__moments *moments, const eps__quad *raw, double units)
-{
-    for (size_t j = 2; j <= moments->len; j++) {
-        eps__quad sum = 0, sizes = 0, binomial = 1;
-        for (size_t i = j + 1; i-- > 0;) {
-            eps__quad term = binomial * (i < 2 ? 1 : raw[i]);
-            sum += (j - i) % 2 == 0 ? term : -term;
-            sizes += term;
-            binomial = binomial * i / (j - i + 1);
-        }
-        moments->central[j] = sum;
-        moments->error[j] = sizes * (eps__quad)((units + 4 * (double)j) * 1.01) * EPS__QUAD_ROUNDOFF;
-    }
-}
-
-/* Moments from the first on that is not known well enough are forgotten. */
-static void keep_known(struct eps__moments *moments)
-{
-    for (size_t j = 2; j <= moments->len; j++)
-        if (!finiteq(moments->central[j]) || !finiteq(moments->error[j]) ||
-            !(moments->error[j] <= USELESS * moments->central[j])) {
-            moments->len = j - 1;
-            return;
-        }
-}
 
 static enum eps_status moments_of_powers(const struct eps_context *context, struct eps__moments *moments,
                                          const struct eps__bins *bins)
@@ -260,7 +231,7 @@ static enum eps_status moments_of_chain(const struct eps_context *context, struc
     for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++)
         raw[a] *= expq((eps__quad)shared * (0.5 * a * (a - 1)));
     if (status == EPS_OK)
-        centre(moments, raw, units + 6);
+        eps__moments_centre(moments, raw, units + 6);
     return status;
 }
 
@@ -305,7 +276,7 @@ static enum eps_status exact_law(const struct eps_context *context, struct eps__
     if (status != EPS_OK)
         eps__moments_clear(moments);
     else
-        keep_known(moments);
+        eps__moments_keep_known(moments);
     return status;
 }
 
@@ -379,7 +350,7 @@ static enum eps_status add_law(const struct eps_context *context, struct eps__la
         status = moments_of_chain(context, moments, &alone, chain->tau);
     }
     if (status == EPS_OK)
-        keep_known(moments);
+        eps__moments_keep_known(moments);
     eps__bins_clear(&band);
     return status;
 }

@@ -31,6 +31,8 @@ struct eps__orders {
 enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__bins *bins, const struct eps__effort *effort);
 void eps__orders_clear(struct eps__orders *orders);
+/* Nothing is known but for the orders 0 and 1. EPS_NO_MEMORY. */
+enum eps_status eps__orders_alloc(struct eps__orders *orders, unsigned len);
 
 /*
  * Exact central moments: of the law itself, as many as the effort allows (len = 1 where none could be had), and where

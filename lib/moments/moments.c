@@ -17,6 +17,8 @@
 #include "lib/moments/closed.h"
 #include "lib/numerics/bound.h"
 
+/* Moments that are off by more of themselves prove nothing that fewer do not. */
+#define USELESS 1e-6
 /* So near to what a law attains that a lower degree is not tried. */
 #define NEAR 1.00001L
 /* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises (L7). */
@@ -42,6 +44,33 @@ void eps__moments_clear(struct eps__moments *moments)
     free(moments->central);
     free(moments->error);
     *moments = (struct eps__moments){0};
+}
+
+/* mu_j = sum_i (-1)^{j-i} C(j, i) E X^i: what cancels is counted. */
+void eps__moments_centre(struct eps__moments *moments, const eps__quad *raw, double units)
+{
+    for (size_t j = 2; j <= moments->len; j++) {
+        eps__quad sum = 0, sizes = 0, binomial = 1;
+        for (size_t i = j + 1; i-- > 0;) {
+            eps__quad term = binomial * (i < 2 ? 1 : raw[i]);
+            sum += (j - i) % 2 == 0 ? term : -term;
+            sizes += term;
+            binomial = binomial * i / (j - i + 1);
+        }
+        moments->central[j] = sum;
+        moments->error[j] = sizes * (eps__quad)((units + 4 * (double)j) * 1.01) * EPS__QUAD_ROUNDOFF;
+    }
+}
+
+/* Moments from the first on that is not known well enough are forgotten. */
+void eps__moments_keep_known(struct eps__moments *moments)
+{
+    for (size_t j = 2; j <= moments->len; j++)
+        if (!finiteq(moments->central[j]) || !finiteq(moments->error[j]) ||
+            !(moments->error[j] <= USELESS * moments->central[j])) {
+            moments->len = j - 1;
+            return;
+        }
 }
 
 /* How many moments are numbers. */

@@ -32,6 +32,12 @@ struct eps__moments {
 enum eps_status eps__moments_alloc(struct eps__moments *moments, size_t len);
 void eps__moments_clear(struct eps__moments *moments);
 
+/* All of them from raw[j] = E X^j, 0 <= j <= len, each within so many units of quadruple roundoff of itself: an alternating
+ * sum, whose error counts what cancels. */
+void eps__moments_centre(struct eps__moments *moments, const eps__quad *raw, double units);
+/* Those from the first on that is not known well enough to be of use are forgotten. Then len may be 1. */
+void eps__moments_keep_known(struct eps__moments *moments);
+
 /*
  * ln of what delta(eps), eps >= 0, is at most for every law of X >= 0 with these moments: the mean of a polynomial that
  * was proven to dominate the payoff. *log_lower: ln of what the best such bound from as many moments is at least,

@@ -1,0 +1,219 @@
+/*
+ * The law of X for plain Poisson sampling with a banded strategy.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/renyi_law.h"
+#include "lib/error.h"
+#include "lib/moments/coins.h"
+#include "lib/sampling/scheme.h"
+
+enum { OPENED = 8, SKETCHED = 25 };
+
+#define QUAD_COST 40.0    /* what an operation in quadruple precision costs, in those of doubles */
+#define EFFORT 4e6        /* operations in quadruple precision on the moments of one sigma, in either direction */
+#define QUICK_EFFORT 1e5  /* where a bound is only a starting point */
+#define SHIFT_MOST 100.0  /* the longest column over sigma */
+#define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
+
+struct coins_law {
+    struct eps__renyi_law base;
+    const struct eps__setting *setting;
+    struct eps__coins coins;
+};
+
+static bool concerns(const struct eps_mechanism *mechanism)
+{
+    return eps__sampling_coins(mechanism);
+}
+
+/* Steps that differ from those before: the ends of blocks that are Toeplitz, or any. */
+static double changes_of(const struct eps__setting *setting)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
+    bool toeplitz = blocks.shape == EPS__SHAPE_TOEPLITZ;
+    return toeplitz ? fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * bands, n) : n;
+}
+
+/* The orders that fit, about, and what they take. */
+static unsigned fits(const struct eps__setting *setting, double *spent)
+{
+    size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)changes_of(setting);
+    unsigned most = 1;
+    *spent = 0;
+    for (unsigned a = 2; a < EPS__MOMENTS_MAX && bands <= EPS__COINS_WIDTH_MAX; a++) {
+        double more = eps__coins_operations(setting->job->mechanism.n, bands, changes, a);
+        if (*spent + more > EFFORT)
+            break;
+        *spent += more;
+        most = a;
+    }
+    return most;
+}
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    double spent;
+    if (eps__sampling_turns(mechanism))
+        return eps__decline(error, "/sampling/scheme", "renyi serves coins where no groups take turns: poisson");
+    if (sampling->truncation)
+        return eps__decline(error, "/sampling/truncation",
+                            "renyi does not serve truncated batches; leave truncation out");
+    if (sampling->examples_per_user > 1)
+        return eps__decline(error, "/sampling/examples_per_user", "renyi serves one example per user");
+    if (sampling->last_iterate)
+        return eps__decline(error, "/sampling/last_iterate", "renyi accounts for every iterate; use pld");
+    if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
+        return eps__decline(error, "/adjacency",
+                            "renyi knows no dominating pair for replace_one; use zero_out or add_remove");
+    if (!eps__strategy_nonnegative(setting->strategy))
+        return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
+    if (!eps__strategy_lower_triangular(setting->strategy) ||
+        eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
+        return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy where rounds are coins");
+    if (fits(setting, &spent) < 2)
+        return eps__decline(error, "/matrix/bands",
+                            "renyi serves coins only where the strategy has few bands: about 8 if it is Toeplitz, 5 if "
+                            "not; use fewer bands");
+    return true;
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy), spent;
+    double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
+    double sketched = setting->job->query.noise_multiplier > 0 ? 1 : SKETCHED;
+    (void)fits(setting, &spent);
+    *operations = 2 * (opened * QUAD_COST * spent + sketched * (n * bands * bands + QUAD_COST * QUICK_EFFORT));
+    *bytes = 2 * (24 * n * bands + spent) + 1e6;
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    return eps__strategy_largest_norm(setting->strategy) / SHIFT_MOST;
+}
+
+/* gram[i][d] = sum over rows r of C[r, i] C[r, i - d]: at most bands terms, none negative. */
+static enum eps_status band_gram(double *gram, const struct eps_strategy *strategy, size_t n, size_t bands)
+{
+    double *row = malloc(bands * sizeof *row);
+    enum eps_status status = row ? EPS_OK : EPS_NO_MEMORY;
+    for (size_t r = 0; status == EPS_OK && r < n; r++) {
+        status = eps_strategy_band_row(strategy, row, NULL, r); /* row[d] = C[r, r - d] */
+        for (size_t e = 0; status == EPS_OK && e < bands && e <= r; e++)
+            for (size_t d = 0; e + d < bands && e + d <= r; d++)
+                gram[(r - e) * bands + d] += row[e] * row[e + d];
+    }
+    free(row);
+    return status;
+}
+
+static void destroy(struct eps__renyi_law *base)
+{
+    struct coins_law *law = (struct coins_law *)base;
+    eps__coins_clear(&law->coins);
+    free(law);
+}
+
+/*
+ * With a = E C x and m = E |C x|^2/(2 sigma^2), of which the part x = 0 shows nothing (L24). As bins that stand for
+ * probabilities: 2 m = p (1 - p) tr G + p^2 sum G, s^2 = p^2 sum G.
+ */
+static struct eps__geometric geometric_of(const struct eps__coins *coins)
+{
+    struct eps__sum diagonal = {0}, total = {0};
+    for (size_t i = 0; i < coins->len; i++) {
+        eps__sum_add(&diagonal, coins->gram[i * coins->width]);
+        eps__sum_add(&total, coins->gram[i * coins->width]);
+        for (size_t d = 1; d < coins->width && d <= i; d++)
+            eps__sum_add(&total, 2 * coins->gram[i * coins->width + d]);
+    }
+    struct eps__interval own = eps__sum_interval(&diagonal, 0), all = eps__sum_interval(&total, 0);
+    double p = coins->p, never = exp((double)coins->len * log1p(-p));
+    double square = p * p, alone = p * (1 - p);
+    never = floor(eps__lower(never, 64 + 4 * (double)coins->len * -fmax(log1p(-p), -1e3)) * NEVER_UNIT) / NEVER_UNIT;
+    return (struct eps__geometric){.len = 1,
+                                   .empty = fmin(fmax(never, 0), 1 - 1 / NEVER_UNIT),
+                                   .trace = {eps__lower(alone * own.lower + square * all.lower, 12),
+                                             eps__raise(alone * own.upper + square * all.upper, 12)},
+                                   .total = {eps__lower(square * all.lower, 8), eps__raise(square * all.upper, 8)}};
+}
+
+static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
+{
+    size_t n = setting->job->mechanism.n, bands = eps_strategy_bands(setting->strategy);
+    struct coins_law *law = calloc(1, sizeof *law);
+    double *gram = calloc(n * bands, sizeof *gram);
+    enum eps_status status = law && gram ? EPS_OK : EPS_NO_MEMORY;
+    if (status == EPS_OK)
+        status = band_gram(gram, setting->strategy, n, bands);
+    if (status == EPS_OK)
+        status =
+            eps__coins_make(&law->coins, gram, n, bands, setting->p, (double)(bands + 2) * EPS__UNIT_ROUNDOFF, sigma);
+    free(gram);
+    if (status != EPS_OK) {
+        free(law);
+        return status;
+    }
+    law->base.kind = &eps__renyi_coins;
+    law->base.geometric = geometric_of(&law->coins);
+    law->setting = setting;
+    *out = &law->base;
+    return EPS_OK;
+}
+
+static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
+{
+    const struct coins_law *law = (const struct coins_law *)base;
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    double spent;
+    enum eps_status status = eps__coins_moments(law->setting->context, orders, laws, &law->coins, EFFORT, max_order);
+    if (status == EPS_OK && law->setting->meter) {
+        (void)fits(law->setting, &spent);
+        eps__meter_add(law->setting->meter, QUAD_COST * spent);
+    }
+    return status;
+}
+
+/* ln E X^2, about: pairs of steps as if they did not know of others. */
+static double log_second(const struct eps__coins *coins)
+{
+    double sum = 0, square = coins->p * coins->p;
+    for (size_t i = 0; i < coins->len; i++) {
+        sum += log1p(square * expm1(coins->gram[i * coins->width]));
+        for (size_t d = 1; d < coins->width && d <= i; d++)
+            sum += 2 * square * coins->gram[i * coins->width + d];
+    }
+    return sum;
+}
+
+static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+{
+    const struct coins_law *law = (const struct coins_law *)base;
+    if (!orders) {
+        *variance = expm1(log_second(&law->coins));
+        return EPS_OK;
+    }
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    enum eps_status status =
+        eps__coins_moments(law->setting->context, orders, NULL, &law->coins, QUICK_EFFORT, max_order);
+    if (status == EPS_OK && !isfinite(orders->log_upper[2]))
+        orders->log_upper[2] = orders->log_lower[2] = log_second(&law->coins);
+    return status;
+}
+
+const struct eps__renyi_kind eps__renyi_coins = {.concerns = concerns,
+                                                 .serves = serves,
+                                                 .cost = cost,
+                                                 .least_sigma = least_sigma,
+                                                 .open = open_law,
+                                                 .know = know,
+                                                 .sketch = sketch,
+                                                 .destroy = destroy};

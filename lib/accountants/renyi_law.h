@@ -1,0 +1,42 @@
+/*
+ * What renyi needs of the law of X = P/Q under Q: a file for each kind of sampling whose moments are known. renyi.c
+ * makes bounds of them, and knows no scheme.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ACCOUNTANTS_RENYI_LAW_H
+#define EPS_ACCOUNTANTS_RENYI_LAW_H
+
+#include "lib/accountants/accountant.h"
+#include "lib/accountants/renyi_bounds.h"
+
+struct eps__renyi_kind;
+
+/* The law at one sigma. One thread at a time may use one direction of it. */
+struct eps__renyi_law {
+    const struct eps__renyi_kind *kind;
+    struct eps__geometric geometric; /* of what is at most X (L22) */
+};
+
+struct eps__renyi_kind {
+    /* Whether the mechanism's sampling is of this kind. */
+    bool (*concerns)(const struct eps_mechanism *mechanism);
+    /* As in struct eps__accountant. */
+    bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
+    void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
+    double (*least_sigma)(const struct eps__setting *setting);
+    /* *law: its kind and its geometric are filled in; the caller destroys it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
+     * EPS_TIMEOUT, as of what follows. */
+    enum eps_status (*open)(struct eps__renyi_law **law, const struct eps__setting *setting, double sigma);
+    /* Bounds on ln E X^a; NULL: they are not asked for. And exact moments of laws that dominate. Nothing is held unless
+     * EPS_OK; the caller clears both. */
+    enum eps_status (*know)(const struct eps__renyi_law *law, struct eps__orders *orders, struct eps__laws *laws);
+    /* Something near to these, where only a starting point is asked for: some orders, and the variance of X. */
+    enum eps_status (*sketch)(const struct eps__renyi_law *law, struct eps__orders *orders, double *variance);
+    void (*destroy)(struct eps__renyi_law *law);
+};
+
+/* The kinds there are; the last one takes what concerns no other, to decline it. */
+extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_bins;
+
+#endif
