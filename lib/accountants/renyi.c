@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -48,6 +49,16 @@ static enum eps_status know(struct renyi_profile *renyi, enum eps_direction dire
     return status;
 }
 
+/* The least by any of what is at most X. */
+static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__estimate estimate, double eps)
+{
+    double least = 0;
+    assert(law->geometrics_len >= 1 && law->geometrics_len <= EPS__GEOMETRICS_MAX);
+    for (size_t i = 0; i < law->geometrics_len; i++)
+        least = fmin(least, eps__geometric_log_delta(&law->geometrics[i], estimate, eps));
+    return least;
+}
+
 /* The least of the bounds, and which it was. */
 static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direction, double eps)
 {
@@ -63,8 +74,8 @@ static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direc
         upper = eps__orders_log_delta(&side->orders, EPS__UPPER, eps, &order);
         lower = eps__orders_log_delta(&side->orders, EPS__LOWER, eps, &ignored);
     } else {
-        upper = eps__geometric_log_delta(&renyi->law->geometric, EPS__UPPER, eps);
-        lower = eps__geometric_log_delta(&renyi->law->geometric, EPS__LOWER, eps);
+        upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
+        lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
     }
     for (size_t i = 0; i < side->laws.len; i++) {
         double own, attained;
@@ -128,7 +139,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
         *out = fmin(eps__orders_log_delta(&side->quick, EPS__UPPER, eps, &order), 0);
     } else {
         double left = -expm1(-eps), put = exp(eps) * (sqrt(side->variance + left * left) - left) / 2;
-        *out = fmin(eps__geometric_log_delta(&renyi->law->geometric, EPS__UPPER, eps), log(fmin(put, 1)));
+        *out = fmin(geometric_log_delta(renyi->law, EPS__UPPER, eps), log(fmin(put, 1)));
     }
     return EPS_OK;
 }

@@ -128,7 +128,7 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
         destroy(&law->base);
         return status;
     }
-    law->base.geometric = eps__geometric_of(&law->bins, law->draws);
+    law->base.geometrics[law->base.geometrics_len++] = eps__geometric_of(&law->bins, law->draws);
     *out = &law->base;
     return EPS_OK;
 }

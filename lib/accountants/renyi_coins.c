@@ -14,11 +14,12 @@
 
 enum { OPENED = 8, SKETCHED = 25 };
 
-#define QUAD_COST 40.0    /* what an operation in quadruple precision costs, in those of doubles */
-#define EFFORT 4e6        /* operations in quadruple precision on the moments of one sigma, in either direction */
-#define QUICK_EFFORT 1e5  /* where a bound is only a starting point */
-#define SHIFT_MOST 100.0  /* the longest column over sigma */
-#define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
+#define QUAD_COST 40.0       /* what an operation in quadruple precision costs, in those of doubles */
+#define SECOND 1.2e7         /* operations in quadruple precision on E X^2 at one sigma, in either direction */
+#define FURTHER_A_BAND 1.6e6 /* the same on all orders, for each band: so that mmcc takes no less */
+#define QUICK_EFFORT 1e5     /* where a bound is only a starting point */
+#define SHIFT_MOST 100.0     /* the longest column over sigma */
+#define NEVER_UNIT 0x1p30    /* of the probability of never taking part so many bits are kept: 1 less it is exact */
 
 struct coins_law {
     struct eps__renyi_law base;
@@ -48,7 +49,7 @@ static unsigned fits(const struct eps__setting *setting, double *spent)
     *spent = 0;
     for (unsigned a = 2; a < EPS__MOMENTS_MAX && bands <= EPS__COINS_WIDTH_MAX; a++) {
         double more = eps__coins_operations(setting->job->mechanism.n, bands, changes, a);
-        if (*spent + more > EFFORT)
+        if (*spent + more > (a == 2 ? SECOND : FURTHER_A_BAND * (double)bands))
             break;
         *spent += more;
         most = a;
@@ -122,12 +123,44 @@ static void destroy(struct eps__renyi_law *base)
     free(law);
 }
 
-/*
- * With a = E C x and m = E |C x|^2/(2 sigma^2), of which the part x = 0 shows nothing (L24). As bins that stand for
- * probabilities: 2 m = p (1 - p) tr G + p^2 sum G, s^2 = p^2 sum G.
- */
-static struct eps__geometric geometric_of(const struct eps__coins *coins)
+/* n KL of a coin of probability q from one of p, q <= p < 1, between bounds. */
+static struct eps__interval divergence(double n, double p, double q)
 {
+    double less = q * log(p / q), more = (1 - q) * log1p((p - q) / (1 - p));
+    double error = 8 * EPS__UNIT_ROUNDOFF * n * (less + q + more);
+    return (struct eps__interval){fmax(eps__shift(EPS__LOWER, n * (more - less), error), 0),
+                                  fmax(eps__shift(EPS__UPPER, n * (more - less), error), 0)};
+}
+
+/*
+ * By coins of probability q instead of p (L24): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
+ * 2 m = q (1 - q) tr G + q^2 sum G + 2 n KL, its total q^2 sum G.
+ */
+static struct eps__geometric tilted(const struct eps__coins *coins, struct eps__interval own, struct eps__interval all,
+                                    double q)
+{
+    double square = q * q, alone = q * (1 - q);
+    struct eps__interval kl = {0, 0};
+    if (q < coins->p)
+        kl = divergence((double)coins->len, coins->p, q);
+    return (struct eps__geometric){.len = 1,
+                                   .trace = {eps__lower(alone * own.lower + square * all.lower + 2 * kl.lower, 12),
+                                             eps__raise(alone * own.upper + square * all.upper + 2 * kl.upper, 12)},
+                                   .total = {eps__lower(square * all.lower, 8), eps__raise(square * all.upper, 8)}};
+}
+
+/* A bound from below on the probability of never taking part, such that 1 less it is exact. */
+static double never_of(const struct eps__coins *coins)
+{
+    double exponent = (double)coins->len * log1p(-coins->p);
+    double never = eps__exp_bound(EPS__LOWER, exponent, 4 * EPS__UNIT_ROUNDOFF * fmin(-exponent, 1e4));
+    return fmin(floor(never * NEVER_UNIT) / NEVER_UNIT, 1 - 1 / NEVER_UNIT);
+}
+
+/* The first with the coins as they are, and with what is known where x = 0; further ones with rarer coins. */
+static void make_geometrics(struct coins_law *law)
+{
+    const struct eps__coins *coins = &law->coins;
     struct eps__sum diagonal = {0}, total = {0};
     for (size_t i = 0; i < coins->len; i++) {
         eps__sum_add(&diagonal, coins->gram[i * coins->width]);
@@ -136,14 +169,12 @@ static struct eps__geometric geometric_of(const struct eps__coins *coins)
             eps__sum_add(&total, 2 * coins->gram[i * coins->width + d]);
     }
     struct eps__interval own = eps__sum_interval(&diagonal, 0), all = eps__sum_interval(&total, 0);
-    double p = coins->p, never = exp((double)coins->len * log1p(-p));
-    double square = p * p, alone = p * (1 - p);
-    never = floor(eps__lower(never, 64 + 4 * (double)coins->len * -fmax(log1p(-p), -1e3)) * NEVER_UNIT) / NEVER_UNIT;
-    return (struct eps__geometric){.len = 1,
-                                   .empty = fmin(fmax(never, 0), 1 - 1 / NEVER_UNIT),
-                                   .trace = {eps__lower(alone * own.lower + square * all.lower, 12),
-                                             eps__raise(alone * own.upper + square * all.upper, 12)},
-                                   .total = {eps__lower(square * all.lower, 8), eps__raise(square * all.upper, 8)}};
+    law->base.geometrics[0] = tilted(coins, own, all, coins->p);
+    law->base.geometrics[0].empty = never_of(coins);
+    law->base.geometrics_len = 1;
+    for (size_t k = 1; k < EPS__GEOMETRICS_MAX && coins->p < 1; k++)
+        law->base.geometrics[law->base.geometrics_len++] =
+            tilted(coins, own, all, coins->p * (double)k / EPS__GEOMETRICS_MAX);
 }
 
 static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
@@ -163,7 +194,7 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
         return status;
     }
     law->base.kind = &eps__renyi_coins;
-    law->base.geometric = geometric_of(&law->coins);
+    make_geometrics(law);
     law->setting = setting;
     *out = &law->base;
     return EPS_OK;
@@ -174,7 +205,8 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     const struct coins_law *law = (const struct coins_law *)base;
     unsigned max_order = law->setting->job->query.accountant.max_order;
     double spent;
-    enum eps_status status = eps__coins_moments(law->setting->context, orders, laws, &law->coins, EFFORT, max_order);
+    enum eps_status status = eps__coins_moments(law->setting->context, orders, laws, &law->coins, SECOND,
+                                                FURTHER_A_BAND * (double)law->coins.width, max_order);
     if (status == EPS_OK && law->setting->meter) {
         (void)fits(law->setting, &spent);
         eps__meter_add(law->setting->meter, QUAD_COST * spent);
@@ -203,7 +235,7 @@ static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__ord
     }
     unsigned max_order = law->setting->job->query.accountant.max_order;
     enum eps_status status =
-        eps__coins_moments(law->setting->context, orders, NULL, &law->coins, QUICK_EFFORT, max_order);
+        eps__coins_moments(law->setting->context, orders, NULL, &law->coins, QUICK_EFFORT, QUICK_EFFORT, max_order);
     if (status == EPS_OK && !isfinite(orders->log_upper[2]))
         orders->log_upper[2] = orders->log_lower[2] = log_second(&law->coins);
     return status;

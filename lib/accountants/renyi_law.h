@@ -10,12 +10,15 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/renyi_bounds.h"
 
+enum { EPS__GEOMETRICS_MAX = 16 };
+
 struct eps__renyi_kind;
 
 /* The law at one sigma. One thread at a time may use one direction of it. */
 struct eps__renyi_law {
     const struct eps__renyi_kind *kind;
-    struct eps__geometric geometric; /* of what is at most X (L22) */
+    struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (L22, L24) */
+    size_t geometrics_len;                                 /* at least 1 */
 };
 
 struct eps__renyi_kind {
@@ -25,7 +28,7 @@ struct eps__renyi_kind {
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
     double (*least_sigma)(const struct eps__setting *setting);
-    /* *law: its kind and its geometric are filled in; the caller destroys it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
+    /* *law: its kind and its geometrics are filled in; the caller destroys it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
      * EPS_TIMEOUT, as of what follows. */
     enum eps_status (*open)(struct eps__renyi_law **law, const struct eps__setting *setting, double sigma);
     /* Bounds on ln E X^a; NULL: they are not asked for. And exact moments of laws that dominate. Nothing is held unless

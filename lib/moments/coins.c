@@ -339,13 +339,13 @@ double eps__coins_operations(size_t len, size_t width, size_t changes, unsigned 
 }
 
 /* The orders whose numbers quadruple precision holds and whose transitions are few. */
-static unsigned most_of(const struct eps__coins *coins, double operations, unsigned max_order)
+static unsigned most_of(const struct eps__coins *coins, double second, double operations, unsigned max_order)
 {
     unsigned limit = max_order > 0 && max_order < ORDERS_MOST ? max_order : ORDERS_MOST, most = 1;
     double rarest = fmin(coins->p > 0 ? coins->p : 1, coins->p < 1 ? 1 - coins->p : 1), spent = 0;
     for (unsigned a = 2; a <= limit && coins->width <= EPS__COINS_WIDTH_MAX; a++) {
         spent += eps__coins_operations(coins->len, coins->width, coins->changes, a);
-        if (spent > operations || multisets(ldexp(1, (int)coins->width), a) > NUMBERS ||
+        if (spent > (a == 2 ? second : operations) || multisets(ldexp(1, (int)coins->width), a) > NUMBERS ||
             -log(rarest) * a * (double)coins->width > SMALLEST)
             break;
         most = a;
@@ -401,12 +401,12 @@ static enum eps_status laws_of(struct eps__laws *laws, const eps__quad *raw, uns
 }
 
 enum eps_status eps__coins_moments(const struct eps_context *context, struct eps__orders *orders,
-                                   struct eps__laws *laws, const struct eps__coins *coins, double operations,
-                                   unsigned max_order)
+                                   struct eps__laws *laws, const struct eps__coins *coins, double second,
+                                   double operations, unsigned max_order)
 {
     eps__quad raw[ORDERS_MOST + 1];
     double units;
-    unsigned most = most_of(coins, operations, max_order);
+    unsigned most = most_of(coins, second, operations, max_order);
     enum eps_status status = eps__coins_raw(context, raw, &units, coins, most);
     if (status == EPS_OK && orders)
         status = orders_of(orders, raw, most, units);

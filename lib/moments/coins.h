@@ -39,12 +39,12 @@ enum eps_status eps__coins_raw(const struct eps_context *context, eps__quad *raw
                                const struct eps__coins *coins, unsigned most);
 
 /*
- * ln E X^a from above and below, and the central moments, as many as so many operations allow and of an order of at most
- * max_order (0: any). laws->len = 0, orders->log_upper[2] = INFINITY where there is none. orders, laws: either may be NULL;
+ * ln E X^a from above and below, and the central moments: the second one if it takes at most `second` operations, further ones as long
+ * as all take at most `operations`, of an order of at most max_order (0: any). laws->len = 0, orders->log_upper[2] = INFINITY where there is none. orders, laws: either may be NULL;
  * the caller clears. EPS_OK and as above; nothing is held unless EPS_OK.
  */
 enum eps_status eps__coins_moments(const struct eps_context *context, struct eps__orders *orders,
-                                   struct eps__laws *laws, const struct eps__coins *coins, double operations,
-                                   unsigned max_order);
+                                   struct eps__laws *laws, const struct eps__coins *coins, double second,
+                                   double operations, unsigned max_order);
 
 #endif
