@@ -14,12 +14,13 @@
 
 enum { OPENED = 8, SKETCHED = 25 };
 
-#define QUAD_COST 40.0       /* what an operation in quadruple precision costs, in those of doubles */
-#define SECOND 1.2e7         /* operations in quadruple precision on E X^2 at one sigma, in either direction */
-#define FURTHER_A_BAND 1.6e6 /* the same on all orders, for each band: so that mmcc takes no less */
-#define QUICK_EFFORT 1e5     /* where a bound is only a starting point */
-#define SHIFT_MOST 100.0     /* the longest column over sigma */
-#define NEVER_UNIT 0x1p30    /* of the probability of never taking part so many bits are kept: 1 less it is exact */
+#define QUAD_COST 40.0 /* what an operation in quadruple precision costs, in those of doubles */
+#define SECOND 1.2e7   /* operations in quadruple precision on E X^2 at one sigma, in either direction */
+#define FURTHER 3.2e5  /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
+#define FURTHER_MOST 8.5e6
+#define SKETCH 1e6        /* operations on a starting point */
+#define SHIFT_MOST 100.0  /* the longest column over sigma */
+#define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
 
 struct coins_law {
     struct eps__renyi_law base;
@@ -41,15 +42,20 @@ static double changes_of(const struct eps__setting *setting)
     return toeplitz ? fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * bands, n) : n;
 }
 
+static double further_of(size_t bands)
+{
+    return fmin(FURTHER * (double)bands * (double)bands, FURTHER_MOST);
+}
+
 /* The orders that fit, about, and what they take. */
 static unsigned fits(const struct eps__setting *setting, double *spent)
 {
     size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)changes_of(setting);
     unsigned most = 1;
     *spent = 0;
-    for (unsigned a = 2; a < EPS__MOMENTS_MAX && bands <= EPS__COINS_WIDTH_MAX; a++) {
+    for (unsigned a = 2; a <= EPS__COINS_MOMENTS_MAX && bands <= EPS__COINS_WIDTH_MAX; a++) {
         double more = eps__coins_operations(setting->job->mechanism.n, bands, changes, a);
-        if (*spent + more > (a == 2 ? SECOND : FURTHER_A_BAND * (double)bands))
+        if (*spent + more > (a == 2 ? SECOND : further_of(bands)))
             break;
         *spent += more;
         most = a;
@@ -92,7 +98,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
     double sketched = setting->job->query.noise_multiplier > 0 ? 1 : SKETCHED;
     (void)fits(setting, &spent);
-    *operations = 2 * (opened * QUAD_COST * spent + sketched * (n * bands * bands + QUAD_COST * QUICK_EFFORT));
+    *operations = 2 * (opened * QUAD_COST * spent + sketched * (n * bands * bands + SKETCH));
     *bytes = 2 * (24 * n * bands + spent) + 1e6;
 }
 
@@ -204,9 +210,11 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
 {
     const struct coins_law *law = (const struct coins_law *)base;
     unsigned max_order = law->setting->job->query.accountant.max_order;
-    double spent;
-    enum eps_status status = eps__coins_moments(law->setting->context, orders, laws, &law->coins, SECOND,
-                                                FURTHER_A_BAND * (double)law->coins.width, max_order);
+    double further = further_of(law->coins.width), spent;
+    if (!orders) /* add, where few moments are better than the geometric mean */
+        further /= 4;
+    enum eps_status status =
+        eps__coins_moments(law->setting->context, orders, laws, &law->coins, SECOND, further, max_order);
     if (status == EPS_OK && law->setting->meter) {
         (void)fits(law->setting, &spent);
         eps__meter_add(law->setting->meter, QUAD_COST * spent);
@@ -214,30 +222,43 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
-/* ln E X^2, about: pairs of steps as if they did not know of others. */
-static double log_second(const struct eps__coins *coins)
+/*
+ * ln E X^a, about, were steps met by no more than one other: of a copies k take a step, and l others one at a distance. mean: a
+ * row of the matrix.
+ */
+static double log_order(const struct eps__coins *coins, const double *mean, unsigned a)
 {
-    double sum = 0, square = coins->p * coins->p;
-    for (size_t i = 0; i < coins->len; i++) {
-        sum += log1p(square * expm1(coins->gram[i * coins->width]));
-        for (size_t d = 1; d < coins->width && d <= i; d++)
-            sum += 2 * square * coins->gram[i * coins->width + d];
+    double odds = log(coins->p / (1 - coins->p)), none = a * log1p(-coins->p), alone = 0, met = 0;
+    for (unsigned k = 0; k <= a; k++) {
+        double own = lgamma(a + 1.0) - lgamma(k + 1.0) + none + k * odds + 0.5 * k * (k - 1.0) * mean[0];
+        alone += exp(own - lgamma(a - k + 1.0));
+        for (unsigned l = 1; k > 0 && k + l <= a; l++)
+            for (size_t d = 1; d < coins->width; d++)
+                met += exp(own + l * odds + 0.5 * l * (l - 1.0) * mean[0] - lgamma(l + 1.0) - lgamma(a - k - l + 1.0)) *
+                       expm1(mean[d] * k * l);
     }
-    return sum;
+    return (double)coins->len * (log(alone) + met);
 }
 
 static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
 {
     const struct coins_law *law = (const struct coins_law *)base;
+    const struct eps__coins *coins = &law->coins;
+    double mean[EPS__COINS_WIDTH_MAX] = {0}, spent;
+    unsigned max_order = law->setting->job->query.accountant.max_order, most = fits(law->setting, &spent);
+    for (size_t i = 0; i < coins->len; i++)
+        for (size_t d = 0; d < coins->width && d <= i; d++)
+            mean[d] += coins->gram[i * coins->width + d] / (double)coins->len;
+    assert(coins->width <= EPS__COINS_WIDTH_MAX);
     if (!orders) {
-        *variance = expm1(log_second(&law->coins));
+        *variance = coins->p < 1 ? expm1(log_order(coins, mean, 2)) : INFINITY;
         return EPS_OK;
     }
-    unsigned max_order = law->setting->job->query.accountant.max_order;
-    enum eps_status status =
-        eps__coins_moments(law->setting->context, orders, NULL, &law->coins, QUICK_EFFORT, QUICK_EFFORT, max_order);
-    if (status == EPS_OK && !isfinite(orders->log_upper[2]))
-        orders->log_upper[2] = orders->log_lower[2] = log_second(&law->coins);
+    if (max_order > 0 && max_order < most)
+        most = max_order;
+    enum eps_status status = eps__orders_alloc(orders, most);
+    for (unsigned a = 2; status == EPS_OK && a <= most && coins->p < 1; a++)
+        orders->log_upper[a] = orders->log_lower[a] = log_order(coins, mean, a);
     return status;
 }
 

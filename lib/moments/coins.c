@@ -387,7 +387,7 @@ static enum eps_status orders_of(struct eps__orders *orders, const eps__quad *ra
 
 static enum eps_status laws_of(struct eps__laws *laws, const eps__quad *raw, unsigned most, double units)
 {
-    unsigned len = most < EPS__MOMENTS_MAX ? most : EPS__MOMENTS_MAX;
+    unsigned len = most < EPS__COINS_MOMENTS_MAX ? most : EPS__COINS_MOMENTS_MAX;
     laws->len = 0;
     if (len < 2)
         return EPS_OK;

@@ -11,8 +11,8 @@
 
 #include "lib/moments/balls_in_bins.h"
 
-/* More bands do not fit whatever is spent. */
-enum { EPS__COINS_WIDTH_MAX = 12 };
+/* More bands do not fit whatever is spent; more moments than so many cost more to be used than to be had, and gain little. */
+enum { EPS__COINS_WIDTH_MAX = 12, EPS__COINS_MOMENTS_MAX = 16 };
 
 struct eps__coins {
     size_t len;     /* steps */

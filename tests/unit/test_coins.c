@@ -320,7 +320,7 @@ static void rarer_coins_are_below(void **unused)
     static const double one = 1;
     const size_t n = 200;
     for (int trial = 0; trial < 6; trial++) {
-        double p = trial % 2 ? 0.05 : 0.02, sigma = 0.5 + 0.25 * (trial / 2), eps = trial % 2 ? 4 : 2;
+        double p = trial % 2 ? 0.02 : 0.01, sigma = 0.5 + 0.25 * (trial / 2), eps = trial % 2 ? 6 : 3;
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, &one, 1);
         deltas(found, &job, sigma, eps);
@@ -359,8 +359,13 @@ static void what_nobody_derived_is_declined(void **unused)
     job = toeplitz_job(100, 0.1, column, 2);
     job.mechanism.sampling.examples_per_user = 2;
     declined(&job, "/sampling/examples_per_user");
-    job = toeplitz_job(100, 0.1, column, 1);
+    eps_job_init(&job);
+    job.mechanism.n = 8;
+    job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+    job.mechanism.sampling.p = 0.1;
     job.mechanism.sampling.last_iterate = true;
+    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    eps_job_defaults(&job);
     declined(&job, "/sampling/last_iterate");
     job = toeplitz_job(100, 0.1, negative, 2);
     declined(&job, "/matrix");
