@@ -333,8 +333,9 @@ double eps__coins_operations(size_t len, size_t width, size_t changes, unsigned 
 {
     double transitions = multisets(ldexp(1, (int)width), a), settling = SETTLING + 4 * (double)width;
     double runs = (double)changes, steps = fmin((double)len, runs * settling);
-    if (changes < len / 2 && steps > 2 * runs) /* one change is long, others are ends */
-        steps = fmin(steps, 2 * runs + (double)(1 + changes / (2 * width)) * settling);
+    size_t blocks = 1 + changes / (2 * width);
+    if (changes < len / 2 && steps > 2 * runs) /* one change a block is long, others are its ends */
+        steps = fmin(steps, 2 * runs + (double)blocks * settling);
     return transitions * (BUILDING + a + runs * (double)(width + 1) + steps) + 1000;
 }
 

@@ -320,7 +320,7 @@ static void rarer_coins_are_below(void **unused)
     static const double one = 1;
     const size_t n = 200;
     for (int trial = 0; trial < 6; trial++) {
-        double p = trial % 2 ? 0.02 : 0.01, sigma = 0.5 + 0.25 * (trial / 2), eps = trial % 2 ? 3 : 1.5;
+        double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, &one, 1);
         deltas(found, &job, sigma, eps);
