@@ -312,7 +312,7 @@ static double log_excess(const struct slot *slot, double k)
     double at = upper ? k - widening : k + widening, from = upper ? fmax(at, start) : at;
     double total = eps__outward(slot->estimate, sum_over(sum, from), 64 + 4 * (double)sum->len);
     if (upper) /* what underflowed */
-        total += DBL_MIN * (double)sum->len * (4 + 2e3 / fmax(t, DBL_MIN / unit));
+        total += DBL_MIN * (double)sum->len * (4 + (t * (top - from) > 700 ? 2e3 / t : 0));
     else
         total -= eps__raise(sum->excess * fmin(1 / (M_E * t), fmax(top - from, 0)), 16);
     double log_total = total > 0 ? log(total) : -INFINITY, scale = sum->log_scale - t * from;
