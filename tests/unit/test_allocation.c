@@ -248,7 +248,7 @@ static double curve_of(const struct eps__pld *pld, double k)
 /* E[(loss - k)_+; V <= c], of which small sums see no V under the least. */
 static double curve_exact(const struct eps__lognormal *law, double k)
 {
-    double s = law->s, value = law->falls ? 1 - k : 1 + k;
+    double s = law->s, value = law->falls ? -k : 1 + k;
     if (law->falls)
         return put(s, value);
     double cut = exp(s * law->z_cut - 0.5 * s * s), above = exp(eps__log_normal_tail(law->z_cut));
@@ -268,8 +268,8 @@ static void grids_enclose_the_law(void **unused)
         struct eps__lognormal_aim aim;
         double target = s * draw_between(&state, 0, 2);
         if (law.falls)
-            target = fmin(target, 0.7);
-        double cut = law.falls ? 1 - 0.5 * target : 1 + s * draw_between(&state, 4, 60) + target;
+            target = fmin(target, 0.7) - 1;
+        double cut = law.falls ? 0.5 - 0.5 * target : 1 + s * draw_between(&state, 4, 60) + target;
         law.z_cut = (log(cut) + 0.5 * s * s) / s;
         if (!eps__lognormal_aim(&law, 1, target, &aim))
             continue;
@@ -280,7 +280,7 @@ static void grids_enclose_the_law(void **unused)
             for (size_t i = 0; i < pld.len; i++)
                 assert_true(pld.mass[i] > 0 && (i == 0 || pld.index[i] > pld.index[i - 1]));
             for (int j = 0; j < 200; j++) {
-                double k = law.falls ? draw_between(&state, 1 - cut, 1) : draw_between(&state, -1, cut - 1);
+                double k = law.falls ? draw_between(&state, -cut, 0) : draw_between(&state, -1, cut - 1);
                 double exact = curve_exact(&law, k), found = curve_of(&pld, k), slack = 1e-11 * (1 + fabs(k)) * exact;
                 slack += 1e-300 + (law.falls ? 0 : 1e-13 * exp(eps__log_normal_tail(law.z_cut - s)));
                 if (estimate == EPS__UPPER ? found < exact - slack : found > exact + slack)
