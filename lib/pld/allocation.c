@@ -22,7 +22,8 @@ enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3 
 #define LENGTH_MAX 0x1p23 /* of a transform */
 #define FINEST 1e4        /* of all refinements together */
 #define FINEST_SPACING 1e-9
-#define CUT_ROOM 1e-6 /* a cut is K and so much of it more */
+#define LOG_NOTHING (-800.0) /* no delta that is asked is so small */
+#define CUT_ROOM 1e-6        /* a cut is K and so much of it more */
 
 /* A composition around one epsilon. */
 struct slot {
@@ -403,13 +404,15 @@ enum eps_status eps__allocation_log_delta(struct eps__allocation *a, enum eps__e
                                           double *out)
 {
     double gaussian = log_gaussian(a, estimate, eps), unit = EPS__UNIT_ROUNDOFF;
-    if (a->bins == 1) {
+    if (a->bins == 1 || (estimate == EPS__UPPER && gaussian < LOG_NOTHING)) {
         *out = gaussian;
         return EPS_OK;
     }
     double target = target_of(a, eps), s = a->shift[estimate];
     struct slot *slot = find_slot(a, estimate, eps, target);
-    enum eps_status status = slot ? EPS_OK : make_slot(a, estimate, eps, &slot);
+    enum eps_status status = EPS_OK;
+    if (!slot && gaussian > LOG_NOTHING)
+        status = make_slot(a, estimate, eps, &slot);
     if (status != EPS_OK && status != EPS_TOO_COSTLY)
         return status;
     if (!slot) { /* out of reach: what is proven all the same */
