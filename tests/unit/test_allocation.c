@@ -339,7 +339,7 @@ static void extremes_are_answered(void **unused)
     static const struct {
         size_t bins;
         double shift, eps;
-    } cases[] = {{2, 20, 0},       {20, 20, 1},      {1000, 20, 3},   {20, 0.3, 10}, {1000, 0.1, 4}, {2, 1e-3, 1},
+    } cases[] = {{2, 20, 0},       {20, 20, 1},      {1000, 20, 3},   {20, 0.3, 13}, {1000, 0.1, 4}, {2, 1e-3, 1},
                  {2, 1e-3, 0.003}, {10, 1e-3, 2e-3}, {3, 1e-6, 1e-6}, {5, 3, 100},   {5, 3, 1000},   {100, 5, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -349,6 +349,24 @@ static void extremes_are_answered(void **unused)
             if (found.upper > -200)
                 assert_true(found.upper - found.lower < 0.05);
         }
+}
+
+/* Norms that lie in an interval: the upper bound is that of the largest, the lower one that of the least. */
+static void norms_are_bounded_from_both_sides(void **unused)
+{
+    (void)unused;
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        struct eps__allocation *allocation;
+        double upper, lower;
+        assert_int_equal(eps__allocation_create(&allocation, NULL, d, 5, 0.9, 1.1, &accuracy), EPS_OK);
+        assert_int_equal(eps__allocation_log_delta(allocation, EPS__UPPER, 0.5, &upper), EPS_OK);
+        assert_int_equal(eps__allocation_log_delta(allocation, EPS__LOWER, 0.5, &lower), EPS_OK);
+        struct bracket least = bracket_at(d, 5, 0.9, 0.5, 1e-3), most = bracket_at(d, 5, 1.1, 0.5, 1e-3);
+        assert_true(upper >= most.lower && upper - most.upper < 1e-2);
+        assert_true(lower <= least.upper && least.lower - lower < 1e-2);
+        eps__allocation_destroy(allocation);
+    }
 }
 
 /* An answer for an epsilon near another one's is read off the same composition, and is no other. */
@@ -365,6 +383,16 @@ static void neighbours_are_answered_alike(void **unused)
             assert_int_equal(eps__allocation_log_delta(allocation, EPS__LOWER, eps, &lower), EPS_OK);
             struct bracket alone = bracket_at(d, 50, 1, eps, 1e-4);
             assert_true(lower <= alone.upper && alone.lower <= upper && upper - lower < 0.1);
+        }
+        eps__allocation_destroy(allocation);
+        /* two bins, where the cut is near all that counts, from the larger epsilon down */
+        assert_int_equal(eps__allocation_create(&allocation, NULL, d, 2, 3, 3, &accuracy), EPS_OK);
+        for (double eps = 0.5; eps > 0; eps -= 0.05) {
+            double upper, lower;
+            assert_int_equal(eps__allocation_log_delta(allocation, EPS__UPPER, eps, &upper), EPS_OK);
+            assert_int_equal(eps__allocation_log_delta(allocation, EPS__LOWER, eps, &lower), EPS_OK);
+            double exact = exact_log_delta(d, 2, 3, eps, 200);
+            assert_true(lower <= exact + 1e-9 && exact - 1e-9 <= upper && upper - lower < 0.1);
         }
         eps__allocation_destroy(allocation);
     }
@@ -466,6 +494,7 @@ int main(void)
         cmocka_unit_test(directions_agree_at_0_alone),
         cmocka_unit_test(less_is_less),
         cmocka_unit_test(extremes_are_answered),
+        cmocka_unit_test(norms_are_bounded_from_both_sides),
         cmocka_unit_test(neighbours_are_answered_alike),
         cmocka_unit_test(noise_is_as_it_must_be),
         cmocka_unit_test(what_is_not_derived_is_declined),
