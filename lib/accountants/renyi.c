@@ -14,7 +14,8 @@
 #include "lib/accountants/renyi_bounds.h"
 #include "lib/error.h"
 #include "lib/moments/redrawn.h"
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/pairs.h"
+#include "lib/sampling/scheme.h"
 #include "lib/strategy/merged.h"
 
 enum { BINS_MOST = 4096, OPENED = 30 };
@@ -225,14 +226,13 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t bins = eps__sampling_bins(mechanism);
     if (bins == 0)
-        return eps__decline(error, "/sampling/scheme", "renyi serves the scheme balls_in_bins");
+        return eps__scheme_decline(error, "renyi", eps__scheme_bins);
     if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
         return eps__decline(error, "/sampling/redraw",
                             "renyi serves a bin that is drawn anew in every epoch where no row of the strategy reaches "
                             "over one: identity, or stamps that divide the bins; leave redraw out");
-    if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return eps__decline(error, "/adjacency",
-                            "renyi knows no dominating pair for replace_one; use zero_out or add_remove");
+    if (!eps__adjacency_known(error, "renyi", EPS__AGAINST_NOISE, mechanism->adjacency))
+        return false;
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
     if (!eps__strategy_lower_triangular(setting->strategy))
@@ -319,20 +319,13 @@ static double least_sigma(const struct eps__setting *setting)
     return setting->sensitivity.value / SHIFT_MOST;
 }
 
-static void assume(struct eps__sentences *list, const struct eps_result *result)
-{
-    eps__sentence(list, "%s",
-                  result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                   : "the inputs do not depend on what was released before");
-}
-
 const struct eps__accountant eps__accountant_renyi = {
     .method = EPS_ACCOUNTANT_RENYI,
     .name = "renyi",
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_MAX_ORDER | 1u << EPS_TUNING_BANDWIDTH,
     .curves = true,
     .amplifies = true,
-    .assume = assume,
+    .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,
     .cost = cost,
