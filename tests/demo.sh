@@ -21,6 +21,7 @@ fail() {
     exit 1
 }
 
+: >"$work/out" # there before it is read, however late the server starts
 "$epsilond" serve --listen 127.0.0.1:0 --db "$work/demo.db" >"$work/out" 2>"$work/log" &
 server=$!
 url=

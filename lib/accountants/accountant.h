@@ -93,6 +93,9 @@ struct eps__accountant {
                              enum eps_direction direction);
 };
 
+/* An `assume` of several: that rows may depend on those before, or on none. */
+void eps__assume_causal_order(struct eps__sentences *list, const struct eps_result *result);
+
 /* The table, in the order in which `auto` tries them; NULL at the end. */
 extern const struct eps__accountant *const eps__accountants[];
 

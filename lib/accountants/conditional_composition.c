@@ -19,7 +19,8 @@
 #include "lib/accountants/bad_events.h"
 #include "lib/accountants/cc_compose.h"
 #include "lib/error.h"
-#include "lib/sampling/sampling.h"
+#include "lib/sampling/pairs.h"
+#include "lib/sampling/scheme.h"
 #include "lib/strategy/merged.h"
 
 #define REACH 190.0 /* a sigma under the largest norm / 190 is out of a PLD's reach */
@@ -376,14 +377,12 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t bins = eps__sampling_bins(mechanism);
     if (bins == 0)
-        return eps__decline(error, "/sampling/scheme", "conditional_composition serves the scheme balls_in_bins");
+        return eps__scheme_decline(error, "conditional_composition", eps__scheme_bins);
     if (mechanism->sampling.redraw && bins < mechanism->n)
         return eps__decline(error, "/sampling/redraw",
                             "conditional_composition serves balls in bins whose bin stays the same in every epoch");
-    if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return eps__decline(error, "/adjacency",
-                            "conditional_composition knows no dominating pair for replace_one; use zero_out or "
-                            "add_remove");
+    if (!eps__adjacency_known(error, "conditional_composition", EPS__AGAINST_NOISE, mechanism->adjacency))
+        return false;
     if (setting->job->query.curve)
         return eps__decline(error, "/curve",
                             "conditional_composition spends a fixed part of delta and has no curve of its own; name "
@@ -479,19 +478,12 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-static void assume(struct eps__sentences *list, const struct eps_result *result)
-{
-    eps__sentence(list, "%s",
-                  result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                   : "the inputs do not depend on what was released before");
-}
-
 const struct eps__accountant eps__accountant_conditional_composition = {
     .method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
     .name = "conditional_composition",
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE,
     .amplifies = true,
-    .assume = assume,
+    .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,
     .cost = cost,

@@ -477,19 +477,12 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-static void assume(struct eps__sentences *list, const struct eps_result *result)
-{
-    eps__sentence(list, "%s",
-                  result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                   : "the inputs do not depend on what was released before");
-}
-
 const struct eps__accountant eps__accountant_mmcc = {
     .method = EPS_ACCOUNTANT_MMCC,
     .name = "mmcc",
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE,
     .amplifies = true,
-    .assume = assume,
+    .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,
     .cost = cost,

@@ -13,6 +13,8 @@
 
 #include "lib/accountants/renyi_law.h"
 #include "lib/error.h"
+#include "lib/sampling/pairs.h"
+#include "lib/sampling/scheme.h"
 
 #define EPS_MOST 1e6
 #define CLOSED_UNITS 64 /* what a closed form of moments may round */
@@ -198,8 +200,20 @@ static const struct eps__renyi_kind *kind_of(const struct eps__setting *setting)
     return eps__renyi_coins.concerns(&setting->job->mechanism) ? &eps__renyi_coins : &eps__renyi_bins;
 }
 
+static bool coins_or_bins(const struct eps__scheme *scheme, int unused)
+{
+    return eps__scheme_coins(scheme, unused) || eps__scheme_bins(scheme, unused);
+}
+
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    if (!coins_or_bins(eps__scheme_of(mechanism), 0))
+        return eps__scheme_decline(error, "renyi", coins_or_bins);
+    if (!eps__adjacency_known(error, "renyi", EPS__AGAINST_NOISE, mechanism->adjacency))
+        return false;
+    if (!eps__strategy_nonnegative(setting->strategy))
+        return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
     return kind_of(setting)->serves(setting, error);
 }
 
@@ -240,20 +254,13 @@ static double least_sigma(const struct eps__setting *setting)
     return kind_of(setting)->least_sigma(setting);
 }
 
-static void assume(struct eps__sentences *list, const struct eps_result *result)
-{
-    eps__sentence(list, "%s",
-                  result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                   : "the inputs do not depend on what was released before");
-}
-
 const struct eps__accountant eps__accountant_renyi = {
     .method = EPS_ACCOUNTANT_RENYI,
     .name = "renyi",
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_MAX_ORDER | 1u << EPS_TUNING_BANDWIDTH,
     .curves = true,
     .amplifies = true,
-    .assume = assume,
+    .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,
     .cost = cost,

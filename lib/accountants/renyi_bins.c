@@ -42,17 +42,10 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t bins = eps__sampling_bins(mechanism);
-    if (bins == 0)
-        return eps__decline(error, "/sampling/scheme", "renyi serves the schemes poisson and balls_in_bins");
     if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
         return eps__decline(error, "/sampling/redraw",
                             "renyi serves a bin that is drawn anew in every epoch where no row of the strategy reaches "
                             "over one: identity, or stamps that divide the bins; leave redraw out");
-    if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return eps__decline(error, "/adjacency",
-                            "renyi knows no dominating pair for replace_one; use zero_out or add_remove");
-    if (!eps__strategy_nonnegative(setting->strategy))
-        return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
     if (!eps__strategy_lower_triangular(setting->strategy))
         return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy or a tree");
     if (bins > BINS_MOST && !eps__strategy_is_diagonal(setting->strategy))

@@ -77,11 +77,9 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return eps__decline(error, "/sampling/examples_per_user", "renyi serves one example per user");
     if (sampling->last_iterate)
         return eps__decline(error, "/sampling/last_iterate", "renyi accounts for every iterate; use pld");
-    if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        return eps__decline(error, "/adjacency",
-                            "renyi knows no dominating pair for replace_one; use zero_out or add_remove");
-    if (!eps__strategy_nonnegative(setting->strategy))
-        return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
+    if (setting->job->query.accountant.bandwidth > 0)
+        return eps__decline(error, "/accountant/bandwidth",
+                            "renyi takes all bands where rounds are coins; leave bandwidth out");
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
         return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy where rounds are coins");

@@ -39,7 +39,7 @@ struct eps__renyi_kind {
     void (*destroy)(struct eps__renyi_law *law);
 };
 
-/* The kinds there are; the last one takes what concerns no other, to decline it. */
+/* The kinds there are. */
 extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_bins;
 
 #endif

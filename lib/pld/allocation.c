@@ -22,8 +22,8 @@ enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3 
 #define LENGTH_MAX 0x1p23 /* of a transform */
 #define FINEST 1e4        /* of all refinements together */
 #define FINEST_SPACING 1e-9
-#define CUT_ROOM 1e-6   /* a cut is K and so much of it more */
-#define TAIL_SLACK 1.01 /* of what a window leaves out, as in compose.c (L10) */
+#define LOG_NOTHING (-800.0) /* no delta that is asked is so small */
+#define CUT_ROOM 1e-6        /* a cut is K and so much of it more */
 
 /* A composition around one epsilon. */
 struct slot {
@@ -31,8 +31,7 @@ struct slot {
     enum eps__estimate estimate;
     double centre, reach; /* targets centre - reach <= k <= centre + reach */
     double z_cut, z_least;
-    double beyond_tilt,
-        log_beyond; /* upper: E[(S - k)_+; S > top] <= e^{log_beyond - tilt top} max_{y >= top - k} .. */
+    double beyond_tilt, log_beyond; /* upper: ln E[e^{tilt S}] <= log_beyond */
     bool used;
 };
 
@@ -83,10 +82,10 @@ void eps__allocation_destroy(struct eps__allocation *a)
 
 /* ------------------------------------------------------------ the target, and the cut */
 
-/* The losses V - 1 (1 - V where small sums matter) have to exceed this in sum. */
+/* The losses V - 1 (-V where small sums matter, of which the least part counts) have to exceed this in sum: within 4 units. */
 static double target_of(const struct eps__allocation *a, double eps)
 {
-    return a->falls ? -a->count * expm1(-eps) : a->count * expm1(eps);
+    return a->falls ? -a->count * exp(-eps) : a->count * expm1(eps);
 }
 
 /* ln K. */
@@ -102,10 +101,10 @@ static double z_of(double s, double log_value)
 }
 
 /* Whether the cut e^{s z - s^2/2} is certainly at least K. */
-static bool cuts_above(double s, double z_cut, double log_k)
+static bool cuts_above(const struct eps__allocation *a, double s, double z_cut, double eps)
 {
-    double log_cut = s * z_cut - 0.5 * s * s;
-    return log_cut - log_k > EPS__UNIT_ROUNDOFF * (8 * fabs(s * z_cut) + 8 * s * s + 16 * fabs(log_k) + 16);
+    double log_cut = s * z_cut - 0.5 * s * s, sizes = fabs(s * z_cut) + s * s + log(a->count) + eps + 2;
+    return log_cut - log_strike(a, eps) > 8 * EPS__UNIT_ROUNDOFF * sizes;
 }
 
 /* ------------------------------------------------------------ a lognormal above the cut */
@@ -125,7 +124,7 @@ static double log_others_below(const struct eps__allocation *a, double s, double
         double lost = eps__exp_bound(EPS__UPPER, eps__log_normal_tail(point - s), error); /* E[V; Z > point] */
         double square = fmin(expm1(s * s), 1 + exp(s * s + eps__log_normal_tail(-z)));
         square = eps__raise(square, 16 + error / unit);
-        double lack = eps__lower(y - others * lost, 8 + 8 * others * lost / y);
+        double lack = eps__shift(EPS__LOWER, y - others * lost, 4 * unit * others * lost);
         double t = fmin(lack / (others * square), 2);
         if (!(lack > 0) || !(t > 0) || !isfinite(square))
             continue;
@@ -160,15 +159,19 @@ static double log_above_cut(const struct eps__allocation *a, enum eps__estimate 
         power *= below;
     }
     double sum = powers * excess - falls * fall;
-    /* a power's relative error: as many times F's, which is u and its tail's */
-    double each = 4 * unit * (a->count + 4) + a->count * tail * (error + 4 * unit);
+    /* a power's relative error: as many times F's, which is u and its tail's, and the additions' */
+    double each = 8 * unit * (a->count + 4) + a->count * tail / below * (error + 8 * unit);
     double sizes = powers * (mean + 1 + target) * (each + error + 8 * unit) +
                    falls * (fall * (each + 8 * unit) + (part + tail) / below * (error + 8 * unit));
     sum += sign * eps__raise(sizes, 16);
     if (estimate == EPS__UPPER) {
-        double log_cut = s * z_cut - 0.5 * s * s, y = expm1(log_cut) - target;
-        if (!cuts_above(s, z_cut, log_strike(a, eps)))
-            sum = fmax(sum, 0) + a->count * exp(fmin(log_others_below(a, s, eps__lower(y, 64)), 700));
+        double log_cut = s * z_cut - 0.5 * s * s;
+        double off = unit * (exp(log_cut) * (8 + 4 * fabs(s * z_cut) + 4 * s * s) + 8 * target);
+        double y = eps__shift(EPS__LOWER, expm1(log_cut) - target, off);
+        if (!cuts_above(a, s, z_cut, eps))
+            sum = fmax(sum, 0) + a->count * exp(fmin(log_others_below(a, s, y), 700));
+        if (!isfinite(sum))
+            return log(a->count);
     }
     if (!(sum > 0))
         return -INFINITY;
@@ -257,7 +260,7 @@ static double sum_over(const struct eps__pld *sum, double from)
         double over = eps__pld_loss(sum, i) - from;
         if (over < 0)
             break;
-        total += t * over < 700 ? sum->mass[i] * over * exp(-t * over) : 0;
+        total += sum->mass[i] * over * exp(-t * over);
     }
     return total;
 }
@@ -303,26 +306,27 @@ static double log_excess(const struct slot *slot, double k)
     const struct eps__pld *sum = &slot->sum;
     bool upper = slot->estimate == EPS__UPPER;
     if (sum->len == 0)
-        return -INFINITY;
+        return upper ? NAN : -INFINITY;
     double t = sum->tilt, unit = EPS__UNIT_ROUNDOFF;
     double start = eps__pld_loss(sum, 0), top = eps__pld_loss(sum, sum->len - 1);
     double widening = sum->loss_error + 8 * unit * (2 * fabs(sum->offset) + fabs(start) + fabs(top) + 2 * fabs(k));
     double at = upper ? k - widening : k + widening, from = upper ? fmax(at, start) : at;
-    double units = 64 + 4 * (double)sum->len + 4 * 700,
-           total = eps__outward(slot->estimate, sum_over(sum, from), units);
-    if (upper)
-        total += DBL_MIN * (double)sum->len * (1 + 1 / fmax(t, DBL_MIN / unit));
+    double total = eps__outward(slot->estimate, sum_over(sum, from), 64 + 4 * (double)sum->len);
+    if (upper) /* what underflowed */
+        total += DBL_MIN * (double)sum->len * (4 + (t * (top - from) > 700 ? 2e3 / t : 0));
     else
         total -= eps__raise(sum->excess * fmin(1 / (M_E * t), fmax(top - from, 0)), 16);
     double log_total = total > 0 ? log(total) : -INFINITY, scale = sum->log_scale - t * from;
-    double value = eps__shift(slot->estimate, scale + log_total,
-                              unit * (8 + 8 * fabs(t * from) + 4 * fabs(sum->log_scale) + 8 * fabs(log_total)));
+    double value =
+        eps__shift(slot->estimate, scale + log_total,
+                   4 * t * widening + unit * (8 + 8 * fabs(t * from) + 4 * fabs(sum->log_scale) + 8 * fabs(log_total)));
     if (!upper)
         return total > 0 ? value : -INFINITY;
-    /* what lies above the window */
-    double base = fmax(top, from), b = slot->beyond_tilt;
-    double beyond = slot->log_beyond - b * from + log_largest(b, base - from);
-    beyond += unit * (16 + 8 * fabs(slot->log_beyond) + 16 * fabs(b * from) + 16 * fabs(b * base));
+    /* what lies above the window: losses of at least the base, wherever the top is rounded to */
+    double base = fmax(top - widening, from), b = slot->beyond_tilt, largest = log_largest(b, base - from);
+    double beyond = slot->log_beyond - b * from + largest;
+    beyond += unit * (16 + 8 * fabs(slot->log_beyond) + 16 * fabs(b * from) + 16 * fabs(b * base) + 8 * fabs(largest) +
+                      8 * fabs(log(b)));
     value = eps__log_add(value, beyond);
     if (from > at) /* sums under the window may count, too: (S - k)_+ <= (S - start)_+ + start - k */
         value = eps__log_add(value, log(from - at));
@@ -344,7 +348,7 @@ static struct slot *find_slot(struct eps__allocation *a, enum eps__estimate esti
     for (size_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &a->slots[i];
         if (slot->used && slot->estimate == estimate && fabs(slot->centre - target) <= slot->reach &&
-            (!a->falls || cuts_above(a->shift[estimate], slot->z_cut, log_strike(a, eps))) &&
+            (!a->falls || cuts_above(a, a->shift[estimate], slot->z_cut, eps)) &&
             (!nearest || fabs(slot->centre - target) < fabs(nearest->centre - target)))
             nearest = slot;
     }
@@ -370,7 +374,7 @@ static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate e
         wider.law.z_least = aim.law.z_least;
         aim = wider;
     }
-    if (a->falls && !cuts_above(s, aim.law.z_cut, log_strike(a, eps)))
+    if (a->falls && !cuts_above(a, s, aim.law.z_cut, eps))
         return EPS_OK;
     double share = allowed(a, eps, aim.tilted.tilt);
     double rate = 0.4 / (aim.tilted.payoff * aim.tilted.deviation); /* the sum's density over its expected excess */
@@ -400,13 +404,15 @@ enum eps_status eps__allocation_log_delta(struct eps__allocation *a, enum eps__e
                                           double *out)
 {
     double gaussian = log_gaussian(a, estimate, eps), unit = EPS__UNIT_ROUNDOFF;
-    if (a->bins == 1) {
+    if (a->bins == 1 || (estimate == EPS__UPPER && gaussian < LOG_NOTHING)) {
         *out = gaussian;
         return EPS_OK;
     }
     double target = target_of(a, eps), s = a->shift[estimate];
     struct slot *slot = find_slot(a, estimate, eps, target);
-    enum eps_status status = slot ? EPS_OK : make_slot(a, estimate, eps, &slot);
+    enum eps_status status = EPS_OK;
+    if (!slot && gaussian > LOG_NOTHING)
+        status = make_slot(a, estimate, eps, &slot);
     if (status != EPS_OK && status != EPS_TOO_COSTLY)
         return status;
     if (!slot) { /* out of reach: what is proven all the same */

@@ -18,7 +18,8 @@
 
 enum { COARSE_LEN = 400, FINE_LEN = 300, KNOTS_MAX = 1 << 22, POLL_EVERY = 4096, TRIES = 12, SKIPPED_MAX = 4096 };
 
-#define Z_REACH 37.5   /* of a normal variable: beyond are masses that hardly are doubles */
+#define Z_REACH 37.5 /* of a normal variable: beyond are masses that hardly are doubles */
+#define INDEX_MAX 0x1p50
 #define LOG_SMALL 44.0 /* a tilted density that is so many nats below the largest is not needed on the fine grid */
 
 /* ------------------------------------------------------------ where to look */
@@ -38,10 +39,10 @@ static void add_points(struct points *points, const struct eps__lognormal *law, 
 {
     double step = (to - from) / (double)len;
     for (size_t i = 0; i < len; i++) {
-        double z = from + ((double)i + 0.5) * step, excess = expm1(law->s * z - 0.5 * law->s * law->s);
+        double z = from + ((double)i + 0.5) * step, exponent = law->s * z - 0.5 * law->s * law->s;
         points->z[points->len] = z;
         points->log_weight[points->len] = -0.5 * z * z - EPS__LOG_SQRT_2PI + log(step);
-        points->loss[points->len++] = law->falls ? -excess : excess;
+        points->loss[points->len++] = law->falls ? -exp(exponent) : expm1(exponent);
     }
 }
 
@@ -80,7 +81,7 @@ static bool find_tilt(const struct points *points, double wanted, double count, 
     double low = 0, high = 0;
     *tilt = 0;
     tilted_moments(points, 0, moments);
-    double step = moments->variance > 1e-30 ? fmax(wanted - moments->mean, 1e-30) / moments->variance : 1;
+    double step = moments->variance > 0 ? (wanted - moments->mean) / moments->variance : 1;
     while (moments->mean < wanted) {
         low = high;
         *tilt = high = high > 0 ? 2 * high : step;
@@ -149,7 +150,8 @@ struct builder {
     const struct eps__lognormal *law;
     const struct eps__lognormal_aim *aim;
     enum eps__estimate estimate;
-    double spacing, offset, origin; /* origin = 1 + offset exactly, but for half an ulp of 1 */
+    double spacing, origin; /* >= 0 */
+    double offset;          /* of V - 1: origin = 1 + offset but for half an ulp of 1; with falls of V: origin */
     int64_t *index;
     double *z;
     size_t len, capacity; /* of knots */
@@ -233,7 +235,7 @@ static void part_below(const struct builder *b, double z, double *log_mass, doub
     *error = EPS__LOG_TAIL_ERROR(z) + EPS__LOG_TAIL_ERROR(at) + 2 * EPS__UNIT_ROUNDOFF * square(fabs(at) + 1);
 }
 
-/* The first cell: from 0 on, to its right knot; its left one is the origin. */
+/* The first cell: from 0 on, to its right knot; its left one is the origin. Of the lower estimate the mean may be under it. */
 static void first_cell(const struct builder *b, struct cell *cell)
 {
     double log_mean, x = knot_value(b, b->index[1]), width = x - b->origin;
@@ -275,6 +277,8 @@ static void inner_cell(const struct builder *b, size_t j, double right, struct c
     cell->mass_error = error0;
     cell->share = ratio / rise;
     cell->share_error = (1 + fabs(ratio)) * error / rise * 2 + 8 * unit;
+    if (!isfinite(cell->share) || !isfinite(cell->share_error)) /* nothing is known of it */
+        cell->share = cell->share_error = 1;
     double size, log_width = log((double)(b->index[j] - b->index[j - 1]) * b->spacing);
     double share = fmin(fmax(cell->share, 0), 1), spread = fmin(share * (1 - share) + 2 * cell->share_error, 0.25);
     double by_density = log_density_max(b, left, right, &size) + 2 * log_width - log(8);
@@ -370,10 +374,15 @@ static enum eps_status add_wide_knots(struct builder *b, double log_least)
 
 static enum eps_status build_upper(struct builder *b, const struct eps_context *context, double log_least)
 {
-    b->offset = -1;
+    b->offset = b->law->falls ? 0 : -1;
     b->origin = 0;
     double least = b->law->falls ? fmin(value_at(b->law, b->law->z_least), b->aim->low) : b->aim->low;
+    if (!(least / b->spacing < INDEX_MAX))
+        return EPS_TOO_COSTLY;
     int64_t first = (int64_t)fmax(floor(least / b->spacing) - 1, 0);
+    while (b->law->falls && first > 0 && isfinite(b->law->z_least) &&
+           !(knot_z(b, knot_value(b, first)) <= b->law->z_least))
+        first--; /* what is left out is no more than was said */
     /* small sums: what is below the least is not asked for; large ones: it may as well be there */
     bool origin = first == 0 || (b->law->falls && isinf(b->law->z_least));
     enum eps_status status = add_fine_knots(b, origin, first == 0 ? 1 : first, b->aim->high);
@@ -407,8 +416,8 @@ static bool set_origin(struct builder *b, double z, double *log_below)
     part_below(b, z, &log_mass, &log_mean, &error);
     double mean = eps__exp_bound(EPS__UPPER, log_mean - log_mass,
                                  error + EPS__UNIT_ROUNDOFF * 4 * (fabs(log_mean) + fabs(log_mass)));
-    b->offset = eps__add_up(mean, -1);
-    b->origin = 1 + b->offset;
+    b->offset = b->law->falls ? mean : eps__add_up(mean, -1);
+    b->origin = b->law->falls ? mean : 1 + b->offset;
     *log_below = eps__shift(EPS__LOWER, log_mass, EPS__LOG_TAIL_ERROR(z));
     return isfinite(log_mass) && isfinite(mean);
 }
@@ -418,9 +427,10 @@ static double first_gap(const struct builder *b, double log_below)
 {
     const struct cell *cell = &b->cells[1];
     double width = (double)b->index[1] * b->spacing, left = fmin(1 - cell->share + cell->share_error, 1);
-    double whole = exp(eps__shift(EPS__UPPER, cell->log_mass, cell->mass_error));
-    double gap = whole * fmax(left, 0) - exp(log_below);
-    return eps__log_bound(EPS__UPPER, width * (fmax(gap, 0) + 16 * EPS__UNIT_ROUNDOFF * whole), 16);
+    double whole = eps__shift(EPS__UPPER, cell->log_mass, cell->mass_error); /* of which all else is a share */
+    double gap = fmax(left, 0) - eps__exp_bound(EPS__LOWER, log_below - whole, EPS__UNIT_ROUNDOFF * 2 * fabs(whole));
+    double value = eps__log_bound(EPS__UPPER, width * (fmax(gap, 0) + 16 * EPS__UNIT_ROUNDOFF), 16) + whole;
+    return eps__shift(EPS__UPPER, value, 4 * EPS__UNIT_ROUNDOFF * fabs(whole));
 }
 
 /* g / width at knot i, in the tilted units of knot j. */
@@ -527,7 +537,10 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
     *negative = AT_LOW;
     if (!set_origin(b, z, &log_below))
         return status;
-    status = add_fine_knots(b, true, (int64_t)floor((value_at(b->law, z) - b->origin) / b->spacing) + 1, high);
+    double first = floor((value_at(b->law, z) - b->origin) / b->spacing) + 1;
+    if (!(first >= 1 && first < INDEX_MAX))
+        return status;
+    status = add_fine_knots(b, true, (int64_t)first, high);
     if (status == EPS_OK && !b->law->falls) /* calls: no knot beyond the cut */
         while (b->len > 0 && !(b->z[b->len - 1] <= b->law->z_cut))
             b->len--;
@@ -535,6 +548,9 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
         status = EPS_UNSUPPORTED;
     if (status == EPS_OK)
         status = make_cells(b, context);
+    /* calls: a cell whose mean may be under the origin would be moved up to it */
+    if (status == EPS_OK && !b->law->falls && !(b->cells[1].share > b->cells[1].share_error))
+        status = EPS_UNSUPPORTED;
     log_gaps = status == EPS_OK ? malloc(b->len * sizeof *log_gaps) : NULL;
     if (status == EPS_OK && !log_gaps)
         status = EPS_NO_MEMORY;
@@ -548,7 +564,7 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
         if (!b->law->falls)
             add_rest(b);
         lower_knots(b, log_gaps);
-        if (b->law->falls) /* nothing of it is left: a smaller loss */
+        if (b->law->falls) /* left out, whatever its sign (L21) */
             b->mass[--b->len] = 0;
         *negative = make_convex(b);
         status = *negative == NOWHERE ? EPS_OK : EPS_UNSUPPORTED;
@@ -645,6 +661,9 @@ enum eps_status eps__lognormal_build(const struct eps_context *context, struct e
 {
     struct builder b = {.law = law, .aim = aim, .estimate = estimate, .spacing = spacing};
     enum eps_status status = estimate == EPS__UPPER ? build_upper(&b, context, log_least) : build_lower(&b, context);
+    for (size_t i = 0; status == EPS_OK && i < b.len; i++)
+        if (!isfinite(b.mass[i])) /* what is no number bounds nothing */
+            status = EPS_TOO_COSTLY;
     if (status == EPS_OK)
         status = take(pld, &b);
     builder_clear(&b);

@@ -10,17 +10,17 @@
 #include "lib/pld/pld.h"
 
 /*
- * The loss of V is V - 1, or 1 - V with `falls`, and what is larger matters. V is cut: only V <= e^{s z_cut - s^2/2} counts,
+ * The loss of V is V - 1, or -V with `falls`, and what is larger matters. V is cut: only V <= e^{s z_cut - s^2/2} counts,
  * so the masses are those of a part of the law.
  */
 struct eps__lognormal {
     double s; /* > 0 */
     bool falls;
     double z_cut;
-    double z_least; /* with falls, upper: what is below is not asked for; -INFINITY */
+    double z_least; /* with falls, upper: what is below may be left out; -INFINITY */
 };
 
-/* Where a sum of `count` losses has to be tilted to lie about `target` >= 0. Nothing here proves anything. */
+/* Where a sum of `count` losses has to be tilted to lie about `target`. Nothing here proves anything. */
 struct eps__lognormal_aim {
     double tilt;       /* >= 0 */
     double log_moment; /* ln E[e^{t loss}; V counts] of one */

@@ -58,10 +58,11 @@ const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism);
 /* "a, b and c": the schemes whose row passes, for messages. */
 void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user);
 
-/* The predicates: does the row serve, take an addition, have coins, know pairs of a step? */
+/* The predicates: does the row serve, take an addition, have coins or bins, know pairs of a step? */
 bool eps__scheme_served(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_takes(const struct eps__scheme *scheme, int addition);
 bool eps__scheme_coins(const struct eps__scheme *scheme, int unused);
+bool eps__scheme_bins(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_pairs(const struct eps__scheme *scheme, int unused);
 
 /* "WHO serves the schemes a and b", in the place of eps__decline(). Always false. */

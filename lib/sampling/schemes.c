@@ -9,6 +9,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/error.h"
 #include "lib/sampling/pairs.h"
@@ -84,6 +85,12 @@ bool eps__scheme_coins(const struct eps__scheme *scheme, int unused)
     return scheme->coins;
 }
 
+bool eps__scheme_bins(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->bins;
+}
+
 bool eps__scheme_pairs(const struct eps__scheme *scheme, int unused)
 {
     (void)unused;
@@ -101,7 +108,7 @@ bool eps__scheme_decline(struct eps_error *error, const char *who,
 {
     char names[120], message[200];
     eps__scheme_names(names, sizeof names, passes, 0);
-    snprintf(message, sizeof message, "%s serves the schemes %s", who, names);
+    snprintf(message, sizeof message, "%s serves the scheme%s %s", who, strchr(names, ' ') ? "s" : "", names);
     return eps__decline(error, "/sampling/scheme", message);
 }
 

@@ -38,17 +38,17 @@ struct panel {
 
 static const struct panel panels[] = {
     {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, 13, NULL},
-    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 13, NULL},
+    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 7, NULL},
     {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, 13, NULL},
     {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, 13, "BSR4_N100_k1"},
-    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 7, NULL},
+    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 4, NULL},
     {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, 7, NULL},
-    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 7, NULL},
-    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 7, NULL},
-    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 4, NULL},
-    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 7, NULL},
-    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 7, NULL},
-    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 7, NULL},
+    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 4, NULL},
+    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 4, NULL},
+    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 2, NULL},
+    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 4, NULL},
+    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 4, NULL},
+    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 4, NULL},
 };
 enum { PANELS = sizeof panels / sizeof *panels };
 
