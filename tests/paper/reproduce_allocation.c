@@ -1,28 +1,31 @@
 /*
  * Random allocation without sampling (Schuchardt and Kalinin 2026), figures 2 and 3: sigma over epsilon at delta 1e-5 for
  * balls in bins, by renyi and by conditional_composition, and by auto, which takes for each direction the best of all that
- * serve (for DP-SGD that is the exact law, and so the truth). Where the two accountants cross is said of each panel, and how
- * long the panel took.
+ * serve (for DP-SGD that is the exact law, and so the truth). Where the two accountants cross is said of each panel, and the
+ * processor time it took. The points of all panels are shared out among the processors.
  *
  * C is as its family defines it, not normalised, as in the paper; its optimised ones are ours (ratios to its sigmas are not
- * compared). Panels that take long have fewer points.
+ * compared).
  *
  *     [POINTS=7] reproduce_allocation [panel ...]
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "lib/epsilon.h"
 #include "tests/paper/plot.h"
 
-enum { POINTS_MAX = 13, WAYS = 3, AUTO = 2 };
+enum { POINTS_MAX = 13, WAYS = 3, AUTO = 2, WORKERS_MAX = 64 };
 
 static const double delta = 1e-5, epsilon_first = 0.25, epsilon_last = 16;
 static const enum eps_accountant ways[WAYS] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
@@ -32,30 +35,42 @@ struct panel {
     const char *name, *title;
     enum eps_family family;
     size_t n, epochs, size; /* bands, or buffers */
-    size_t points;
-    const char *sampled; /* its name in reference.json, where others sampled the truth */
+    const char *sampled;    /* its name in reference.json, where others sampled the truth */
 };
 
 static const struct panel panels[] = {
-    {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, 13, NULL},
-    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 7, NULL},
-    {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, 13, NULL},
-    {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, 13, "BSR4_N100_k1"},
-    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 4, NULL},
-    {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, 7, NULL},
-    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 4, NULL},
-    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 4, NULL},
-    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 2, NULL},
-    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 4, NULL},
-    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 4, NULL},
-    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 4, NULL},
+    {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, NULL},
+    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, NULL},
+    {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, NULL},
+    {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, "BSR4_N100_k1"},
+    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, NULL},
+    {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, NULL},
+    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, NULL},
+    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, NULL},
+    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, NULL},
+    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, NULL},
+    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, NULL},
+    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, NULL},
 };
 enum { PANELS = sizeof panels / sizeof *panels };
 
-static double now_seconds(void)
+/* One epsilon of a panel. */
+struct point {
+    const struct panel *panel;
+    double epsilon, sigma[WAYS], seconds[WAYS];
+};
+
+struct work {
+    struct point *points;
+    size_t len;
+    atomic_size_t next;
+};
+
+/* Of this thread. */
+static double processor_seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -109,37 +124,63 @@ static double sigma_of(const struct panel *panel, double epsilon, enum eps_accou
 }
 
 /* Of each way: auto's answer has the others' where it asks them for both directions, else they are asked by themselves. */
-static void solve(const struct panel *panel, double epsilon, double sigma[WAYS], double seconds[WAYS])
+static void solve(struct point *point)
 {
-    double found[EPS_ACCOUNTANT_COUNT], begin = now_seconds(), ignored[EPS_ACCOUNTANT_COUNT];
+    double found[EPS_ACCOUNTANT_COUNT], begin = processor_seconds(), ignored[EPS_ACCOUNTANT_COUNT];
     for (size_t i = 0; i < EPS_ACCOUNTANT_COUNT; i++)
         found[i] = NAN;
-    sigma[AUTO] = sigma_of(panel, epsilon, ways[AUTO], found);
-    seconds[AUTO] += now_seconds() - begin;
+    point->sigma[AUTO] = sigma_of(point->panel, point->epsilon, ways[AUTO], found);
+    point->seconds[AUTO] = processor_seconds() - begin;
     for (size_t way = 0; way < AUTO; way++) {
-        begin = now_seconds();
-        sigma[way] = isnan(found[ways[way]]) ? sigma_of(panel, epsilon, ways[way], ignored) : found[ways[way]];
-        seconds[way] += now_seconds() - begin;
+        bool known = !isnan(found[ways[way]]);
+        begin = processor_seconds();
+        point->sigma[way] = known ? found[ways[way]] : sigma_of(point->panel, point->epsilon, ways[way], ignored);
+        point->seconds[way] = processor_seconds() - begin;
     }
+    printf("# %s, epsilon %7.4f: %8.4f %8.4f %8.4f in %.0f s\n", point->panel->name, point->epsilon, point->sigma[0],
+           point->sigma[1], point->sigma[AUTO], point->seconds[0] + point->seconds[1] + point->seconds[AUTO]);
+    fflush(stdout);
+}
+
+static void *take_points(void *shared)
+{
+    struct work *work = shared;
+    for (size_t i; (i = atomic_fetch_add(&work->next, 1)) < work->len;)
+        solve(&work->points[i]);
+    return NULL;
+}
+
+/* A thread a processor; this one works too. */
+static void solve_all(struct point *points, size_t len)
+{
+    struct work work = {.points = points, .len = len};
+    pthread_t threads[WORKERS_MAX];
+    size_t started = 0;
+    for (long more = sysconf(_SC_NPROCESSORS_ONLN) - 1; more > 0 && started < WORKERS_MAX; more--)
+        if (pthread_create(&threads[started], NULL, take_points, &work) == 0)
+            started++;
+    take_points(&work);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
 }
 
 /* Where the first two curves cross, log-linearly between points; returns how often. */
-static void say_crossings(const double *epsilon, double sigma[POINTS_MAX][WAYS], size_t len)
+static void say_crossings(const struct point *points, size_t len)
 {
     size_t crossings = 0;
     double least = INFINITY, most = 0;
     for (size_t i = 0; i < len; i++) {
-        double ratio = sigma[i][1] / sigma[i][0];
+        double ratio = points[i].sigma[1] / points[i].sigma[0];
         least = fmin(least, ratio);
         most = fmax(most, ratio);
         if (i == 0)
             continue;
-        double here = log(ratio), before = log(sigma[i - 1][1] / sigma[i - 1][0]);
+        double here = log(ratio), before = log(points[i - 1].sigma[1] / points[i - 1].sigma[0]);
         if ((here > 0) == (before > 0))
             continue;
         double share = before / (before - here);
         printf("#   they cross at epsilon %.3g: above it %s is better\n",
-               exp(log(epsilon[i - 1]) + share * log(epsilon[i] / epsilon[i - 1])),
+               exp(log(points[i - 1].epsilon) + share * log(points[i].epsilon / points[i - 1].epsilon)),
                eps_accountant_name(ways[here > 0 ? 0 : 1]));
         crossings++;
     }
@@ -149,15 +190,16 @@ static void say_crossings(const double *epsilon, double sigma[POINTS_MAX][WAYS],
 }
 
 /* The sigma that epsilon truly needs: the exact law's, which auto finds where C = I; as Monte Carlo found it; or NAN. */
-static double truth_of(const struct panel *panel, double epsilon, const double sigma[WAYS])
+static double truth_of(const struct point *point)
 {
+    const struct panel *panel = point->panel;
     if (panel->family == EPS_FAMILY_IDENTITY)
-        return sigma[AUTO];
+        return point->sigma[AUTO];
     if (!panel->sampled)
         return NAN;
     char key[32];
     double truth = NAN;
-    snprintf(key, sizeof key, "%g", epsilon);
+    snprintf(key, sizeof key, "%g", point->epsilon);
     json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row = json_object_get(file, "balls_in_bins");
     row = json_object_get(json_object_get(row, "configs"), panel->sampled);
     row = json_object_get(json_object_get(json_object_get(row, "by_eps"), key), "monte_carlo");
@@ -167,40 +209,44 @@ static double truth_of(const struct panel *panel, double epsilon, const double s
     return truth;
 }
 
-static void say_ratios(const struct panel *panel, const double *epsilon, double sigma[POINTS_MAX][WAYS], size_t len)
+static void say_ratios(const struct point *points, size_t len)
 {
     double worst[WAYS] = {0};
     for (size_t i = 0; i < len; i++)
         for (size_t way = 0; way < WAYS; way++)
-            worst[way] = fmax(worst[way], sigma[i][way] / truth_of(panel, epsilon[i], sigma[i]));
+            worst[way] = fmax(worst[way], points[i].sigma[way] / truth_of(&points[i]));
     if (worst[AUTO] > 0)
         printf("#   over the truth%s, at most: renyi %.3f, conditional_composition %.3f, auto %.3f\n",
-               panel->sampled ? " (sampled, for epsilon 0.5 to 8)" : "", worst[0], worst[1], worst[AUTO]);
+               points->panel->sampled ? " (sampled, for epsilon 0.5 to 8)" : "", worst[0], worst[1], worst[AUTO]);
 }
 
 /* auto is at most either, but for the search's tolerance; and all fall with epsilon. */
-static bool in_order(const struct panel *panel, double sigma[POINTS_MAX][WAYS], size_t i)
+static bool in_order(const struct point *points, size_t i)
 {
-    bool ok = sigma[i][AUTO] <= fmin(sigma[i][0], sigma[i][1]) * 1.002;
+    const double *sigma = points[i].sigma;
+    bool ok = sigma[AUTO] <= fmin(sigma[0], sigma[1]) * 1.002;
     for (size_t way = 0; way < WAYS; way++)
-        ok = ok && isfinite(sigma[i][way]) && (i == 0 || sigma[i][way] < sigma[i - 1][way]);
+        ok = ok && isfinite(sigma[way]) && (i == 0 || sigma[way] < points[i - 1].sigma[way]);
     if (!ok)
-        printf("not ok - %s: the sigmas are not in order\n", panel->title);
+        printf("not ok - %s: the sigmas are not in order\n", points->panel->title);
     return ok;
 }
 
-static bool draw(const struct panel *panel, const double *epsilon, double sigma[POINTS_MAX][WAYS], size_t len)
+static bool draw(const struct point *points, size_t len)
 {
-    double columns[WAYS][POINTS_MAX];
+    double epsilon[POINTS_MAX], columns[WAYS][POINTS_MAX];
     struct plot_curve curves[WAYS];
     char file[64], title[128];
+    for (size_t i = 0; i < len; i++)
+        epsilon[i] = points[i].epsilon;
     for (size_t way = 0; way < WAYS; way++) {
         for (size_t i = 0; i < len; i++)
-            columns[way][i] = sigma[i][way];
+            columns[way][i] = points[i].sigma[way];
         curves[way] = (struct plot_curve){eps_accountant_name(ways[way]), epsilon, columns[way], len};
     }
-    snprintf(file, sizeof file, "allocation_figure_%s", panel->name);
-    snprintf(title, sizeof title, "Random allocation, figure %s: %s, delta 1e-5", panel->name, panel->title);
+    snprintf(file, sizeof file, "allocation_figure_%s", points->panel->name);
+    snprintf(title, sizeof title, "Random allocation, figure %s: %s, delta 1e-5", points->panel->name,
+             points->panel->title);
     return plot_write(&(struct plot){.file = file,
                                      .title = title,
                                      .x_label = "epsilon",
@@ -211,39 +257,45 @@ static bool draw(const struct panel *panel, const double *epsilon, double sigma[
                                      .curves_len = WAYS});
 }
 
-static bool run(const struct panel *panel, size_t points)
+static bool say(const struct point *points, size_t len)
 {
-    double epsilon[POINTS_MAX], sigma[POINTS_MAX][WAYS], start = now_seconds(), seconds[WAYS] = {0};
+    double seconds[WAYS] = {0};
     bool ok = true;
-    printf("# figure %s: %s\n#   epsilon: sigma by renyi, conditional_composition, auto\n", panel->name, panel->title);
-    for (size_t i = 0; i < points; i++) {
-        epsilon[i] = epsilon_first * pow(epsilon_last / epsilon_first, (double)i / (double)(points - 1));
-        solve(panel, epsilon[i], sigma[i], seconds);
-        printf("#   %7.4f: %8.4f %8.4f %8.4f\n", epsilon[i], sigma[i][0], sigma[i][1], sigma[i][AUTO]);
-        fflush(stdout);
-        ok = in_order(panel, sigma, i) && ok;
+    printf("# figure %s: %s\n#   epsilon: sigma by renyi, conditional_composition, auto\n", points->panel->name,
+           points->panel->title);
+    for (size_t i = 0; i < len; i++) {
+        const double *sigma = points[i].sigma;
+        printf("#   %7.4f: %8.4f %8.4f %8.4f\n", points[i].epsilon, sigma[0], sigma[1], sigma[AUTO]);
+        for (size_t way = 0; way < WAYS; way++)
+            seconds[way] += points[i].seconds[way];
+        ok = in_order(points, i) && ok;
     }
-    say_crossings(epsilon, sigma, points);
-    say_ratios(panel, epsilon, sigma, points);
-    printf("#   %.0f s: auto %.0f, what it does not ask: renyi %.0f, conditional_composition %.0f\n",
-           now_seconds() - start, seconds[AUTO], seconds[0], seconds[1]);
-    fflush(stdout);
-    return draw(panel, epsilon, sigma, points) && ok;
+    say_crossings(points, len);
+    say_ratios(points, len);
+    printf("#   processor time: auto %.0f s, what it does not ask: renyi %.0f s, conditional_composition %.0f s\n",
+           seconds[AUTO], seconds[0], seconds[1]);
+    return draw(points, len) && ok;
 }
 
 int main(int argc, char **argv)
 {
-    bool ok = true;
+    static struct point points[PANELS * POINTS_MAX];
     const char *few = getenv("POINTS");
-    size_t points = few ? strtoul(few, NULL, 10) : 0;
-    if (few && (points < 2 || points > POINTS_MAX))
+    size_t each = few ? strtoul(few, NULL, 10) : POINTS_MAX, len = 0;
+    bool ok = true;
+    if (each < 2 || each > POINTS_MAX)
         return 2;
     for (size_t i = 0; i < PANELS; i++) {
         bool asked = argc < 2;
         for (int j = 1; j < argc; j++)
             asked = asked || strcmp(argv[j], panels[i].name) == 0;
-        if (asked)
-            ok = run(&panels[i], points > 0 ? points : panels[i].points) && ok;
+        for (size_t k = 0; asked && k < each; k++)
+            points[len++] = (struct point){
+                .panel = &panels[i],
+                .epsilon = epsilon_first * pow(epsilon_last / epsilon_first, (double)k / (double)(each - 1))};
     }
+    solve_all(points, len);
+    for (size_t i = 0; i < len; i += each)
+        ok = say(points + i, each) && ok;
     return ok ? 0 : 1;
 }
