@@ -239,7 +239,7 @@ enum eps_status eps__cc_compose(struct eps__composition *composition, const stru
     if (!rows.items)
         return EPS_NO_MEMORY;
     for (size_t k = 0; k < steps->len; k++)
-        rows.items[k] = (struct row){.step = k, .count = 1};
+        rows.items[k] = (struct row){.step = k, .count = steps->draws};
     enum eps_status status = bound_all(&rows);
     uint64_t bounds = 0, total = 0;
     for (size_t k = 0; k < steps->len && status == EPS_OK; k++) {
@@ -252,8 +252,8 @@ enum eps_status eps__cc_compose(struct eps__composition *composition, const stru
             make_branch(&row->places[EPS__UPPER], &row->places[EPS__LOWER], plan->direction, steps->error, ATOMS_MAX);
         status = branch ? eps__composition_add(composition, branch, 1, row->count) : EPS_NO_MEMORY;
     }
-    /* (L13): each bound was given its part of delta_1, each row is composed */
-    assert(status != EPS_OK || (bounds == steps->bounds && total == steps->len));
+    /* (L13, L16): each bound was given its part of delta_1, each row of each draw is composed */
+    assert(status != EPS_OK || (bounds == steps->bounds && total == steps->len * steps->draws));
     rows_clear(&rows);
     return status;
 }
@@ -288,7 +288,8 @@ enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **out, const struct 
     for (size_t k = 0; k < rows->len && status == EPS_OK; k++) {
         size_t from = k * stride, to = from + stride < steps->len ? from + stride : steps->len;
         /* Not always at the same place: rows may alternate. */
-        rows->items[k] = (struct row){.step = from + (k * 2654435769u >> 7) % (to - from), .count = to - from};
+        rows->items[k] =
+            (struct row){.step = from + (k * 2654435769u >> 7) % (to - from), .count = (to - from) * steps->draws};
     }
     if (status == EPS_OK)
         status = bound_all(rows);

@@ -21,7 +21,7 @@ void eps__cc_matrix_clear(struct eps__cc_matrix *matrix)
     free(matrix->square);
     free(matrix->merged);
     free(matrix->first);
-    *matrix = (struct eps__cc_matrix){.bins = matrix->bins};
+    *matrix = (struct eps__cc_matrix){.bins = matrix->bins, .draws = matrix->draws};
 }
 
 /* The factor by which `row` is at most `own`, entry by entry; 0 where they are not equal up to one. */
@@ -110,7 +110,8 @@ void eps__cc_matrix_close(struct eps__cc_matrix *matrix)
 enum eps_status eps__cc_matrix_class(struct eps__cc_matrix *class, const struct eps__cc_matrix *matrix, size_t classes,
                                      size_t first)
 {
-    *class = (struct eps__cc_matrix){.bins = (matrix->bins - first + classes - 1) / classes};
+    assert(matrix->draws == 1); /* (L15): of several draws the classes would be averaged, not their composition */
+    *class = (struct eps__cc_matrix){.bins = (matrix->bins - first + classes - 1) / classes, .draws = 1};
     double *row = malloc(class->bins * sizeof *row);
     enum eps_status status = row ? EPS_OK : EPS_NO_MEMORY;
     for (size_t k = 0; k < matrix->len && status == EPS_OK; k++) {

@@ -16,9 +16,10 @@
 
 #include "lib/epsilon.h"
 
-/* len merged rows of `bins` numbers. Zero-initialise, but for bins. Thread-compatible. */
+/* len merged rows of `bins` numbers. Zero-initialise, but for bins and draws. Thread-compatible. */
 struct eps__cc_matrix {
     size_t bins, len, capacity;
+    uint64_t draws;   /* >= 1: how often these rows are released, each time for a bin of its own (L16) */
     double *entry;    /* row by row: at least the mean's */
     double *square;   /* by row: the sum of the squares of its factors; scaled in by eps__cc_matrix_close() */
     uint64_t *merged; /* by row: how many rows it stands for */

@@ -185,11 +185,13 @@ static enum eps_status count_bounds(struct eps__cc_steps *steps, const struct ep
 enum eps_status eps__cc_steps_create(struct eps__cc_steps **out, const struct eps_context *context,
                                      const struct eps__cc_matrix *matrix, double sigma, bool reversed)
 {
+    assert(matrix->draws >= 1);
     struct eps__cc_steps *steps = calloc(1, sizeof *steps);
     if (!steps)
         return EPS_NO_MEMORY;
     steps->bins = matrix->bins;
     steps->len = matrix->len;
+    steps->draws = matrix->draws;
     steps->error = matrix->error + 8 * EPS__UNIT_ROUNDOFF;
     steps->shift = malloc((matrix->len * matrix->bins + 1) * sizeof *steps->shift);
     enum eps_status status = steps->shift ? EPS_OK : EPS_NO_MEMORY;
@@ -212,6 +214,6 @@ double eps__cc_log_beta(const struct eps__cc_steps *steps, double log_delta1)
 {
     if (steps->bounds == 0)
         return -1;
-    double log_beta = log_delta1 - log((double)steps->bounds);
+    double log_beta = log_delta1 - log((double)steps->bounds * (double)steps->draws);
     return eps__shift(EPS__LOWER, log_beta, 4 * EPS__UNIT_ROUNDOFF * (fabs(log_beta) + fabs(log_delta1)));
 }

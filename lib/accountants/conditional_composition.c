@@ -12,6 +12,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -65,14 +66,23 @@ struct cc_profile {
 
 /* ------------------------------------------------------------ rows */
 
+/* How often an example's bin is drawn: the rows of one epoch then are those of all. */
+static size_t draws_of(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    return mechanism->sampling.redraw ? mechanism->n / eps__sampling_bins(mechanism) : 1;
+}
+
 static enum eps_status read_matrix(struct eps__cc_matrix *matrix, const struct eps__setting *setting)
 {
     const struct eps_strategy *strategy = setting->strategy;
-    size_t bins = eps__sampling_bins(&setting->job->mechanism), rows = eps_strategy_rows(strategy);
+    size_t bins = eps__sampling_bins(&setting->job->mechanism), draws = draws_of(setting);
+    size_t rows = eps_strategy_rows(strategy) / draws;
     double *row = malloc(bins * sizeof *row), *scratch = malloc(eps_strategy_columns(strategy) * sizeof *scratch);
     enum eps_status status = row && scratch ? EPS_OK : EPS_NO_MEMORY;
     double error = eps__merged_error(strategy, bins);
-    *matrix = (struct eps__cc_matrix){.bins = bins};
+    assert(rows * draws == eps_strategy_rows(strategy));
+    *matrix = (struct eps__cc_matrix){.bins = bins, .draws = draws};
     for (size_t i = 0; i < rows && status == EPS_OK; i++) {
         eps__merged_row(strategy, row, bins, i, scratch);
         status = eps__cc_matrix_add(matrix, row, error);
@@ -222,12 +232,12 @@ static enum eps_status try_way(const struct cc_profile *m, struct side *side, si
     return status;
 }
 
-/* Both ways; then so many classes that the bins of one hardly overlap, and fewer as long as that is better. */
+/* Both ways; then, of one draw, so many classes that the bins of one hardly overlap, and fewer as long as that is better. */
 static enum eps_status arrange(const struct cc_profile *m, struct side *side)
 {
     double best, value;
     size_t classes = 1, bands = eps_strategy_bands(m->setting->strategy), some = m->matrix.bins / 4;
-    size_t most = bands < some ? bands : some;
+    size_t most = m->matrix.draws > 1 ? 1 : bands < some ? bands : some;
     bool reversed = false;
     enum eps_status status = try_way(m, side, 1, false, &best);
     if (status != EPS_OK || side->parts[0].steps->bounds == 0)
@@ -378,9 +388,11 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     size_t bins = eps__sampling_bins(mechanism);
     if (bins == 0)
         return eps__scheme_decline(error, "conditional_composition", eps__scheme_bins);
-    if (mechanism->sampling.redraw && bins < mechanism->n)
-        return eps__decline(error, "/sampling/redraw",
-                            "conditional_composition serves balls in bins whose bin stays the same in every epoch");
+    if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
+        return eps__decline(
+            error, "/sampling/redraw",
+            "conditional_composition serves a bin that is drawn anew in every epoch where no row of the "
+            "strategy reaches over one: identity, or stamps that divide the bins; leave redraw out");
     if (!eps__adjacency_known(error, "conditional_composition", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
     if (setting->job->query.curve)
@@ -414,13 +426,14 @@ static struct size size_of(const struct eps__setting *setting)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     double bins = (double)eps__sampling_bins(&setting->job->mechanism), n = (double)setting->job->mechanism.n;
-    double bands = (double)eps_strategy_bands(setting->strategy), all = (double)eps_strategy_rows(setting->strategy);
+    double bands = (double)eps_strategy_bands(setting->strategy), draws = (double)draws_of(setting);
+    double all = (double)eps_strategy_rows(setting->strategy) / draws;
     double tolerance = setting->job->query.accountant.tolerance;
     struct size size = {.bins = bins, .rows = all, .width = fmin(bands, bins)};
     if (blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.stamps == 1)
-        size.rows = fmin(n, bins + bands);
+        size.rows = fmin(n / draws, bins + bands);
     size.law = bins * (0.6 * fmin(2 * size.width, bins) + 60);
-    double grid = 12 * sqrt(size.rows) / sqrt(0.6 * tolerance) + 4096;
+    double grid = 12 * sqrt(size.rows * draws) / sqrt(0.6 * tolerance) + 4096;
     size.pairs = grid * (30 + 10 * fmin(size.width, 48)) + 2e6 / sqrt(tolerance * 1e3);
     size.read = all * (blocks.shape == EPS__SHAPE_TREE ? n : bins + bands) + all * size.rows;
     return size;

@@ -339,7 +339,7 @@ static void time_distances(char **arguments)
     size_t bins = job.mechanism.sampling.bins, len = eps_strategy_rows(strategy);
     double sigma = strtod(arguments[4], NULL), error = eps__merged_error(strategy, bins), begin = now_seconds();
     double *scratch = room(job.mechanism.n, sizeof *scratch), *rows = room(len * bins, sizeof *rows);
-    struct eps__cc_matrix matrix = {.bins = bins};
+    struct eps__cc_matrix matrix = {.bins = bins, .draws = 1};
     for (size_t r = 0; r < len; r++) {
         eps__merged_row(strategy, rows + r * bins, bins, r, scratch);
         must(eps__cc_matrix_add(&matrix, rows + r * bins, error));

@@ -199,12 +199,37 @@ static void one_bin_is_the_gaussian(void **unused)
     }
 }
 
+/* L16: a bin that is drawn anew k times, where there is one, is k epochs of the Gaussian. */
+static void one_bin_redrawn_is_the_gaussian(void **unused)
+{
+    (void)unused;
+    const double coefficients[] = {1, 0.5, 0.25};
+    for (size_t stamps = 1; stamps <= 4; stamps += 3)
+        for (double eps = 0.3; eps < 3; eps *= 3) {
+            struct eps_job job = new_job(stamps > 1 ? EPS_FAMILY_TOEPLITZ : EPS_FAMILY_IDENTITY, 4, 1, 3);
+            if (stamps > 1) {
+                job.mechanism.matrix.coefficients = coefficients;
+                job.mechanism.matrix.coefficients_len = 1;
+            }
+            job.mechanism.matrix.stamps = stamps;
+            job.mechanism.sampling.redraw = true;
+            job.query.epsilon = eps;
+            struct answer own = solve(job);
+            job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
+            struct answer gaussian = solve(job);
+            for (int d = 0; d < EPS_DIRECTIONS; d++) {
+                assert_true(fabs(own.of[d] - gaussian.of[d]) <= 2e-3 * gaussian.of[d]);
+                assert_true(own.of[d] >= gaussian.of[d] * (1 - 1e-9));
+            }
+        }
+}
+
 /* ------------------------------------------------------------ rows */
 
-/* What is walked: a matrix whose rows come as they are, at sigma = 1. */
-static struct eps__cc_steps *steps_of(const double *rows, size_t len, size_t bins, bool reversed)
+/* What is walked: a matrix whose rows come as they are, at sigma = 1, once for each draw of a bin. */
+static struct eps__cc_steps *steps_drawn(const double *rows, size_t len, size_t bins, uint64_t draws, bool reversed)
 {
-    struct eps__cc_matrix matrix = {.bins = bins};
+    struct eps__cc_matrix matrix = {.bins = bins, .draws = draws};
     struct eps__cc_steps *steps = NULL;
     for (size_t t = 0; t < len; t++)
         assert_int_equal(eps__cc_matrix_add(&matrix, rows + t * bins, 0), EPS_OK);
@@ -212,6 +237,11 @@ static struct eps__cc_steps *steps_of(const double *rows, size_t len, size_t bin
     assert_int_equal(eps__cc_steps_create(&steps, NULL, &matrix, 1, reversed), EPS_OK);
     eps__cc_matrix_clear(&matrix);
     return steps;
+}
+
+static struct eps__cc_steps *steps_of(const double *rows, size_t len, size_t bins, bool reversed)
+{
+    return steps_drawn(rows, len, bins, 1, reversed);
 }
 
 /* L10: all rows are in, by their Gram matrix, and equal ones are merged. */
@@ -235,7 +265,7 @@ static void every_row_is_merged_or_there(void **unused)
                 for (size_t j = 0; j < bins; j++)
                     gram[i * bins + j] += rows[t * bins + i] * rows[t * bins + j];
         }
-        struct eps__cc_matrix matrix = {.bins = bins};
+        struct eps__cc_matrix matrix = {.bins = bins, .draws = 1};
         for (size_t t = 0; t < len; t++)
             assert_int_equal(eps__cc_matrix_add(&matrix, rows + t * bins, 0), EPS_OK);
         eps__cc_matrix_close(&matrix);
@@ -254,7 +284,7 @@ static void every_row_is_merged_or_there(void **unused)
         eps__cc_matrix_clear(&matrix);
     }
     /* An entry is at least what it is known to be, and by how much more is known, too. */
-    struct eps__cc_matrix rough = {.bins = 2};
+    struct eps__cc_matrix rough = {.bins = 2, .draws = 1};
     const double near[2] = {1, 3};
     assert_int_equal(eps__cc_matrix_add(&rough, near, 1e-9), EPS_OK);
     eps__cc_matrix_close(&rough);
@@ -264,7 +294,7 @@ static void every_row_is_merged_or_there(void **unused)
     }
     eps__cc_matrix_clear(&rough);
     /* k epochs of the identity are one, at sqrt(k). */
-    struct eps__cc_matrix matrix = {.bins = 3};
+    struct eps__cc_matrix matrix = {.bins = 3, .draws = 1};
     for (int t = 0; t < 12; t++) {
         double row[3] = {0};
         row[t % 3] = 1;
@@ -333,13 +363,15 @@ static void delta_1_is_split_among_the_bounds(void **unused)
 {
     (void)unused;
     const double rows[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    struct eps__cc_steps *steps = steps_of(rows, 3, 3, false);
-    assert_int_equal(steps->bounds, 2);
-    for (double delta1 = 0.5; delta1 > 1e-290; delta1 *= 1e-20) {
-        double all = 2 * exp(eps__cc_log_beta(steps, log(delta1)));
-        assert_true(all <= delta1 && all >= delta1 * (1 - 1e-11));
+    for (uint64_t draws = 1; draws < 1000; draws *= 7) { /* (L16) */
+        struct eps__cc_steps *steps = steps_drawn(rows, 3, 3, draws, false);
+        assert_int_equal(steps->bounds, 2);
+        for (double delta1 = 0.5; delta1 > 1e-290; delta1 *= 1e-20) {
+            double all = 2 * (double)draws * exp(eps__cc_log_beta(steps, log(delta1)));
+            assert_true(all <= delta1 && all >= delta1 * (1 - 1e-11));
+        }
+        eps__cc_steps_destroy(steps);
     }
-    eps__cc_steps_destroy(steps);
 }
 
 /* ------------------------------------------------------------ bad events */
@@ -633,7 +665,7 @@ static void a_class_may_show_nothing(void **unused)
 static void a_class_has_its_own_columns(void **unused)
 {
     (void)unused;
-    struct eps__cc_matrix matrix = {.bins = 5}, class;
+    struct eps__cc_matrix matrix = {.bins = 5, .draws = 1}, class;
     const double rows[3][5] = {{1, 2, 3, 4, 5}, {0, 1, 0, 1, 0}, {2, 0, 6, 0, 10}};
     for (int t = 0; t < 3; t++)
         assert_int_equal(eps__cc_matrix_add(&matrix, rows[t], 1e-15), EPS_OK);
@@ -799,13 +831,14 @@ static void what_is_not_derived_is_refused(void **unused)
         struct eps_result *result = NULL;
         struct eps_error error = {0};
         job.query.delta = 1e-4;
-        if (c == 0)
+        if (c == 0) { /* rows that reach over an epoch */
+            job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
             job.mechanism.sampling.redraw = true;
-        else if (c == 1)
+        }
+        if (c == 1)
             job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-        else
-            job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
         if (c == 2) {
+            job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
             job.mechanism.sampling.bins = 0;
             job.mechanism.sampling.p = 0.1;
         }
@@ -819,6 +852,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delta_is_never_under_the_truth),
         cmocka_unit_test(one_bin_is_the_gaussian),
+        cmocka_unit_test(one_bin_redrawn_is_the_gaussian),
         cmocka_unit_test(every_row_is_merged_or_there),
         cmocka_unit_test(bounds_are_counted),
         cmocka_unit_test(delta_1_is_split_among_the_bounds),
