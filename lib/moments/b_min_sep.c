@@ -17,7 +17,7 @@
 #include "lib/numerics/bound.h"
 #include "lib/progress.h"
 
-enum { COPIES_MAX = 64, BUILDING = 30 };
+enum { COPIES_MAX = 64, BUILDING = 30, SETTLING = 2 };
 
 #define TRANSITIONS_MAX 4e6
 #define NUMBERS_MAX 4e7   /* that are held at once */
@@ -135,8 +135,13 @@ struct meeting {
 };
 
 struct transition {
-    uint32_t from, to, jump, meetings;
+    uint32_t from, to, jump;
+};
+
+/* What a transition weighs. */
+struct cause {
     eps__quad base; /* the coins alone */
+    size_t meetings;
 };
 
 struct begin {
@@ -151,6 +156,7 @@ struct layout {
     size_t states;           /* all but one copy's kinds: the one waits */
     size_t len, lasting_len; /* transitions; those without a history before the first step come first */
     struct transition *items;
+    struct cause *causes;
     struct meeting *meetings; /* `stride` for each */
     size_t stride;            /* copies */
     size_t *places;           /* [kind][j]: C(kind + j, j + 1) */
@@ -164,6 +170,7 @@ struct layout {
 static void layout_clear(struct layout *layout)
 {
     free(layout->items);
+    free(layout->causes);
     free(layout->meetings);
     free(layout->places);
     free(layout->chance);
@@ -199,40 +206,40 @@ static size_t skip(const struct layout *layout, unsigned *copies)
 static void describe(struct layout *layout, size_t index, size_t from, const unsigned *kinds, unsigned waiting,
                      const unsigned *took)
 {
-    struct transition *item = &layout->items[index];
+    struct cause *cause = &layout->causes[index];
     struct meeting *meeting = layout->meetings + index * layout->stride;
     unsigned after[COPIES_MAX];
     size_t all = 0, together = 0, sum = 0;
-    *item = (struct transition){.from = (uint32_t)from, .base = orders_of(took, waiting)};
+    *cause = (struct cause){orders_of(took, waiting), 0};
     for (unsigned c = 0; c < waiting; c++) {
-        item->base *= layout->chance[took[c]];
+        cause->base *= layout->chance[took[c]];
         together += all * took[c];
         all += took[c];
         after[c] = took[c] > 0 ? drawn(&layout->kinds, 1, took[c]) : 0;
     }
     if (together > 0)
-        meeting[item->meetings++] = (struct meeting){0, (uint32_t)together};
+        meeting[cause->meetings++] = (struct meeting){0, (uint32_t)together};
     for (unsigned c = waiting; c < layout->copies; c++) {
         size_t distance, examples;
         left_of(&layout->kinds, kinds[c], &distance, &examples);
         after[c] = later(&layout->kinds, kinds[c], 1);
         if (distance == 0 || all == 0)
             continue;
-        struct meeting *last = item->meetings > 0 ? &meeting[item->meetings - 1] : NULL;
+        struct meeting *last = cause->meetings > 0 ? &meeting[cause->meetings - 1] : NULL;
         if (last && last->distance == distance)
             last->times += (uint32_t)(all * examples);
         else
-            meeting[item->meetings++] = (struct meeting){(uint32_t)distance, (uint32_t)(all * examples)};
+            meeting[cause->meetings++] = (struct meeting){(uint32_t)distance, (uint32_t)(all * examples)};
     }
-    assert(item->meetings <= layout->stride);
-    for (size_t m = 0; m < item->meetings; m++) {
+    assert(cause->meetings <= layout->stride);
+    for (size_t m = 0; m < cause->meetings; m++) {
         sum += meeting[m].times;
         layout->reach = meeting[m].times > layout->reach ? meeting[m].times : layout->reach;
     }
     layout->most = sum > layout->most ? sum : layout->most;
-    item->jump = (uint32_t)(1 + skip(layout, after));
-    item->to = (uint32_t)place(layout, after);
-    assert(item->jump <= layout->kinds.separation);
+    size_t jump = 1 + skip(layout, after);
+    assert(jump <= layout->kinds.separation && from < layout->states);
+    layout->items[index] = (struct transition){(uint32_t)from, (uint32_t)place(layout, after), (uint32_t)jump};
 }
 
 /* How many transitions there are from states whose copies have so many kinds: with m that do not wait, any drawing of the others. */
@@ -310,10 +317,11 @@ static enum eps_status layout_make(struct layout *layout, const struct eps__spac
     layout->states = (size_t)multisets((double)kinds.len, copies - 1);
     layout->len = (size_t)transitions((double)kinds.len, spaced->examples, copies);
     layout->items = malloc(layout->len * sizeof *layout->items);
+    layout->causes = malloc(layout->len * sizeof *layout->causes);
     layout->meetings = malloc(layout->len * layout->stride * sizeof *layout->meetings);
     layout->places = malloc(kinds.len * copies * sizeof *layout->places);
     layout->chance = malloc((spaced->examples + 1) * sizeof *layout->chance);
-    if (!layout->items || !layout->meetings || !layout->places || !layout->chance)
+    if (!layout->items || !layout->causes || !layout->meetings || !layout->places || !layout->chance)
         return EPS_NO_MEMORY;
     for (size_t kind = 0; kind < kinds.len; kind++)
         for (unsigned j = 0; j + 1 < copies; j++)
@@ -329,13 +337,19 @@ static enum eps_status layout_make(struct layout *layout, const struct eps__spac
     return status == EPS_OK ? count_entries(layout) : status;
 }
 
-/* What a sum over the last states is off by, in the roundoff of its own precision (L50). */
-static double units_of(const struct layout *layout)
+/* What one step is off by, in the roundoff of its own precision (L50). */
+static double once_of(const struct layout *layout)
 {
     double coins = (double)layout->copies * (4.0 * layout->spaced->examples + 4);
-    double once = 6 * (double)layout->most + (double)layout->stride + coins + (double)layout->entries + 4;
+    return 1.01 * (6 * (double)layout->most + (double)layout->stride + coins + (double)layout->entries + 4);
+}
+
+/* And the sum over the last states. */
+static double units_of(const struct layout *layout)
+{
+    double begins = 8.0 * (double)layout->copies + (double)layout->begins_len + 8;
     double ends = (double)layout->states * (double)(layout->spaced->separation + 1);
-    return 1.01 * ((double)layout->spaced->coins.len * once + ends + coins + (double)layout->begins_len + 8);
+    return (double)layout->spaced->coins.len * once_of(layout) + 1.01 * (begins + ends);
 }
 
 /* ------------------------------------------------------------ sums */
@@ -343,18 +357,22 @@ static double units_of(const struct layout *layout)
 #define NUMBER eps__quad
 #define OF(name) name##_quad
 #define EXP expq
+#define ROUNDOFF EPS__QUAD_ROUNDOFF
 #include "lib/moments/b_min_sep_of.h"
 #undef NUMBER
 #undef OF
 #undef EXP
+#undef ROUNDOFF
 
 #define NUMBER long double
 #define OF(name) name##_long
 #define EXP expl
+#define ROUNDOFF 0x1p-64L
 #include "lib/moments/b_min_sep_of.h"
 #undef NUMBER
 #undef OF
 #undef EXP
+#undef ROUNDOFF
 
 double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, double *numbers)
 {
@@ -381,12 +399,13 @@ enum eps_status eps__spaced_raw(const struct eps_context *context, eps__quad *ra
     *units = 0;
     for (unsigned a = 2; a <= most && status == EPS_OK; a++) {
         struct layout layout;
+        double own = 0;
         raw[a] = (eps__quad)NAN;
         status = layout_make(&layout, spaced, a);
         if (status == EPS_OK)
-            status = precision == EPS__SPACED_QUAD ? run_quad(context, &layout, &raw[a])
-                                                   : run_long(context, &layout, &raw[a]);
-        *units = fmax(*units, units_of(&layout) * (precision == EPS__SPACED_QUAD ? 1 : LONG_UNITS));
+            status = precision == EPS__SPACED_QUAD ? run_quad(context, &layout, &raw[a], &own)
+                                                   : run_long(context, &layout, &raw[a], &own);
+        *units = fmax(*units, own * (precision == EPS__SPACED_QUAD ? 1 : LONG_UNITS));
         layout_clear(&layout);
     }
     return status;

@@ -1,6 +1,8 @@
 /*
  * The sums of b_min_sep.c for one kind of number: included by it once for each, with NUMBER the type, OF(name) a name of
- * its own, EXP its exponential function.
+ * its own, EXP its exponential function and ROUNDOFF its unit roundoff.
+ *
+ * While steps are alike, the numbers soon only grow by a factor, and what is left of such steps is a power (L51).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,8 +11,10 @@ struct OF(sums) {
     const struct layout *layout;
     NUMBER *weight; /* of each transition, at the step at hand */
     NUMBER *powers; /* e^{g t}: [d][t], t <= layout->reach */
-    NUMBER *ring;   /* by step, of so many ahead: a number for each state */
-    size_t slots;   /* one more than a transition may jump */
+    NUMBER *ring;   /* by step, as many as a transition may reach: a number for each state */
+    NUMBER *before; /* the ring a step ago */
+    size_t slots;   /* separation + 1 */
+    size_t shift;   /* step i is in the slot (i + shift) mod slots */
 };
 
 static void OF(clear)(struct OF(sums) * sums)
@@ -18,16 +22,19 @@ static void OF(clear)(struct OF(sums) * sums)
     free(sums->weight);
     free(sums->powers);
     free(sums->ring);
+    free(sums->before);
 }
 
 static enum eps_status OF(make)(struct OF(sums) * sums, const struct layout *layout)
 {
     const struct eps__spaced *spaced = layout->spaced;
     *sums = (struct OF(sums)){.layout = layout, .slots = spaced->separation + 1};
+    size_t numbers = sums->slots * layout->states;
     sums->weight = malloc(layout->len * sizeof *sums->weight);
     sums->powers = malloc(spaced->coins.width * (layout->reach + 1) * sizeof *sums->powers);
-    sums->ring = calloc(sums->slots * layout->states, sizeof *sums->ring);
-    return sums->weight && sums->powers && sums->ring ? EPS_OK : EPS_NO_MEMORY;
+    sums->ring = calloc(numbers, sizeof *sums->ring);
+    sums->before = malloc(numbers * sizeof *sums->before);
+    return sums->weight && sums->powers && sums->ring && sums->before ? EPS_OK : EPS_NO_MEMORY;
 }
 
 /* The weights at step i. */
@@ -43,46 +50,117 @@ static void OF(weigh)(struct OF(sums) * sums, size_t i)
             powers[t] = powers[t - 1] * once;
     }
     for (size_t t = 0; t < layout->len; t++) {
-        const struct transition *item = &layout->items[t];
         const struct meeting *meeting = layout->meetings + t * layout->stride;
-        NUMBER weight = (NUMBER)item->base;
-        for (size_t m = 0; m < item->meetings; m++)
+        NUMBER weight = (NUMBER)layout->causes[t].base;
+        for (size_t m = 0; m < layout->causes[t].meetings; m++)
             weight *= sums->powers[meeting[m].distance * row + meeting[m].times];
         sums->weight[t] = weight;
     }
 }
 
-/* From step i, of which there were `len` transitions, to later ones. */
+/* The states of step i. */
+static NUMBER *OF(at)(const struct OF(sums) * sums, size_t i)
+{
+    return sums->ring + (i + sums->shift) % sums->slots * sums->layout->states;
+}
+
+/* From step i, by the first `len` transitions, to later ones. */
 static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
 {
     const struct layout *layout = sums->layout;
-    size_t slot = i % sums->slots;
-    NUMBER *now = sums->ring + slot * layout->states;
+    size_t slot = (i + sums->shift) % sums->slots, states = layout->states;
+    NUMBER *now = sums->ring + slot * states;
     for (size_t t = 0; t < len; t++) {
-        const struct transition *item = &layout->items[t];
-        size_t to = slot + item->jump;
+        struct transition item = layout->items[t];
+        size_t to = slot + item.jump;
         to -= to >= sums->slots ? sums->slots : 0;
-        sums->ring[to * layout->states + item->to] += sums->weight[t] * now[item->from];
+        sums->ring[to * states + item.to] += sums->weight[t] * now[item.from];
     }
-    memset(now, 0, layout->states * sizeof *now);
+    memset(now, 0, states * sizeof *now);
 }
 
-/* E X^a, a the layout's copies. */
-static enum eps_status OF(run)(const struct eps_context *context, const struct layout *layout, eps__quad *sum)
+/*
+ * Whether step i multiplied every number by one factor, but for its rounding, `units` of it: then *least is the least of their factors
+ * and *spread the units that the largest is above it.
+ */
+static bool OF(settled)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
+{
+    NUMBER low = INFINITY, high = 0;
+    size_t states = sums->layout->states;
+    for (size_t ahead = 0; ahead < sums->layout->spaced->separation; ahead++) {
+        const NUMBER *before = sums->before + (i + ahead + sums->shift) % sums->slots * states;
+        const NUMBER *after = OF(at)(sums, i + 1 + ahead);
+        for (size_t s = 0; s < states; s++) {
+            if (before[s] == 0 && after[s] == 0)
+                continue;
+            NUMBER factor = after[s] / before[s];
+            low = factor < low ? factor : low;
+            high = factor > high ? factor : high;
+        }
+        if (!(high - low <= units * ROUNDOFF * low))
+            return false;
+    }
+    *least = low;
+    *spread = (double)((high - low) / low / ROUNDOFF);
+    return low > 0 && low < INFINITY;
+}
+
+/* The numbers before step i become those before step `to`, `factor` times as large for each step between. */
+static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
+{
+    NUMBER power = 1;
+    for (size_t times = to - i; times > 0; times >>= 1) {
+        if (times & 1)
+            power *= factor;
+        factor *= factor;
+    }
+    for (size_t s = 0; s < sums->slots * sums->layout->states; s++)
+        sums->ring[s] *= power;
+    sums->shift += sums->slots - (to - i) % sums->slots;
+}
+
+/* Steps that are alike, from `from` to before `to`. *units: more that all are off by. */
+static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) * sums, size_t from, size_t to,
+                                 double *units)
+{
+    const struct layout *layout = sums->layout;
+    size_t separation = layout->spaced->separation, every = SETTLING * separation;
+    enum eps_status status = EPS_OK;
+    OF(weigh)(sums, from);
+    for (size_t i = from; i < to && status == EPS_OK; i++) {
+        bool look = i >= separation && (i - from) % every == every - 1 && to - i > every;
+        NUMBER factor;
+        double spread, once = once_of(layout);
+        if (look)
+            memcpy(sums->before, sums->ring, sums->slots * layout->states * sizeof *sums->ring);
+        OF(step)(sums, i, i < separation ? layout->len : layout->lasting_len);
+        if (look && OF(settled)(sums, i, once, &factor, &spread)) {
+            OF(leap)(sums, i + 1, to, factor);
+            *units += (double)(to - i) * (spread + 8);
+            return EPS_OK;
+        }
+        status = eps__poll(context);
+    }
+    return status;
+}
+
+/* E X^a, a the layout's copies; *units: as units_of(). */
+static enum eps_status OF(run)(const struct eps_context *context, const struct layout *layout, eps__quad *sum,
+                               double *units)
 {
     struct OF(sums) sums;
     const struct eps__coins *coins = &layout->spaced->coins;
     enum eps_status status = OF(make)(&sums, layout);
+    *units = units_of(layout);
     for (size_t s = 0; status == EPS_OK && s < layout->begins_len; s++) {
         const struct begin *begin = &layout->begins[s];
-        sums.ring[begin->step * layout->states + begin->state] += (NUMBER)begin->weight;
+        OF(at)(&sums, begin->step)[begin->state] += (NUMBER)begin->weight;
     }
-    for (size_t i = 0; status == EPS_OK && i < coins->len; i++) {
-        if (i == 0 || memcmp(coins->gram + i * coins->width, coins->gram + (i - 1) * coins->width,
-                             coins->width * sizeof *coins->gram) != 0)
-            OF(weigh)(&sums, i);
-        OF(step)(&sums, i, i < layout->spaced->separation ? layout->len : layout->lasting_len);
-        status = eps__poll(context);
+    for (size_t i = 0, end; status == EPS_OK && i < coins->len; i = end) {
+        for (end = i + 1; end < coins->len && memcmp(coins->gram + end * coins->width, coins->gram + i * coins->width,
+                                                     coins->width * sizeof *coins->gram) == 0;)
+            end++;
+        status = OF(alike)(context, &sums, i, end, units);
     }
     NUMBER all = 0;
     for (size_t s = 0; status == EPS_OK && s < sums.slots * layout->states; s++)

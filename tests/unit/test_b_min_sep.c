@@ -163,10 +163,155 @@ static void sums_are_over_all_patterns(void **unused)
     free(products);
 }
 
+/* ------------------------------------------------------------ other schemes */
+
+/* Of a Toeplitz C with this first column. */
+static void toeplitz(struct eps__spaced *spaced, const double *column, size_t bands, size_t n, double sigma)
+{
+    double *gram = calloc(n * bands, sizeof *gram);
+    assert_non_null(gram);
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < bands && d <= i; d++)
+            for (size_t r = 0; r + d < bands && i + r < n; r++)
+                gram[i * bands + d] += column[r] * column[r + d];
+    double p = spaced->coins.p;
+    assert_int_equal(eps__coins_make(&spaced->coins, gram, n, bands, p, 0, sigma), EPS_OK);
+    free(gram);
+}
+
+static void assert_near(eps__quad own, double exact, double tolerance, const char *what, unsigned a)
+{
+    if (!(fabs((double)own - exact) <= tolerance * fabs(exact)))
+        fail_msg("%s, order %u: %.15g for %.15g", what, a, (double)own, exact);
+}
+
+/* b = 1: the steps are independent. */
+static void without_separation_it_is_poisson(void **unused)
+{
+    (void)unused;
+    const double column[] = {1};
+    struct eps__spaced spaced = {.separation = 1, .examples = 1};
+    eps__quad raw[9];
+    double units;
+    for (int warm = 0; warm < 2; warm++) {
+        spaced.warm = warm;
+        spaced.coins.p = 0.03;
+        toeplitz(&spaced, column, 1, 200, 1.2);
+        assert_int_equal(eps__spaced_raw(NULL, raw, &units, &spaced, 8, EPS__SPACED_QUAD), EPS_OK);
+        for (unsigned a = 2; a <= 8; a++) {
+            double once = 0, p = spaced.coins.p;
+            for (unsigned k = 0; k <= a; k++)
+                once += exp(lgamma(a + 1) - lgamma(k + 1) - lgamma(a - k + 1) + k * log(p) + (a - k) * log1p(-p) +
+                            k * (k - 1.0) / 2 / 1.44);
+            assert_near(raw[a], pow(once, 200), 1e-11, "poisson", a);
+        }
+        eps__coins_clear(&spaced.coins);
+    }
+}
+
+/* p = 1 and a warm start: one of b bins, the same in every epoch. */
+static void certain_draws_are_bins(void **unused)
+{
+    (void)unused;
+    const double column[] = {1, 0.6, 0.3};
+    struct eps__spaced spaced = {.separation = 7, .examples = 1, .warm = true, .coins.p = 1};
+    eps__quad raw[4];
+    double units, gram[7][7] = {{0}}, second = 0, third = 0;
+    toeplitz(&spaced, column, 3, 30, 2); /* 4 epochs and two steps */
+    for (size_t i = 0; i < 30; i++)
+        for (size_t j = 0; j < 30; j++)
+            gram[i % 7][j % 7] += entry(&spaced.coins, i, j);
+    for (size_t i = 0; i < 7; i++)
+        for (size_t j = 0; j < 7; j++) {
+            second += exp(gram[i][j]) / 49;
+            for (size_t k = 0; k < 7; k++)
+                third += exp(gram[i][j] + gram[j][k] + gram[i][k]) / 343;
+        }
+    assert_int_equal(eps__spaced_raw(NULL, raw, &units, &spaced, 3, EPS__SPACED_LONG), EPS_OK);
+    assert_near(raw[2], second, 1e-12, "bins", 2);
+    assert_near(raw[3], third, 1e-12, "bins", 3);
+    eps__coins_clear(&spaced.coins);
+}
+
+/* Both precisions agree within what they say they round, and where the steps are so many that they settle. */
+static void settled_steps_are_powers(void **unused)
+{
+    (void)unused;
+    const double column[] = {1, 0.5, 0.375, 0.3125};
+    for (int c = 0; c < 4; c++) {
+        struct eps__spaced spaced = {.separation = c % 2 ? 4 : 6, .examples = 1, .warm = c / 2};
+        double long_units, quad_units, expected[4] = {0};
+        eps__quad rough[4], fine[4], few[2][4];
+        /* ln E X^a grows by the same for each further step */
+        for (int half = 0; half < 2; half++) {
+            spaced.coins.p = 0.05;
+            toeplitz(&spaced, column, 4, half ? 400 : 360, 1.3);
+            assert_int_equal(eps__spaced_raw(NULL, few[half], &quad_units, &spaced, 3, EPS__SPACED_QUAD), EPS_OK);
+            eps__coins_clear(&spaced.coins);
+        }
+        spaced.coins.p = 0.05;
+        toeplitz(&spaced, column, 4, 4000, 1.3);
+        assert_int_equal(eps__spaced_raw(NULL, rough, &long_units, &spaced, 3, EPS__SPACED_LONG), EPS_OK);
+        assert_int_equal(eps__spaced_raw(NULL, fine, &quad_units, &spaced, 3, EPS__SPACED_QUAD), EPS_OK);
+        for (unsigned a = 2; a <= 3; a++) {
+            expected[a] = (double)(logq(few[1][a]) + 90 * logq(few[1][a] / few[0][a]));
+            assert_near(logq(fine[a]), expected[a], 1e-13, "further steps", a);
+            assert_true(fabsq(rough[a] - fine[a]) <= (long_units + quad_units) * EPS__QUAD_ROUNDOFF * fine[a]);
+        }
+        assert_true(quad_units * 0x1p-113 < 1e-27 && long_units * 0x1p-113 < 1e-12);
+        eps__coins_clear(&spaced.coins);
+    }
+}
+
+/* The probability to wait, beside all patterns; and that from which the steady state starts. */
+static void waiting_is_counted(void **unused)
+{
+    (void)unused;
+    static struct patterns all;
+    uint64_t state = seed + 1;
+    for (int c = 0; c < 60; c++) {
+        struct eps__spaced spaced = {
+            .separation = 1 + draw_below(&state, 5), .examples = 1, .warm = draw_below(&state, 2)};
+        size_t n = 1 + draw_below(&state, 6);
+        double waits[STEPS_MAX], means[STEPS_MAX] = {0}, p = spaced.coins.p = draw_between(&state, 0.01, 0.99);
+        if (!spaced.warm)
+            spaced.examples = 1 + (unsigned)draw_below(&state, 2);
+        random_columns(&spaced, &state, n, 1, 1);
+        make_patterns(&all, &spaced);
+        for (size_t x = 0; x < all.len; x++)
+            for (size_t i = 0; i < n; i++)
+                means[i] += all.weight[x] * all.at[x][i];
+        double error = eps__spaced_waits(&spaced, p, waits);
+        assert_true(error < 1e-12);
+        for (size_t i = 0; i < n; i++) {
+            double mean = waits[i] * spaced.examples * p;
+            assert_true(fabs(mean - means[i]) <= 1e-12 * mean);
+            if (spaced.warm)
+                assert_true(fabs(waits[i] - 1 / (1 + (double)(spaced.separation - 1) * p)) < 1e-13);
+        }
+        eps__coins_clear(&spaced.coins);
+    }
+}
+
+/* What is out of the question is not begun. */
+static void what_does_not_fit_is_infinite(void **unused)
+{
+    (void)unused;
+    struct eps__spaced spaced = {.separation = 300, .examples = 1, .coins = {.len = 10000, .width = 300, .p = 1e-3}};
+    double numbers;
+    assert_true(isfinite(eps__spaced_operations(&spaced, 2, &numbers)));
+    assert_true(isfinite(eps__spaced_operations(&spaced, 3, &numbers)));
+    assert_true(isinf(eps__spaced_operations(&spaced, 6, &numbers)));
+    spaced.coins.p = 1 - 1e-9;
+    assert_true(isinf(eps__spaced_operations(&spaced, 3, &numbers)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_over_all_patterns),
+        cmocka_unit_test(sums_are_over_all_patterns), cmocka_unit_test(without_separation_it_is_poisson),
+        cmocka_unit_test(certain_draws_are_bins),     cmocka_unit_test(settled_steps_are_powers),
+        cmocka_unit_test(waiting_is_counted),         cmocka_unit_test(what_does_not_fit_is_infinite),
     };
     return cmocka_run_group_tests_name("b_min_sep", tests, NULL, NULL);
 }
