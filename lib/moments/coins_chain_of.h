@@ -230,6 +230,7 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
     *sum = 0;
     for (size_t s = 0; s < walk->states; s++)
         *sum += (eps__quad)walk->state[s];
+    assert(*units * (double)UNIT < 1e-2); /* (1 + u)^k is 1 + k u, about */
     *units *= (double)UNIT / (double)EPS__QUAD_ROUNDOFF;
     return EPS_OK;
 }

@@ -192,6 +192,65 @@ static void errors_are_counted(void **unused)
     free(gram);
 }
 
+/* By long doubles the same but for what is counted, and that is not more than it must be; few steps and many, alike or not. */
+static void long_doubles_know_their_error(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    const size_t n = 60;
+    double *gram = malloc(n * WIDTH_MAX * sizeof *gram), most = 0;
+    for (int trial = 0; trial < 16; trial++) {
+        size_t width = 1 + (size_t)trial % WIDTH_MAX;
+        double sigma = 0.8 + 3 * draw_unit(&state), p = trial % 3 ? 0.01 : draw_unit(&state), units, own;
+        struct eps__coins coins;
+        eps__quad exact, raw;
+        draw_gram(&state, gram, n, width);
+        for (size_t i = 1; trial % 2 && i < n; i++)
+            memcpy(gram + i * width, gram, width * sizeof *gram);
+        for (size_t i = 0; trial % 2 && i < n; i++) /* dominated by the diagonal */
+            gram[i * width] += 8;
+        assert_int_equal(eps__coins_make(&coins, gram, n, width, p, 0, sigma), EPS_OK);
+        for (unsigned a = 2; a <= 5; a++) {
+            assert_int_equal(eps__coins_raw(NULL, &exact, &own, &coins, a, true), EPS_OK);
+            assert_int_equal(eps__coins_raw(NULL, &raw, &units, &coins, a, false), EPS_OK);
+            double off = (double)(fabsq(raw / exact - 1) / EPS__QUAD_ROUNDOFF);
+            if (!finiteq(exact) || !(off <= units + own))
+                fail_msg("trial %d, order %u: off by %g units of %g", trial, a, off, units);
+            assert_true(units >= 0x1p49 * (double)n && units <= 0x1p49 * 200 * (double)n);
+            most = fmax(most, off / units);
+        }
+        eps__coins_clear(&coins);
+    }
+    print_message("by long doubles off by up to %.3f of what is counted\n", most);
+    assert_true(most > 1e-3);
+    free(gram);
+}
+
+/* Central moments of one band are those of independent steps, to the error that is claimed, and close to it. */
+static void central_moments_know_their_error(void **unused)
+{
+    (void)unused;
+    enum { LEN = 5 };
+    eps__quad raw[LEN + 1] = {1, 1}, square = (eps__quad)1 / 3;
+    double units[LEN + 1] = {0}, narrow[LEN + 1] = {0};
+    struct eps__moments wide, known;
+    for (int j = 2; j <= LEN; j++) {
+        raw[j] = expq(square * j * (j - 1) / 2); /* lognormal */
+        units[j] = j == LEN ? 0x1p60 : 4;
+        narrow[j] = 4;
+    }
+    assert_int_equal(eps__moments_alloc(&wide, LEN), EPS_OK);
+    assert_int_equal(eps__moments_alloc(&known, LEN), EPS_OK);
+    eps__moments_centre_each(&wide, raw, units);
+    eps__moments_centre_each(&known, raw, narrow);
+    for (int j = 2; j < LEN; j++)
+        assert_true(wide.error[j] == known.error[j]);
+    eps__quad more = wide.error[LEN] - known.error[LEN], told = 0x1p60 * EPS__QUAD_ROUNDOFF * raw[LEN];
+    assert_true(more >= 0.99 * told && more <= 1.02 * told);
+    eps__moments_clear(&wide);
+    eps__moments_clear(&known);
+}
+
 /* What is skipped once the chain has settled is what it would have been. */
 static void settled_chains_are_powers(void **unused)
 {
@@ -396,10 +455,16 @@ static void what_nobody_derived_is_declined(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_all_patterns), cmocka_unit_test(one_band_is_a_product),
-        cmocka_unit_test(errors_are_counted),      cmocka_unit_test(settled_chains_are_powers),
-        cmocka_unit_test(the_matrix_dominates),    cmocka_unit_test(delta_is_never_under_the_truth),
-        cmocka_unit_test(rarer_coins_are_below),   cmocka_unit_test(what_nobody_derived_is_declined),
+        cmocka_unit_test(copies_are_all_patterns),
+        cmocka_unit_test(one_band_is_a_product),
+        cmocka_unit_test(errors_are_counted),
+        cmocka_unit_test(long_doubles_know_their_error),
+        cmocka_unit_test(central_moments_know_their_error),
+        cmocka_unit_test(settled_chains_are_powers),
+        cmocka_unit_test(the_matrix_dominates),
+        cmocka_unit_test(delta_is_never_under_the_truth),
+        cmocka_unit_test(rarer_coins_are_below),
+        cmocka_unit_test(what_nobody_derived_is_declined),
     };
     return cmocka_run_group_tests_name("coins", tests, NULL, NULL);
 }
