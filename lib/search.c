@@ -27,6 +27,7 @@ struct search {
     const struct eps__accountant *accountant;
     enum eps_direction direction;
     struct eps__profile *profile;
+    double sigma, tolerance; /* that the profile was opened with, where a noise multiplier is sought */
     enum eps__estimate estimate;
     double log_delta; /* the delta asked for */
     enum eps_status status;
@@ -226,7 +227,11 @@ static enum eps_status solve_given_noise(struct search *search, struct eps__answ
 static enum eps_status open_at(struct search *search, double sigma, double tolerance)
 {
     const struct eps__accuracy accuracy = {EPS_SOLVE_NOISE_MULTIPLIER, tolerance, search->log_delta};
+    if (search->profile && search->sigma == sigma && search->tolerance == tolerance)
+        return EPS_OK;
     forget_profile(search);
+    search->sigma = sigma;
+    search->tolerance = tolerance;
     return search->accountant->open(search->setting, sigma, &accuracy, &search->profile, search->error);
 }
 

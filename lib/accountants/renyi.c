@@ -24,7 +24,8 @@ struct side {
     bool known, quickly_known;
     struct eps__orders orders, quick; /* remove */
     struct eps__laws laws;
-    double variance; /* about: mu_2 */
+    double variance;            /* about: mu_2 */
+    struct eps__moments likely; /* remove: what quick would make of the moments; len = 0 where nothing */
     struct {
         double eps, upper, lower;
         unsigned order, moments;
@@ -124,26 +125,61 @@ static void describe(const struct eps__profile *profile, enum eps_direction dire
     }
 }
 
-/* A few orders, or the closed forms; with the bound from the variance alone where it is less. */
+/* What the orders would make of the moments, were they exact. */
+static enum eps_status likely_moments(struct side *side)
+{
+    unsigned len = side->quick.len < EPS__MOMENTS_MAX ? side->quick.len : EPS__MOMENTS_MAX;
+    eps__quad raw[EPS__MOMENTS_MAX + 1];
+    if (!(side->variance > 0))
+        return EPS_OK;
+    enum eps_status status = eps__moments_alloc(&side->likely, len);
+    for (unsigned a = 0; status == EPS_OK && a <= len; a++)
+        raw[a] = a < 2 ? 1 : expq((eps__quad)side->quick.log_upper[a]);
+    if (status == EPS_OK) {
+        eps__moments_centre(&side->likely, raw, 0);
+        eps__moments_keep_known(&side->likely);
+    }
+    return status;
+}
+
+static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction direction)
+{
+    struct side *side = &renyi->sides[direction];
+    if (side->quickly_known)
+        return EPS_OK;
+    enum eps_status status =
+        renyi->law->kind->sketch(renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
+    if (status == EPS_OK && direction == EPS_REMOVE) {
+        status = likely_moments(side);
+        if (status != EPS_OK)
+            eps__orders_clear(&side->quick);
+    }
+    side->quickly_known = status == EPS_OK;
+    return status;
+}
+
+/* A few orders and their moments, or the closed forms; with the bound from the variance alone where it is less. */
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
     struct side *side = &renyi->sides[direction];
     unsigned order;
-    if (!side->quickly_known) {
-        enum eps_status status =
-            renyi->law->kind->sketch(renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
-        if (status != EPS_OK)
-            return status;
-        side->quickly_known = true;
-    }
+    enum eps_status status = sketch(renyi, direction);
+    if (status != EPS_OK)
+        return status;
     if (direction == EPS_REMOVE) {
         *out = fmin(eps__orders_log_delta(&side->quick, EPS__UPPER, eps, &order), 0);
+        double bound = INFINITY, attained;
+        size_t used;
+        if (side->likely.len >= 2)
+            status = eps__moments_log_delta(renyi->setting->context, &side->likely, direction, eps, &bound, &attained,
+                                            &used);
+        *out = fmin(*out, bound);
     } else {
         double left = -expm1(-eps), put = exp(eps) * (sqrt(side->variance + left * left) - left) / 2;
         *out = fmin(geometric_log_delta(renyi->law, EPS__UPPER, eps), log(fmin(put, 1)));
     }
-    return EPS_OK;
+    return status;
 }
 
 static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double wanted, double *eps)
@@ -180,6 +216,7 @@ static void destroy(struct eps__profile *profile)
         eps__orders_clear(&side->orders);
         eps__orders_clear(&side->quick);
         eps__laws_clear(&side->laws);
+        eps__moments_clear(&side->likely);
     }
     if (renyi->law)
         renyi->law->kind->destroy(renyi->law);

@@ -12,12 +12,12 @@
 #include "lib/moments/coins.h"
 #include "lib/sampling/scheme.h"
 
-enum { OPENED = 8, SKETCHED = 25 };
+enum { OPENED = 4, SKETCHED = 30, SOUGHT = 25 };
 
-#define QUAD_COST 40.0 /* what an operation in quadruple precision costs, in those of doubles */
-#define SECOND 1.2e7   /* operations in quadruple precision on E X^2 at one sigma, in either direction */
-#define FURTHER 3.2e5  /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
-#define FURTHER_MOST 8.5e6
+#define SECOND 1.2e8  /* operations on E X^2 at one sigma, in either direction */
+#define FURTHER 1.1e7 /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
+#define FURTHER_MOST 4e8
+#define POLISH 1.5e4      /* times the square of the moments: a polynomial that is certified */
 #define SKETCH 1e6        /* operations on a starting point */
 #define SHIFT_MOST 100.0  /* the longest column over sigma */
 #define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
@@ -42,20 +42,22 @@ static double changes_of(const struct eps__setting *setting)
     return toeplitz ? fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * bands, n) : n;
 }
 
-static double further_of(size_t bands)
+/* In the add direction few moments are better than the geometric mean. */
+static double further_of(size_t bands, enum eps_direction direction)
 {
-    return fmin(FURTHER * (double)bands * (double)bands, FURTHER_MOST);
+    double all = fmin(FURTHER * (double)bands * (double)bands, FURTHER_MOST);
+    return direction == EPS_REMOVE ? all : all / 4;
 }
 
 /* The orders that fit, about, and what they take. */
-static unsigned fits(const struct eps__setting *setting, double *spent)
+static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *spent)
 {
     size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)changes_of(setting);
     unsigned most = 1;
     *spent = 0;
     for (unsigned a = 2; a <= EPS__COINS_MOMENTS_MAX && bands <= EPS__COINS_WIDTH_MAX; a++) {
         double more = eps__coins_operations(setting->job->mechanism.n, bands, changes, a);
-        if (*spent + more > (a == 2 ? SECOND : further_of(bands)))
+        if (*spent + more > (a == 2 ? SECOND : further_of(bands, direction)))
             break;
         *spent += more;
         most = a;
@@ -83,7 +85,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
         return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy where rounds are coins");
-    if (fits(setting, &spent) < 2)
+    if (fits(setting, EPS_REMOVE, &spent) < 2)
         return eps__decline(error, "/matrix/bands",
                             "renyi serves coins only where the strategy has few bands: about 8 if it is Toeplitz, 5 if "
                             "not; use fewer bands");
@@ -92,12 +94,16 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy), spent;
-    double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
-    double sketched = setting->job->query.noise_multiplier > 0 ? 1 : SKETCHED;
-    (void)fits(setting, &spent);
-    *operations = 2 * (opened * QUAD_COST * spent + sketched * (n * bands * bands + SKETCH));
-    *bytes = 2 * (24 * n * bands + spent) + 1e6;
+    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
+    bool noise = !(setting->job->query.noise_multiplier > 0);
+    double opened = noise ? OPENED : 1, polynomials = noise ? OPENED + SKETCHED : SOUGHT;
+    *operations = noise ? SKETCHED * SKETCH : 0;
+    *bytes = 1e6;
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        double spent, most = fits(setting, direction, &spent);
+        *operations += opened * (spent + n * bands * bands) + polynomials * POLISH * most * most;
+        *bytes += 24 * n * bands + spent / 4;
+    }
 }
 
 static double least_sigma(const struct eps__setting *setting)
@@ -208,14 +214,13 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
 {
     const struct coins_law *law = (const struct coins_law *)base;
     unsigned max_order = law->setting->job->query.accountant.max_order;
-    double further = further_of(law->coins.width), spent;
-    if (!orders) /* add, where few moments are better than the geometric mean */
-        further /= 4;
+    enum eps_direction direction = orders ? EPS_REMOVE : EPS_ADD;
+    double further = further_of(law->coins.width, direction), spent;
     enum eps_status status =
         eps__coins_moments(law->setting->context, orders, laws, &law->coins, SECOND, further, max_order);
     if (status == EPS_OK && law->setting->meter) {
-        (void)fits(law->setting, &spent);
-        eps__meter_add(law->setting->meter, QUAD_COST * spent);
+        (void)fits(law->setting, direction, &spent);
+        eps__meter_add(law->setting->meter, spent);
     }
     return status;
 }
@@ -243,15 +248,14 @@ static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__ord
     const struct coins_law *law = (const struct coins_law *)base;
     const struct eps__coins *coins = &law->coins;
     double mean[EPS__COINS_WIDTH_MAX] = {0}, spent;
-    unsigned max_order = law->setting->job->query.accountant.max_order, most = fits(law->setting, &spent);
+    unsigned max_order = law->setting->job->query.accountant.max_order, most = fits(law->setting, EPS_REMOVE, &spent);
     for (size_t i = 0; i < coins->len; i++)
         for (size_t d = 0; d < coins->width && d <= i; d++)
             mean[d] += coins->gram[i * coins->width + d] / (double)coins->len;
     assert(coins->width <= EPS__COINS_WIDTH_MAX);
-    if (!orders) {
-        *variance = coins->p < 1 ? expm1(log_order(coins, mean, 2)) : INFINITY;
+    *variance = coins->p < 1 ? expm1(log_order(coins, mean, 2)) : INFINITY;
+    if (!orders)
         return EPS_OK;
-    }
     if (max_order > 0 && max_order < most)
         most = max_order;
     enum eps_status status = eps__orders_alloc(orders, most);

@@ -34,7 +34,8 @@ struct eps__renyi_kind {
     /* Bounds on ln E X^a; NULL: they are not asked for. And exact moments of laws that dominate. Nothing is held unless
      * EPS_OK; the caller clears both. */
     enum eps_status (*know)(const struct eps__renyi_law *law, struct eps__orders *orders, struct eps__laws *laws);
-    /* Something near to these, where only a starting point is asked for: some orders, and the variance of X. */
+    /* Something near to these, where only a starting point is asked for: some orders, and the variance of X, which stays 0
+     * beside orders that are bounds and not near to X's own. */
     enum eps_status (*sketch)(const struct eps__renyi_law *law, struct eps__orders *orders, double *variance);
     void (*destroy)(struct eps__renyi_law *law);
 };

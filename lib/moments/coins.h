@@ -30,13 +30,13 @@ enum eps_status eps__coins_make(struct eps__coins *coins, const double *gram, si
                                 double error, double sigma);
 void eps__coins_clear(struct eps__coins *coins);
 
-/* About the operations in quadruple precision that E X^a costs, where `changes` of `len` steps differ from the one before. */
+/* About the operations that E X^a costs, where `changes` of `len` steps differ from the one before. */
 double eps__coins_operations(size_t len, size_t width, size_t changes, unsigned a);
 
-/* raw[a] = E X^a for a <= most, each within *units of its roundoff of itself; what is no number is not known. raw: most +
- * 1 numbers. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+/* E X^a, a >= 2, by numbers of quadruple precision (exact) or by long doubles: within *units of the roundoff of quadruple
+ * precision of itself; what is no number is not known. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__coins_raw(const struct eps_context *context, eps__quad *raw, double *units,
-                               const struct eps__coins *coins, unsigned most);
+                               const struct eps__coins *coins, unsigned a, bool exact);
 
 /*
  * ln E X^a from above and below, and the central moments: the second one if it takes at most `second` operations, further ones as long

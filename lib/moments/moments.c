@@ -46,20 +46,30 @@ void eps__moments_clear(struct eps__moments *moments)
     *moments = (struct eps__moments){0};
 }
 
-/* mu_j = sum_i (-1)^{j-i} C(j, i) E X^i: what cancels is counted. */
-void eps__moments_centre(struct eps__moments *moments, const eps__quad *raw, double units)
+/* mu_j = sum_i (-1)^{j-i} C(j, i) E X^i: what cancels is counted. each: units[i] of raw[i], or units[0] of every one. */
+static void centre(struct eps__moments *moments, const eps__quad *raw, const double *units, bool each)
 {
     for (size_t j = 2; j <= moments->len; j++) {
         eps__quad sum = 0, sizes = 0, binomial = 1;
         for (size_t i = j + 1; i-- > 0;) {
             eps__quad term = binomial * (i < 2 ? 1 : raw[i]);
             sum += (j - i) % 2 == 0 ? term : -term;
-            sizes += term;
+            sizes += term * (eps__quad)(units[each ? i : 0] + 4 * (double)j);
             binomial = binomial * i / (j - i + 1);
         }
         moments->central[j] = sum;
-        moments->error[j] = sizes * (eps__quad)((units + 4 * (double)j) * 1.01) * EPS__QUAD_ROUNDOFF;
+        moments->error[j] = sizes * (eps__quad)1.01 * EPS__QUAD_ROUNDOFF;
     }
+}
+
+void eps__moments_centre(struct eps__moments *moments, const eps__quad *raw, double units)
+{
+    centre(moments, raw, &units, false);
+}
+
+void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw, const double *units)
+{
+    centre(moments, raw, units, true);
 }
 
 /* Moments from the first on that is not known well enough are forgotten. */

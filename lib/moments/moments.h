@@ -35,6 +35,8 @@ void eps__moments_clear(struct eps__moments *moments);
 /* All of them from raw[j] = E X^j, 0 <= j <= len, each within so many units of quadruple roundoff of itself: an alternating
  * sum, whose error counts what cancels. */
 void eps__moments_centre(struct eps__moments *moments, const eps__quad *raw, double units);
+/* Likewise, raw[j] within units[j]. */
+void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw, const double *units);
 /* Those from the first on that is not known well enough to be of use are forgotten. Then len may be 1. */
 void eps__moments_keep_known(struct eps__moments *moments);
 
