@@ -15,9 +15,9 @@
 enum { OPENED = 8 };
 
 #define LONG_COST 2.5     /* what an operation in long double costs, in those of doubles */
-#define SECOND 1e8        /* operations in long double on E X^2 at one sigma, in either direction */
-#define FURTHER 1e8       /* and on all orders */
-#define RARE_SHARE 0x1p-8 /* of delta, what is spent on rare patterns */
+#define SECOND 6e7        /* operations in long double on E X^2 at one sigma, in either direction */
+#define FURTHER 4e7       /* and on all moments; as many on bounds on higher orders */
+#define RARE_SHARE 0x1p-7 /* of delta, what is spent on rare patterns */
 #define RARE 1e-14        /* the same where delta is asked for */
 #define EXPONENT_MOST \
     10000.0 /* of what two copies within the caps are to each other: quadruple precision holds e^11355 */
@@ -41,6 +41,12 @@ static struct eps__coins_tree tree_of(const struct eps__setting *setting, double
     return tree;
 }
 
+/* For add, few moments are better than the geometric mean. */
+static double further_of(bool orders)
+{
+    return orders ? FURTHER : FURTHER / 4;
+}
+
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     if (!eps__poisson_serves(setting, error))
@@ -60,7 +66,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     unsigned max_order = setting->job->query.accountant.max_order;
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED, spent = 0;
     for (int orders = 0; orders < 2; orders++)
-        spent += eps__coins_tree_spends(&tree, SECOND, FURTHER, max_order, orders);
+        spent += eps__coins_tree_spends(&tree, SECOND, further_of(orders), max_order, orders);
     *operations = opened * LONG_COST * spent;
     *bytes = 2 * 3e8;
 }
@@ -124,10 +130,11 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     const struct tree_law *law = (const struct tree_law *)base;
     unsigned max_order = law->setting->job->query.accountant.max_order;
     enum eps_status status = eps__coins_tree_moments(law->setting->context, orders, laws, &law->tree, law->stamps,
-                                                     SECOND, FURTHER, max_order);
-    if (status == EPS_OK && law->setting->meter)
-        eps__meter_add(law->setting->meter,
-                       LONG_COST * eps__coins_tree_spends(&law->tree, SECOND, FURTHER, max_order, orders));
+                                                     SECOND, further_of(orders), max_order);
+    if (status == EPS_OK && law->setting->meter) {
+        double spent = eps__coins_tree_spends(&law->tree, SECOND, further_of(orders), max_order, orders);
+        eps__meter_add(law->setting->meter, LONG_COST * spent);
+    }
     return status;
 }
 
