@@ -62,6 +62,15 @@ static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__es
     return least;
 }
 
+/* ln delta with what is left out of P (moments/LEMMAS.md, L44). */
+static double with_rare(const struct eps__renyi_law *law, enum eps__estimate estimate, double log_delta)
+{
+    if (law->rare == 0 || isnan(log_delta) || log_delta == INFINITY)
+        return log_delta;
+    double sum = eps__log_add(log_delta, log(law->rare));
+    return eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum) + fabs(log(law->rare))));
+}
+
 /* The least of the bounds, and which it was. */
 static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direction, double eps)
 {
@@ -74,8 +83,8 @@ static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direc
     double upper, lower;
     unsigned order = 0, moments = 0, ignored;
     if (direction == EPS_REMOVE) {
-        upper = eps__orders_log_delta(&side->orders, EPS__UPPER, eps, &order);
-        lower = eps__orders_log_delta(&side->orders, EPS__LOWER, eps, &ignored);
+        upper = with_rare(renyi->law, EPS__UPPER, eps__orders_log_delta(&side->orders, EPS__UPPER, eps, &order));
+        lower = with_rare(renyi->law, EPS__LOWER, eps__orders_log_delta(&side->orders, EPS__LOWER, eps, &ignored));
     } else {
         upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
         lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
@@ -89,6 +98,9 @@ static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direc
                                         &used);
         if (status != EPS_OK)
             return status;
+        own = with_rare(renyi->law, EPS__UPPER, own);
+        if (isfinite(attained))
+            attained = with_rare(renyi->law, EPS__LOWER, attained);
         if (own < upper) { /* how much less another polynomial could say; -INFINITY: a closed form (L23) */
             double rounding = CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(own));
             upper = own;
@@ -234,7 +246,10 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 
 static const struct eps__renyi_kind *kind_of(const struct eps__setting *setting)
 {
-    return eps__renyi_coins.concerns(&setting->job->mechanism) ? &eps__renyi_coins : &eps__renyi_bins;
+    if (!eps__renyi_coins.concerns(&setting->job->mechanism))
+        return &eps__renyi_bins;
+    bool tree = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
+    return tree ? &eps__renyi_tree : &eps__renyi_coins;
 }
 
 static bool coins_or_bins(const struct eps__scheme *scheme, int unused)

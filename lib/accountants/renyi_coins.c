@@ -7,31 +7,24 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/accountants/renyi_law.h"
+#include "lib/accountants/renyi_poisson.h"
 #include "lib/error.h"
 #include "lib/moments/coins.h"
-#include "lib/sampling/scheme.h"
 
 enum { OPENED = 4, SKETCHED = 30, SOUGHT = 25 };
 
 #define SECOND 1.2e8  /* operations on E X^2 at one sigma, in either direction */
 #define FURTHER 1.1e7 /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
 #define FURTHER_MOST 4e8
-#define POLISH 1.5e4      /* times the square of the moments: a polynomial that is certified */
-#define SKETCH 1e6        /* operations on a starting point */
-#define SHIFT_MOST 100.0  /* the longest column over sigma */
-#define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
+#define POLISH 1.5e4     /* times the square of the moments: a polynomial that is certified */
+#define SKETCH 1e6       /* operations on a starting point */
+#define SHIFT_MOST 100.0 /* the longest column over sigma */
 
 struct coins_law {
     struct eps__renyi_law base;
     const struct eps__setting *setting;
     struct eps__coins coins;
 };
-
-static bool concerns(const struct eps_mechanism *mechanism)
-{
-    return eps__sampling_coins(mechanism);
-}
 
 /* Steps that differ from those before: the ends of blocks that are Toeplitz, or any. */
 static double changes_of(const struct eps__setting *setting)
@@ -67,23 +60,10 @@ static unsigned fits(const struct eps__setting *setting, enum eps_direction dire
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps_sampling *sampling = &mechanism->sampling;
     double spent;
-    if (eps__sampling_turns(mechanism))
-        return eps__decline(error, "/sampling/scheme", "renyi serves coins where no groups take turns: poisson");
-    if (sampling->truncation)
-        return eps__decline(error, "/sampling/truncation",
-                            "renyi does not serve truncated batches; leave truncation out");
-    if (sampling->examples_per_user > 1)
-        return eps__decline(error, "/sampling/examples_per_user", "renyi serves one example per user");
-    if (sampling->last_iterate)
-        return eps__decline(error, "/sampling/last_iterate", "renyi accounts for every iterate; use pld");
-    if (setting->job->query.accountant.bandwidth > 0)
-        return eps__decline(error, "/accountant/bandwidth",
-                            "renyi takes all bands where rounds are coins; leave bandwidth out");
-    if (!eps__strategy_lower_triangular(setting->strategy) ||
-        eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
+    if (!eps__poisson_serves(setting, error))
+        return false;
+    if (!eps__strategy_lower_triangular(setting->strategy))
         return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy where rounds are coins");
     if (fits(setting, EPS_REMOVE, &spent) < 2)
         return eps__decline(error, "/matrix/bands",
@@ -133,41 +113,6 @@ static void destroy(struct eps__renyi_law *base)
     free(law);
 }
 
-/* n KL of a coin of probability q from one of p, q <= p < 1, between bounds. */
-static struct eps__interval divergence(double n, double p, double q)
-{
-    double less = q * log(p / q), more = (1 - q) * log1p((p - q) / (1 - p));
-    double error = 8 * EPS__UNIT_ROUNDOFF * n * (less + q + more);
-    return (struct eps__interval){fmax(eps__shift(EPS__LOWER, n * (more - less), error), 0),
-                                  fmax(eps__shift(EPS__UPPER, n * (more - less), error), 0)};
-}
-
-/*
- * By coins of probability q instead of p (L24): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
- * 2 m = q (1 - q) tr G + q^2 sum G + 2 n KL, its total q^2 sum G.
- */
-static struct eps__geometric tilted(const struct eps__coins *coins, struct eps__interval own, struct eps__interval all,
-                                    double q)
-{
-    double square = q * q, alone = q * (1 - q);
-    struct eps__interval kl = {0, 0};
-    if (q < coins->p)
-        kl = divergence((double)coins->len, coins->p, q);
-    return (struct eps__geometric){.len = 1,
-                                   .trace = {eps__lower(alone * own.lower + square * all.lower + 2 * kl.lower, 12),
-                                             eps__raise(alone * own.upper + square * all.upper + 2 * kl.upper, 12)},
-                                   .total = {eps__lower(square * all.lower, 8), eps__raise(square * all.upper, 8)}};
-}
-
-/* A bound from below on the probability of never taking part, such that 1 less it is exact. */
-static double never_of(const struct eps__coins *coins)
-{
-    double exponent = (double)coins->len * log1p(-coins->p);
-    double never = eps__exp_bound(EPS__LOWER, exponent, 4 * EPS__UNIT_ROUNDOFF * fmin(-exponent, 1e4));
-    return fmin(floor(never * NEVER_UNIT) / NEVER_UNIT, 1 - 1 / NEVER_UNIT);
-}
-
-/* The first with the coins as they are, and with what is known where x = 0; further ones with rarer coins. */
 static void make_geometrics(struct coins_law *law)
 {
     const struct eps__coins *coins = &law->coins;
@@ -178,13 +123,8 @@ static void make_geometrics(struct coins_law *law)
         for (size_t d = 1; d < coins->width && d <= i; d++)
             eps__sum_add(&total, 2 * coins->gram[i * coins->width + d]);
     }
-    struct eps__interval own = eps__sum_interval(&diagonal, 0), all = eps__sum_interval(&total, 0);
-    law->base.geometrics[0] = tilted(coins, own, all, coins->p);
-    law->base.geometrics[0].empty = never_of(coins);
-    law->base.geometrics_len = 1;
-    for (size_t k = 1; k < EPS__GEOMETRICS_MAX && coins->p < 1; k++)
-        law->base.geometrics[law->base.geometrics_len++] =
-            tilted(coins, own, all, coins->p * (double)k / EPS__GEOMETRICS_MAX);
+    eps__poisson_geometrics(&law->base, coins->len, coins->p, eps__sum_interval(&diagonal, 0),
+                            eps__sum_interval(&total, 0));
 }
 
 static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
@@ -264,7 +204,7 @@ static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__ord
     return status;
 }
 
-const struct eps__renyi_kind eps__renyi_coins = {.concerns = concerns,
+const struct eps__renyi_kind eps__renyi_coins = {.concerns = eps__poisson_concerns,
                                                  .serves = serves,
                                                  .cost = cost,
                                                  .least_sigma = least_sigma,

@@ -19,6 +19,7 @@ struct eps__renyi_law {
     const struct eps__renyi_kind *kind;
     struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (L22, L24) */
     size_t geometrics_len;                                 /* at least 1 */
+    double rare; /* P is but for so much the law that orders and moments are of (moments/LEMMAS.md, L44) */
 };
 
 struct eps__renyi_kind {
@@ -41,6 +42,6 @@ struct eps__renyi_kind {
 };
 
 /* The kinds there are. */
-extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_bins;
+extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_tree, eps__renyi_bins;
 
 #endif

@@ -1,0 +1,181 @@
+/*
+ * The law of X for plain Poisson sampling with trees. Patterns in which many more take part than are expected are left
+ * out: they would decide the moments, and are so rare that delta itself pays for them.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/renyi_poisson.h"
+#include "lib/error.h"
+#include "lib/moments/coins_tree.h"
+
+enum { OPENED = 8 };
+
+#define LONG_COST 2.5     /* what an operation in long double costs, in those of doubles */
+#define SECOND 6e7        /* operations in long double on E X^2 at one sigma, in either direction */
+#define FURTHER 4e7       /* and on all moments; as many on bounds on higher orders */
+#define RARE_SHARE 0x1p-7 /* of delta, what is spent on rare patterns */
+#define RARE 1e-14        /* the same where delta is asked for */
+#define EXPONENT_MOST \
+    10000.0 /* of what two copies within the caps are to each other: quadruple precision holds e^11355 */
+
+struct tree_law {
+    struct eps__renyi_law base;
+    const struct eps__setting *setting;
+    struct eps__coins_tree tree;
+    size_t stamps;
+};
+
+/* The trees, at this weight of a meeting. */
+static struct eps__coins_tree tree_of(const struct eps__setting *setting, double weight)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    double delta = setting->job->query.delta;
+    double rare = delta > 0 && delta < 1 ? fmax(RARE_SHARE * delta, DBL_MIN) : RARE;
+    struct eps__coins_tree tree;
+    assert(blocks.shape == EPS__SHAPE_TREE && blocks.stamps * blocks.block == setting->job->mechanism.n);
+    eps__coins_tree_make(&tree, blocks.block, blocks.height, setting->p, weight, rare / (double)blocks.stamps);
+    return tree;
+}
+
+/* For add, few moments are better than the geometric mean. */
+static double further_of(bool orders)
+{
+    return orders ? FURTHER : FURTHER / 4;
+}
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    if (!eps__poisson_serves(setting, error))
+        return false;
+    struct eps__coins_tree tree = tree_of(setting, 0);
+    if (eps__coins_tree_fits(&tree, SECOND, FURTHER) < 2)
+        return eps__decline(
+            error, "/sampling/p",
+            "renyi serves trees only where an example takes part in few steps of a tree, about 100; use "
+            "a smaller p, or more stamps");
+    return true;
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    struct eps__coins_tree tree = tree_of(setting, 0);
+    unsigned max_order = setting->job->query.accountant.max_order;
+    double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED, spent = 0;
+    for (int orders = 0; orders < 2; orders++)
+        spent += eps__coins_tree_spends(&tree, SECOND, further_of(orders), max_order, orders);
+    *operations = opened * LONG_COST * spent;
+    *bytes = 2 * 3e8;
+}
+
+/* E X^2 is at most e^(weight times the most that any two patterns within the caps have in common). */
+static double least_sigma(const struct eps__setting *setting)
+{
+    struct eps__coins_tree tree = tree_of(setting, 0);
+    double most = 1, sum = 0;
+    for (size_t h = 0; h <= tree.height; h++) {
+        double least = fmax((double)tree.full[h], (double)tree.cut[h]);
+        most = fmax(most, least);
+        sum += fmax(least, 1);
+    }
+    return eps__strategy_blocks(setting->strategy).scale * sqrt(most * sum / EXPONENT_MOST);
+}
+
+static void destroy(struct eps__renyi_law *base)
+{
+    free(base);
+}
+
+/* Pairs of leaves, each as often as they have nodes in common. */
+static double total_of(const struct eps__coins_tree *tree)
+{
+    double sum = 0;
+    for (size_t h = 0; h <= tree->height; h++) {
+        double width = ldexp(1, (int)h), full = (double)(tree->leaves >> h), cut = (double)tree->leaves - full * width;
+        sum += full * width * width + cut * cut;
+    }
+    return sum;
+}
+
+static struct eps__interval times(double weight, double count)
+{
+    return (struct eps__interval){eps__lower(weight * count, 64), eps__raise(weight * count, 64)};
+}
+
+static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    struct tree_law *law = calloc(1, sizeof *law);
+    if (!law)
+        return EPS_NO_MEMORY;
+    /* A larger weight is a larger Gram matrix, and what is added is one (moments/LEMMAS.md, L43). */
+    double weight = eps__raise(blocks.scale * blocks.scale / (sigma * sigma), 8), stamps = (double)blocks.stamps;
+    law->base.kind = &eps__renyi_tree;
+    law->setting = setting;
+    law->tree = tree_of(setting, weight);
+    law->stamps = blocks.stamps;
+    law->base.rare = fmin(eps__multiply_up(law->tree.rare, stamps), 1);
+    eps__poisson_geometrics(&law->base, setting->job->mechanism.n, setting->p,
+                            times(weight, stamps * (double)blocks.block * ((double)blocks.height + 1)),
+                            times(weight, stamps * total_of(&law->tree)));
+    *out = &law->base;
+    return EPS_OK;
+}
+
+static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
+{
+    const struct tree_law *law = (const struct tree_law *)base;
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    enum eps_status status = eps__coins_tree_moments(law->setting->context, orders, laws, &law->tree, law->stamps,
+                                                     SECOND, further_of(orders), max_order);
+    if (status == EPS_OK && law->setting->meter) {
+        double spent = eps__coins_tree_spends(&law->tree, SECOND, further_of(orders), max_order, orders);
+        eps__meter_add(law->setting->meter, LONG_COST * spent);
+    }
+    return status;
+}
+
+/* ln E X^a, about: each step by itself, and others as if their coins were their means. */
+static double log_order(const struct tree_law *law, unsigned a)
+{
+    const struct eps__coins_tree *tree = &law->tree;
+    double own = tree->weight * ((double)tree->height + 1), leaves = (double)tree->leaves, alone = 0, p = tree->p;
+    double met = tree->weight * total_of(tree) - leaves * own, ways = 1;
+    for (unsigned k = 0; k <= a; k++) {
+        alone += ways * pow(p, k) * pow(1 - p, a - k) * exp(0.5 * k * (k - 1.0) * own);
+        ways = ways * (a - k) / (k + 1);
+    }
+    return (double)law->stamps * (leaves * log(alone) + 0.5 * a * (a - 1.0) * p * p * met);
+}
+
+static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+{
+    enum { SKETCHED = 32 };
+    const struct tree_law *law = (const struct tree_law *)base;
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    if (!orders) {
+        *variance = expm1(log_order(law, 2));
+        return EPS_OK;
+    }
+    unsigned most = max_order > 0 && max_order < SKETCHED ? max_order : SKETCHED;
+    enum eps_status status = eps__orders_alloc(orders, most > 2 ? most : 2);
+    for (unsigned a = 2; status == EPS_OK && a <= most; a++) {
+        double value = log_order(law, a);
+        if (!isfinite(value))
+            break;
+        orders->log_upper[a] = orders->log_lower[a] = value;
+    }
+    return status;
+}
+
+const struct eps__renyi_kind eps__renyi_tree = {.concerns = eps__poisson_concerns,
+                                                .serves = serves,
+                                                .cost = cost,
+                                                .least_sigma = least_sigma,
+                                                .open = open_law,
+                                                .know = know,
+                                                .sketch = sketch,
+                                                .destroy = destroy};
