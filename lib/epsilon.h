@@ -30,7 +30,7 @@ extern "C" {
 #define EPS_VERSION "0.1.0"
 
 /* Raised with every change that can alter a number; part of every cache key. */
-#define EPS_ACCOUNTING_VERSION 6
+#define EPS_ACCOUNTING_VERSION 7
 
 #if defined(__GNUC__)
 #define EPS_API __attribute__((visibility("default")))
@@ -242,7 +242,7 @@ struct eps_tuning {
     double tolerance;             /* in [1e-9, 0.1], default 1e-3: relative width of the bracket */
     double bad_event_share;       /* mmcc, conditional_composition: in (0, 1); NAN: optimised */
     unsigned max_order;           /* renyi: 0: chosen */
-    size_t bandwidth;             /* renyi: 0: chosen */
+    size_t bandwidth;             /* renyi of balls_in_bins: 0: chosen */
     uint64_t samples;             /* monte_carlo: 0: chosen */
     int64_t seed;                 /* monte_carlo: in [0, 2^53]; -1: derived from the job */
     double threshold_share;       /* monte_carlo: delta'/delta in (0, 1), default 1/2 */

@@ -11,7 +11,7 @@
 #include "lib/error.h"
 #include "lib/moments/coins.h"
 
-enum { OPENED = 4, SKETCHED = 30, SOUGHT = 25 };
+enum { OPENED = 4, SKETCHED = 30, SOUGHT = 25, CURVE = 220 };
 
 #define SECOND 1.2e8  /* operations on E X^2 at one sigma, in either direction */
 #define FURTHER 1.1e7 /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
@@ -67,7 +67,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy where rounds are coins");
     if (fits(setting, EPS_REMOVE, &spent) < 2)
         return eps__decline(error, "/matrix/bands",
-                            "renyi serves coins only where the strategy has few bands: about 8 if it is Toeplitz, 5 if "
+                            "renyi serves coins only where the strategy has few bands: about 9 if it is Toeplitz, 6 if "
                             "not; use fewer bands");
     return true;
 }
@@ -75,8 +75,9 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
-    bool noise = !(setting->job->query.noise_multiplier > 0);
-    double opened = noise ? OPENED : 1, polynomials = noise ? OPENED + SKETCHED : SOUGHT;
+    bool noise = eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER;
+    double opened = noise ? OPENED : 1;
+    double polynomials = noise ? OPENED + SKETCHED : setting->job->query.curve ? CURVE : SOUGHT;
     *operations = noise ? SKETCHED * SKETCH : 0;
     *bytes = 1e6;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {

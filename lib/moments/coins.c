@@ -140,7 +140,7 @@ static double operations_at(const struct pace *pace, size_t len, size_t width, s
 #define NUMBER eps__quad
 #define OF(name) name##_quad
 #define UNIT EPS__QUAD_ROUNDOFF
-#include "lib/moments/coins_chain_of.h"
+#include "lib/moments/coins_of.h"
 #undef NUMBER
 #undef OF
 #undef UNIT
@@ -148,7 +148,7 @@ static double operations_at(const struct pace *pace, size_t len, size_t width, s
 #define NUMBER long double
 #define OF(name) name##_long
 #define UNIT LONG_ROUNDOFF
-#include "lib/moments/coins_chain_of.h"
+#include "lib/moments/coins_of.h"
 #undef NUMBER
 #undef OF
 #undef UNIT

@@ -1,4 +1,5 @@
-"""The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same over dp_accounting at n = 64.
+"""The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same over dp_accounting at n = 64. Then
+MMCC beside renyi, where bands are few: the noise that each finds, and processor time.
 
     mmcc.py --build build --python build/venv/bin/python [--skip-peer]
 
@@ -26,17 +27,31 @@ def job_of(case):
             "noise_multiplier": case["noise_multiplier"], "delta": 1e-6, "accountant": "mmcc"}
 
 
-def run(build, case):
-    """Epsilon, seconds and the largest resident size of one solve, start of the program included."""
+def run(build, job):
+    """The result, seconds and what the kernel counted of one solve, start of the program included."""
     start = time.perf_counter()
     process = subprocess.Popen([os.path.join(build, "epsilond"), "solve", "-"], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    process.stdin.write(json.dumps(job_of(case)).encode())
+    process.stdin.write(json.dumps(job).encode())
     process.stdin.close()
     document = json.loads(process.stdout.read())
     usage = os.wait4(process.pid, 0)[2]
     process.returncode = 0
-    return document["result"]["epsilon"], time.perf_counter() - start, usage.ru_maxrss / 1024
+    return document["result"], time.perf_counter() - start, usage
+
+
+def few_bands(build):
+    print("\nFew bands: the noise multiplier for epsilon = 2, delta = 1e-5; square root, n = 1024, p = 0.01\n")
+    print(f"  {'case':<32}{'mmcc':>13}{'CPU s':>9}{'renyi':>13}{'CPU s':>9}{'less':>8}")
+    for bands in range(2, 7):
+        found = []
+        for accountant in ("mmcc", "renyi"):
+            job = {"n": 1024, "matrix": {"family": "square_root", "bands": bands},
+                   "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 2, "delta": 1e-5, "accountant": accountant}
+            result, _, usage = run(build, job)
+            found += [result["noise_multiplier"], usage.ru_utime + usage.ru_stime]
+        print(f"  {f'{bands} bands':<32}{found[0]:>13.6f}{found[1]:>9.2f}{found[2]:>13.6f}{found[3]:>9.2f}"
+              f"{found[2] / found[0]:>8.2f}", flush=True)
 
 
 def main():
@@ -48,7 +63,8 @@ def main():
     print("\nMMCC: epsilon at delta = 1e-6, one run; the peer is the paper's algorithm over dp_accounting's mixtures\n")
     print(f"  {'case':<32}{'dp_accounting':>13}{'s':>9}{'ours':>13}{'s':>9}{'MiB':>8}{'faster':>10}")
     for case in CASES:
-        epsilon, seconds, size = run(options.build, case)
+        result, seconds, usage = run(options.build, job_of(case))
+        epsilon, size = result["epsilon"], usage.ru_maxrss / 1024
         theirs, ratio = f"{'':>22}", ""
         if case.get("peer") and not options.skip_peer and options.python:
             line = json.dumps({**case, "delta": 1e-6}) + "\n"
@@ -58,6 +74,7 @@ def main():
             theirs = f"{peer['epsilon']:>13.8f}{peer['seconds']:>9.2f}"
             ratio = f"{peer['seconds'] / seconds:>10.0f}" + ("" if epsilon <= peer["epsilon"] else "  LOOSER")
         print(f"  {case['name']:<32}{theirs}{epsilon:>13.8f}{seconds:>9.2f}{size:>8.0f}{ratio}", flush=True)
+    few_bands(options.build)
 
 
 main()
