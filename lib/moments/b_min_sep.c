@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "lib/error.h"
+#include "lib/moments/multisets.h"
+#include "lib/moments/raw.h"
 #include "lib/numerics/bound.h"
 #include "lib/progress.h"
 
@@ -79,41 +81,6 @@ static unsigned later(const struct kinds *kinds, unsigned kind, size_t steps)
     size_t distance, examples, left = left_of(kinds, kind, &distance, &examples);
     assert(steps <= left);
     return distance > 0 ? drawn(kinds, distance + steps, examples) : silent(kinds, left - steps);
-}
-
-/* ------------------------------------------------------------ multisets */
-
-/* Of `copies` of so many kinds: C(copies + kinds - 1, copies). */
-static double multisets(double kinds, unsigned copies)
-{
-    double count = 1;
-    for (unsigned i = 1; i <= copies; i++)
-        count = count * (kinds + i - 1) / i;
-    return count;
-}
-
-/* The next of the rising sequences of numbers under `limit`, the last number being what changes least: their places are
- * 0, 1, 2 and so on. */
-static bool next_multiset(unsigned *numbers, unsigned len, unsigned limit)
-{
-    for (unsigned j = 0; j < len; j++)
-        if (j + 1 < len ? numbers[j] < numbers[j + 1] : numbers[j] + 1 < limit) {
-            numbers[j]++;
-            for (unsigned i = 0; i < j; i++)
-                numbers[i] = 0;
-            return true;
-        }
-    return false;
-}
-
-static void sort(unsigned *numbers, unsigned len)
-{
-    for (unsigned i = 1; i < len; i++)
-        for (unsigned j = i; j > 0 && numbers[j] < numbers[j - 1]; j--) {
-            unsigned swapped = numbers[j];
-            numbers[j] = numbers[j - 1];
-            numbers[j - 1] = swapped;
-        }
 }
 
 /* In how many orders so many copies have these numbers, which rise. */
@@ -198,7 +165,7 @@ static size_t skip(const struct layout *layout, unsigned *copies)
     }
     for (unsigned c = 0; c < layout->copies; c++)
         copies[c] = later(&layout->kinds, copies[c], least);
-    sort(copies, layout->copies);
+    eps__multiset_sort(copies, layout->copies);
     return least;
 }
 
@@ -247,7 +214,7 @@ static double transitions(double kinds, unsigned examples, unsigned copies)
 {
     double count = 0;
     for (unsigned m = 0; m < copies; m++)
-        count += (m == 0 || kinds > 1 ? multisets(kinds - 1, m) : 0) * multisets(examples + 1.0, copies - m);
+        count += (m == 0 || kinds > 1 ? eps__multisets(kinds - 1, m) : 0) * eps__multisets(examples + 1.0, copies - m);
     return count;
 }
 
@@ -261,11 +228,11 @@ static void make_transitions(struct layout *layout)
             waiting++;
         do
             describe(layout, index++, from, kinds, waiting, took);
-        while (next_multiset(took, waiting, layout->spaced->examples + 1));
+        while (eps__multiset_next(took, waiting, layout->spaced->examples + 1));
         if (kinds[copies - 1] < layout->kinds.virtual_)
             layout->lasting_len = index;
         from++;
-    } while (next_multiset(kinds + 1, copies - 1, (unsigned)layout->kinds.len));
+    } while (eps__multiset_next(kinds + 1, copies - 1, (unsigned)layout->kinds.len));
     assert(index == layout->len && from == layout->states);
 }
 
@@ -274,7 +241,7 @@ static enum eps_status make_begins(struct layout *layout)
 {
     size_t separation = layout->spaced->separation;
     bool warm = layout->spaced->warm;
-    layout->begins_len = warm ? (size_t)multisets((double)separation, layout->copies) : 1;
+    layout->begins_len = warm ? (size_t)eps__multisets((double)separation, layout->copies) : 1;
     layout->begins = malloc(layout->begins_len * sizeof *layout->begins);
     if (!layout->begins)
         return EPS_NO_MEMORY;
@@ -290,7 +257,7 @@ static enum eps_status make_begins(struct layout *layout)
         }
         begin->step = skip(layout, copies);
         begin->state = place(layout, copies);
-    } while (next_multiset(left, layout->copies, warm ? (unsigned)separation : 1));
+    } while (eps__multiset_next(left, layout->copies, warm ? (unsigned)separation : 1));
     assert(index == layout->begins_len);
     return EPS_OK;
 }
@@ -314,7 +281,7 @@ static enum eps_status layout_make(struct layout *layout, const struct eps__spac
     assert(copies >= 1 && copies < COPIES_MAX && spaced->coins.width <= spaced->separation);
     assert(spaced->examples >= 1 && (!spaced->warm || spaced->examples == 1));
     *layout = (struct layout){.spaced = spaced, .kinds = kinds, .copies = copies, .stride = copies};
-    layout->states = (size_t)multisets((double)kinds.len, copies - 1);
+    layout->states = (size_t)eps__multisets((double)kinds.len, copies - 1);
     layout->len = (size_t)transitions((double)kinds.len, spaced->examples, copies);
     layout->items = malloc(layout->len * sizeof *layout->items);
     layout->causes = malloc(layout->len * sizeof *layout->causes);
@@ -325,7 +292,7 @@ static enum eps_status layout_make(struct layout *layout, const struct eps__spac
         return EPS_NO_MEMORY;
     for (size_t kind = 0; kind < kinds.len; kind++)
         for (unsigned j = 0; j + 1 < copies; j++)
-            layout->places[kind * (copies - 1) + j] = kind > 0 ? (size_t)multisets((double)kind, j + 1) : 0;
+            layout->places[kind * (copies - 1) + j] = kind > 0 ? (size_t)eps__multisets((double)kind, j + 1) : 0;
     eps__quad p = spaced->coins.p;
     for (unsigned j = 0; j <= spaced->examples; j++) {
         layout->chance[j] = 1;
@@ -380,8 +347,8 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
     double p = spaced->coins.p, drawings = p > 0 ? -3 * log(p) : 0;
     double len = transitions((double)kinds.len, spaced->examples, a), steps = (double)spaced->coins.len;
     double changes = fmin((double)spaced->coins.changes, steps);
-    double begins = spaced->warm ? multisets((double)spaced->separation, a) : 1;
-    double held = multisets((double)kinds.len, a - 1) * (double)(spaced->separation + 1);
+    double begins = spaced->warm ? eps__multisets((double)spaced->separation, a) : 1;
+    double held = eps__multisets((double)kinds.len, a - 1) * (double)(spaced->separation + 1);
     *numbers = held + len * (4 + (double)a / 2) + 3 * begins;
     /* From the likeliest state any is within the steps of two separations, in which a copy is drawn three times at most (L50). */
     double waitings = p < 1 ? -(2 * (double)spaced->separation + 2) * log1p(-p) : 0;
@@ -392,23 +359,50 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
 }
 
 enum eps_status eps__spaced_raw(const struct eps_context *context, eps__quad *raw, double *units,
-                                const struct eps__spaced *spaced, unsigned most, enum eps__spaced_precision precision)
+                                const struct eps__spaced *spaced, unsigned a, enum eps__spaced_precision precision)
 {
-    enum eps_status status = EPS_OK;
-    raw[0] = raw[1] = 1;
-    *units = 0;
-    for (unsigned a = 2; a <= most && status == EPS_OK; a++) {
-        struct layout layout;
-        double own = 0;
-        raw[a] = (eps__quad)NAN;
-        status = layout_make(&layout, spaced, a);
-        if (status == EPS_OK)
-            status = precision == EPS__SPACED_QUAD ? run_quad(context, &layout, &raw[a], &own)
-                                                   : run_long(context, &layout, &raw[a], &own);
-        *units = fmax(*units, own * (precision == EPS__SPACED_QUAD ? 1 : LONG_UNITS));
-        layout_clear(&layout);
-    }
+    struct layout layout;
+    double own = 0;
+    *raw = (eps__quad)NAN;
+    enum eps_status status = layout_make(&layout, spaced, a);
+    if (status == EPS_OK)
+        status = precision == EPS__SPACED_QUAD ? run_quad(context, &layout, raw, &own)
+                                               : run_long(context, &layout, raw, &own);
+    *units = own * (precision == EPS__SPACED_QUAD ? 1 : LONG_UNITS);
+    layout_clear(&layout);
     return status;
+}
+
+unsigned eps__spaced_fits(const struct eps__spaced *spaced, double operations, unsigned max_order, double *spent)
+{
+    unsigned most = 1, limit = max_order > 0 && max_order < EPS__SPACED_ORDERS_MAX ? max_order : EPS__SPACED_ORDERS_MAX;
+    *spent = 0;
+    for (unsigned a = 2; a <= limit; a++) {
+        double numbers, more = eps__spaced_operations(spaced, a, &numbers);
+        if (!(*spent + more <= operations))
+            break;
+        *spent += more;
+        most = a;
+    }
+    return most;
+}
+
+/* Quadruple precision as long as all orders fit with it, from the first on. */
+enum eps_status eps__spaced_moments(const struct eps_context *context, struct eps__orders *orders,
+                                    struct eps__laws *laws, const struct eps__spaced *spaced, double operations,
+                                    unsigned max_order)
+{
+    eps__quad raw[EPS__SPACED_ORDERS_MAX + 1] = {1, 1};
+    double units[EPS__SPACED_ORDERS_MAX + 1] = {0}, spent, numbers;
+    unsigned most = eps__spaced_fits(spaced, operations, max_order, &spent);
+    for (unsigned a = 2; a <= most; a++) {
+        spent += (EPS__SPACED_QUAD_COST - 1) * eps__spaced_operations(spaced, a, &numbers);
+        enum eps_status status = eps__spaced_raw(context, &raw[a], &units[a], spaced, a,
+                                                 spent <= operations ? EPS__SPACED_QUAD : EPS__SPACED_LONG);
+        if (status != EPS_OK)
+            return status;
+    }
+    return eps__raw_tell(orders, laws, raw, units, most, EPS__SPACED_ORDERS_MAX);
 }
 
 double eps__spaced_waits(const struct eps__spaced *spaced, double q, double *waits)

@@ -11,7 +11,7 @@
 #include "lib/moments/coins.h"
 
 /* More orders than these cost more to be used than to be had. */
-enum { EPS__SPACED_MOMENTS_MAX = 16 };
+enum { EPS__SPACED_ORDERS_MAX = 16 };
 
 struct eps__spaced {
     struct eps__coins coins; /* the Gram matrix, of at most `separation` bands, and p */
@@ -30,10 +30,18 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
 enum eps__spaced_precision { EPS__SPACED_LONG, EPS__SPACED_QUAD };
 #define EPS__SPACED_QUAD_COST 12.0
 
-/* raw[a] = E X^a for a <= most, each within *units of quadruple roundoff of itself; what is no number is not known. raw:
- * most + 1 numbers. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+/* *raw = E X^a, a >= 2, within *units of quadruple roundoff of itself; what is no number is not known. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
+ * EPS_TIMEOUT. */
 enum eps_status eps__spaced_raw(const struct eps_context *context, eps__quad *raw, double *units,
-                                const struct eps__spaced *spaced, unsigned most, enum eps__spaced_precision precision);
+                                const struct eps__spaced *spaced, unsigned a, enum eps__spaced_precision precision);
+
+/* How many orders so many operations allow, of at most max_order (0: any), 1 where there are none; *spent: what they take. */
+unsigned eps__spaced_fits(const struct eps__spaced *spaced, double operations, unsigned max_order, double *spent);
+
+/* Those orders, and the central moments that they are (raw.h). Nothing is held unless EPS_OK. */
+enum eps_status eps__spaced_moments(const struct eps_context *context, struct eps__orders *orders,
+                                    struct eps__laws *laws, const struct eps__spaced *spaced, double operations,
+                                    unsigned max_order);
 
 /*
  * waits[i]: the probability that the user's examples wait at step i < coins.len, where they are drawn with probability q < 1 from the first

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "lib/error.h"
+#include "lib/moments/multisets.h"
+#include "lib/moments/raw.h"
 #include "lib/numerics/bound.h"
 
 enum { ORDERS_MOST = 64, POLLED = 1 << 14 };
@@ -81,25 +83,6 @@ enum eps_status eps__coins_make(struct eps__coins *coins, const double *gram, si
 
 /* ------------------------------------------------------------ copies */
 
-/* Multisets of `copies` of so many kinds: C(copies + kinds - 1, copies). */
-static double multisets(double kinds, unsigned copies)
-{
-    double count = 1;
-    for (unsigned i = 1; i <= copies; i++)
-        count = count * (kinds + i - 1) / i;
-    return count;
-}
-
-static void sort(unsigned *numbers, unsigned len)
-{
-    for (unsigned i = 1; i < len; i++)
-        for (unsigned j = i; j > 0 && numbers[j] < numbers[j - 1]; j--) {
-            unsigned swapped = numbers[j];
-            numbers[j] = numbers[j - 1];
-            numbers[j - 1] = swapped;
-        }
-}
-
 /* The next in lexicographic order of the rising sequences of numbers under `kinds`. */
 static bool next_rising(unsigned *numbers, unsigned len, unsigned kinds)
 {
@@ -134,7 +117,7 @@ static double operations_at(const struct pace *pace, size_t len, size_t width, s
 {
     double weighed = (double)changes * (double)(width + 1) * pace->weighed;
     double steps = steps_at(pace, len, width, changes) * pace->step;
-    return multisets(ldexp(1, (int)width), a) * (pace->made * a + weighed + steps) + 1e4;
+    return eps__multisets(ldexp(1, (int)width), a) * (pace->made * a + weighed + steps) + 1e4;
 }
 
 #define NUMBER eps__quad
@@ -172,7 +155,7 @@ static unsigned most_of(const struct eps__coins *coins, double second, double op
     double rarest = fmin(coins->p > 0 ? coins->p : 1, coins->p < 1 ? 1 - coins->p : 1), spent = 0;
     for (unsigned a = 2; a <= limit && coins->width <= EPS__COINS_WIDTH_MAX; a++) {
         spent += eps__coins_operations(coins->len, coins->width, coins->changes, a);
-        if (spent > (a == 2 ? second : operations) || multisets(ldexp(1, (int)coins->width), a) > NUMBERS ||
+        if (spent > (a == 2 ? second : operations) || eps__multisets(ldexp(1, (int)coins->width), a) > NUMBERS ||
             -log(rarest) * a * (double)coins->width > SMALLEST)
             break;
         most = a;
@@ -208,34 +191,6 @@ static enum eps_status raw_of(const struct eps_context *context, eps__quad *raw,
     return EPS_OK;
 }
 
-static enum eps_status orders_of(struct eps__orders *orders, const eps__quad *raw, unsigned most, const double *units)
-{
-    enum eps_status status = eps__orders_alloc(orders, most > 2 ? most : 2);
-    for (unsigned a = 2; status == EPS_OK && a <= most; a++) {
-        double log_moment = (double)logq(raw[a]), error = (units[a] + 8) * (double)EPS__QUAD_ROUNDOFF;
-        if (!finiteq(raw[a]))
-            continue;
-        orders->log_upper[a] = eps__shift(EPS__UPPER, log_moment, error);
-        orders->log_lower[a] = eps__shift(EPS__LOWER, log_moment, error);
-    }
-    return status;
-}
-
-static enum eps_status laws_of(struct eps__laws *laws, const eps__quad *raw, unsigned most, const double *units)
-{
-    unsigned len = most < EPS__COINS_MOMENTS_MAX ? most : EPS__COINS_MOMENTS_MAX;
-    laws->len = 0;
-    if (len < 2)
-        return EPS_OK;
-    enum eps_status status = eps__moments_alloc(&laws->items[0], len);
-    if (status != EPS_OK)
-        return status;
-    eps__moments_centre_each(&laws->items[0], raw, units);
-    eps__moments_keep_known(&laws->items[0]);
-    laws->len = 1;
-    return EPS_OK;
-}
-
 enum eps_status eps__coins_moments(const struct eps_context *context, struct eps__orders *orders,
                                    struct eps__laws *laws, const struct eps__coins *coins, double second,
                                    double operations, unsigned max_order)
@@ -244,12 +199,5 @@ enum eps_status eps__coins_moments(const struct eps_context *context, struct eps
     double units[ORDERS_MOST + 1];
     unsigned most = most_of(coins, second, operations, max_order);
     enum eps_status status = raw_of(context, raw, units, coins, &most);
-    if (status == EPS_OK && orders)
-        status = orders_of(orders, raw, most, units);
-    if (status == EPS_OK && laws) {
-        status = laws_of(laws, raw, most, units);
-        if (status != EPS_OK && orders)
-            eps__orders_clear(orders);
-    }
-    return status;
+    return status == EPS_OK ? eps__raw_tell(orders, laws, raw, units, most, EPS__COINS_MOMENTS_MAX) : status;
 }

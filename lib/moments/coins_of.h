@@ -62,7 +62,7 @@ static void OF(describe)(struct OF(walk) * walk, size_t index, const unsigned *k
     walk->reach = times[0] > walk->reach ? times[0] : walk->reach;
     walk->meetings = meetings > walk->meetings ? meetings : walk->meetings;
     walk->from[index] = (uint32_t)OF(place)(walk, old);
-    sort(young, copies);
+    eps__multiset_sort(young, copies);
     walk->to[index] = (uint32_t)OF(place)(walk, young);
     walk->base[index] = (NUMBER)ways * coins[took];
     assert(walk->from[index] < walk->states && walk->to[index] < walk->states);
@@ -97,8 +97,8 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
     unsigned kinds[ORDERS_MOST] = {0}, all = 1u << coins->width;
     assert(copies >= 1 && copies <= ORDERS_MOST && coins->width <= EPS__COINS_WIDTH_MAX);
     *walk = (struct OF(walk)){.coins = coins, .copies = copies, .histories = all / 2};
-    walk->states = (size_t)multisets((double)walk->histories, copies);
-    walk->len = (size_t)multisets(all, copies);
+    walk->states = (size_t)eps__multisets((double)walk->histories, copies);
+    walk->len = (size_t)eps__multisets(all, copies);
     walk->from = malloc(walk->len * sizeof *walk->from);
     walk->to = malloc(walk->len * sizeof *walk->to);
     walk->weight = malloc(walk->len * sizeof *walk->weight);
@@ -112,7 +112,7 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
         return EPS_NO_MEMORY;
     for (size_t kind = 0; kind < walk->histories; kind++)
         for (unsigned j = 0; j < copies; j++)
-            walk->places[kind * copies + j] = kind > 0 ? (size_t)multisets((double)kind, j + 1) : 0;
+            walk->places[kind * copies + j] = kind > 0 ? (size_t)eps__multisets((double)kind, j + 1) : 0;
     for (unsigned k = 0; k <= copies; k++) {
         eps__quad product = 1, p = coins->p;
         for (unsigned j = 0; j < copies; j++)
