@@ -12,7 +12,7 @@
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
 
-enum { BINS_MOST = 4096, OPENED = 30 };
+enum { BINS_MOST = 4096, OPENED = 4 };
 
 #define EFFORT 1e8       /* operations on the moments of one sigma, in either direction */
 #define QUICK_EFFORT 2e6 /* where a bound is only a starting point */
@@ -58,10 +58,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     double bins = (double)eps__sampling_bins(&setting->job->mechanism), n = (double)setting->job->mechanism.n;
     double bands = fmin((double)eps_strategy_bands(setting->strategy), bins);
-    double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
     bool diagonal = eps__strategy_is_diagonal(setting->strategy);
-    double numbers = diagonal ? bins : bins * bins;
-    *operations = 2 * opened * (n * bands * bands + 100 * numbers + 3 * EFFORT);
+    double opened = diagonal || setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
+    double numbers = diagonal ? bins : bins * bins, known = diagonal ? 2 : 3; /* as measured, in efforts */
+    *operations = 2 * opened * (0.25 * n * bands * bands + 100 * numbers + known * EFFORT);
     *bytes = 2 * (8 * 6 * numbers) + 8e8;
 }
 
