@@ -279,7 +279,7 @@ static void delta_is_never_under_the_truth(void **unused)
 {
     (void)unused;
     static const double epsilons[] = {0, 0.05, 0.5, 2}, sigmas[] = {0.35, 0.8, 2};
-    const struct effort effort = {.samples = 2000, .quadrature_most = 4, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
+    const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
     double logs[EPS_DIRECTIONS] = {0};
     size_t asked[EPS_DIRECTIONS] = {0};
     uint64_t state = seed;
