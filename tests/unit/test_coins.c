@@ -371,14 +371,6 @@ static void what_nobody_derived_is_declined(void **unused)
     declined(&job, "/matrix");
     job = toeplitz_job(100, 0.1, column, 12);
     declined(&job, "/matrix/bands");
-    eps_job_init(&job);
-    job.mechanism.n = 8;
-    job.mechanism.matrix.family = EPS_FAMILY_TREE;
-    job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
-    job.mechanism.sampling.p = 0.1;
-    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
-    eps_job_defaults(&job);
-    declined(&job, "/matrix");
 }
 
 int main(void)
