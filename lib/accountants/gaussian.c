@@ -73,12 +73,12 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
                         "the Gaussian bound under sampling needs a strategy whose entries are all >= 0");
 }
 
-/* A full batch that is cut to a limit is still sampled. */
+/* Coins that never fail leave nothing to chance; but a full batch that is cut to a limit is still sampled. */
 static bool exact(const struct eps__setting *setting)
 {
-    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
-    return setting->sensitivity_known &&
-           (!eps__sampling_random(&setting->job->mechanism) || (setting->p >= 1 && !sampling->truncation));
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    bool certain = eps__sampling_coins(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
+    return setting->sensitivity_known && (!eps__sampling_random(mechanism) || certain);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)

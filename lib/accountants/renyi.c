@@ -246,22 +246,20 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 
 static const struct eps__renyi_kind *kind_of(const struct eps__setting *setting)
 {
-    if (!eps__renyi_coins.concerns(&setting->job->mechanism))
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    if (eps__renyi_b_min_sep.concerns(mechanism))
+        return &eps__renyi_b_min_sep;
+    if (!eps__renyi_coins.concerns(mechanism))
         return &eps__renyi_bins;
     bool tree = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
     return tree ? &eps__renyi_tree : &eps__renyi_coins;
 }
 
-static bool coins_or_bins(const struct eps__scheme *scheme, int unused)
-{
-    return eps__scheme_coins(scheme, unused) || eps__scheme_bins(scheme, unused);
-}
-
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    if (!coins_or_bins(eps__scheme_of(mechanism), 0))
-        return eps__scheme_decline(error, "renyi", coins_or_bins);
+    if (!eps__sampling_random(mechanism))
+        return eps__scheme_decline(error, "renyi", eps__scheme_random);
     if (!eps__adjacency_known(error, "renyi", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
     if (!eps__strategy_nonnegative(setting->strategy))

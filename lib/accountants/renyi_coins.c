@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/accountants/renyi_banded.h"
 #include "lib/accountants/renyi_poisson.h"
 #include "lib/error.h"
 #include "lib/moments/coins.h"
@@ -26,15 +27,6 @@ struct coins_law {
     struct eps__coins coins;
 };
 
-/* Steps that differ from those before: the ends of blocks that are Toeplitz, or any. */
-static double changes_of(const struct eps__setting *setting)
-{
-    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
-    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
-    bool toeplitz = blocks.shape == EPS__SHAPE_TOEPLITZ;
-    return toeplitz ? fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * bands, n) : n;
-}
-
 /* In the add direction few moments are better than the geometric mean. */
 static double further_of(size_t bands, enum eps_direction direction)
 {
@@ -45,7 +37,7 @@ static double further_of(size_t bands, enum eps_direction direction)
 /* The orders that fit, about, and what they take. */
 static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *spent)
 {
-    size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)changes_of(setting);
+    size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)eps__banded_changes(setting);
     unsigned most = 1;
     *spent = 0;
     for (unsigned a = 2; a <= EPS__COINS_MOMENTS_MAX && bands <= EPS__COINS_WIDTH_MAX; a++) {
@@ -92,21 +84,6 @@ static double least_sigma(const struct eps__setting *setting)
     return eps__strategy_largest_norm(setting->strategy) / SHIFT_MOST;
 }
 
-/* gram[i][d] = sum over rows r of C[r, i] C[r, i - d]: at most bands terms, none negative. */
-static enum eps_status band_gram(double *gram, const struct eps_strategy *strategy, size_t n, size_t bands)
-{
-    double *row = malloc(bands * sizeof *row);
-    enum eps_status status = row ? EPS_OK : EPS_NO_MEMORY;
-    for (size_t r = 0; status == EPS_OK && r < n; r++) {
-        status = eps_strategy_band_row(strategy, row, NULL, r); /* row[d] = C[r, r - d] */
-        for (size_t e = 0; status == EPS_OK && e < bands && e <= r; e++)
-            for (size_t d = 0; e + d < bands && e + d <= r; d++)
-                gram[(r - e) * bands + d] += row[e] * row[e + d];
-    }
-    free(row);
-    return status;
-}
-
 static void destroy(struct eps__renyi_law *base)
 {
     struct coins_law *law = (struct coins_law *)base;
@@ -130,16 +107,8 @@ static void make_geometrics(struct coins_law *law)
 
 static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
 {
-    size_t n = setting->job->mechanism.n, bands = eps_strategy_bands(setting->strategy);
     struct coins_law *law = calloc(1, sizeof *law);
-    double *gram = calloc(n * bands, sizeof *gram);
-    enum eps_status status = law && gram ? EPS_OK : EPS_NO_MEMORY;
-    if (status == EPS_OK)
-        status = band_gram(gram, setting->strategy, n, bands);
-    if (status == EPS_OK)
-        status =
-            eps__coins_make(&law->coins, gram, n, bands, setting->p, (double)(bands + 2) * EPS__UNIT_ROUNDOFF, sigma);
-    free(gram);
+    enum eps_status status = law ? eps__banded_make(&law->coins, setting, sigma) : EPS_NO_MEMORY;
     if (status != EPS_OK) {
         free(law);
         return status;
@@ -166,42 +135,22 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
-/*
- * ln E X^a, about, were steps met by no more than one other: of a copies k take a step, and l others one at a distance. mean: a
- * row of the matrix.
- */
-static double log_order(const struct eps__coins *coins, const double *mean, unsigned a)
-{
-    double odds = log(coins->p / (1 - coins->p)), none = a * log1p(-coins->p), alone = 0, met = 0;
-    for (unsigned k = 0; k <= a; k++) {
-        double own = lgamma(a + 1.0) - lgamma(k + 1.0) + none + k * odds + 0.5 * k * (k - 1.0) * mean[0];
-        alone += exp(own - lgamma(a - k + 1.0));
-        for (unsigned l = 1; k > 0 && k + l <= a; l++)
-            for (size_t d = 1; d < coins->width; d++)
-                met += exp(own + l * odds + 0.5 * l * (l - 1.0) * mean[0] - lgamma(l + 1.0) - lgamma(a - k - l + 1.0)) *
-                       expm1(mean[d] * k * l);
-    }
-    return (double)coins->len * (log(alone) + met);
-}
-
 static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
 {
     const struct coins_law *law = (const struct coins_law *)base;
     const struct eps__coins *coins = &law->coins;
-    double mean[EPS__COINS_WIDTH_MAX] = {0}, spent;
+    double spent, mean[EPS__COINS_WIDTH_MAX];
     unsigned max_order = law->setting->job->query.accountant.max_order, most = fits(law->setting, EPS_REMOVE, &spent);
-    for (size_t i = 0; i < coins->len; i++)
-        for (size_t d = 0; d < coins->width && d <= i; d++)
-            mean[d] += coins->gram[i * coins->width + d] / (double)coins->len;
     assert(coins->width <= EPS__COINS_WIDTH_MAX);
-    *variance = coins->p < 1 ? expm1(log_order(coins, mean, 2)) : INFINITY;
+    eps__banded_means(coins, mean);
+    *variance = coins->p < 1 ? expm1(eps__banded_log_order(coins, mean, coins->p, 2)) : INFINITY;
     if (!orders)
         return EPS_OK;
     if (max_order > 0 && max_order < most)
         most = max_order;
     enum eps_status status = eps__orders_alloc(orders, most);
     for (unsigned a = 2; status == EPS_OK && a <= most && coins->p < 1; a++)
-        orders->log_upper[a] = orders->log_lower[a] = log_order(coins, mean, a);
+        orders->log_upper[a] = orders->log_lower[a] = eps__banded_log_order(coins, mean, coins->p, a);
     return status;
 }
 

@@ -42,6 +42,6 @@ struct eps__renyi_kind {
 };
 
 /* The kinds there are. */
-extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_tree, eps__renyi_bins;
+extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_tree, eps__renyi_bins, eps__renyi_b_min_sep;
 
 #endif

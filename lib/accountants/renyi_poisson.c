@@ -36,8 +36,7 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
     return true;
 }
 
-/* n KL of a coin of probability q from one of p, q <= p < 1, between bounds. */
-static struct eps__interval divergence(double n, double p, double q)
+struct eps__interval eps__poisson_divergence(double n, double p, double q)
 {
     double less = q * log(p / q), more = (1 - q) * log1p((p - q) / (1 - p));
     double error = 8 * EPS__UNIT_ROUNDOFF * n * (less + q + more);
@@ -54,17 +53,16 @@ static struct eps__geometric tilted(size_t len, double p, struct eps__interval o
     double square = q * q, alone = q * (1 - q);
     struct eps__interval kl = {0, 0};
     if (q < p)
-        kl = divergence((double)len, p, q);
+        kl = eps__poisson_divergence((double)len, p, q);
     return (struct eps__geometric){.len = 1,
                                    .trace = {eps__lower(alone * own.lower + square * all.lower + 2 * kl.lower, 12),
                                              eps__raise(alone * own.upper + square * all.upper + 2 * kl.upper, 12)},
                                    .total = {eps__lower(square * all.lower, 8), eps__raise(square * all.upper, 8)}};
 }
 
-/* A bound from below on the probability of never taking part, such that 1 less it is exact. */
-static double never_of(size_t len, double p)
+double eps__poisson_never(double n, double p)
 {
-    double exponent = (double)len * log1p(-p);
+    double exponent = n * log1p(-p);
     double never = eps__exp_bound(EPS__LOWER, exponent, 4 * EPS__UNIT_ROUNDOFF * fmin(-exponent, 1e4));
     return fmin(floor(never * NEVER_UNIT) / NEVER_UNIT, 1 - 1 / NEVER_UNIT);
 }
@@ -73,7 +71,7 @@ void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, s
                              struct eps__interval all)
 {
     law->geometrics[0] = tilted(len, p, own, all, p);
-    law->geometrics[0].empty = never_of(len, p);
+    law->geometrics[0].empty = eps__poisson_never((double)len, p);
     law->geometrics_len = 1;
     for (size_t k = 1; k < EPS__GEOMETRICS_MAX && p < 1; k++)
         law->geometrics[law->geometrics_len++] = tilted(len, p, own, all, p * (double)k / EPS__GEOMETRICS_MAX);

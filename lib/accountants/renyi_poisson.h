@@ -18,4 +18,9 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
 void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, struct eps__interval own,
                              struct eps__interval all);
 
+/* n KL of a coin of probability q from one of p, 0 < q <= p < 1, between bounds; and a bound from below on the probability that n coins of
+ * probability p all fail, such that 1 less it is exact. */
+struct eps__interval eps__poisson_divergence(double n, double p, double q);
+double eps__poisson_never(double n, double p);
+
 #endif

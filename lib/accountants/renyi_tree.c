@@ -15,8 +15,6 @@
 enum { OPENED = 8 };
 
 #define LONG_COST 2.5     /* what an operation in long double costs, in those of doubles */
-#define SECOND 6e7        /* operations in long double on E X^2 at one sigma, in either direction */
-#define FURTHER 4e7       /* and on all moments; as many on bounds on higher orders */
 #define RARE_SHARE 0x1p-7 /* of delta, what is spent on rare patterns */
 #define RARE 1e-14        /* the same where delta is asked for */
 #define EXPONENT_MOST \
@@ -41,18 +39,16 @@ static struct eps__coins_tree tree_of(const struct eps__setting *setting, double
     return tree;
 }
 
-/* For add, few moments are better than the geometric mean. */
-static double further_of(bool orders)
-{
-    return orders ? FURTHER : FURTHER / 4;
-}
+/* Operations in long double at one sigma: mmcc takes more. For add, few moments are better than the geometric mean. */
+static const struct eps__tree_effort efforts[EPS_DIRECTIONS] = {
+    [EPS_REMOVE] = {1.6e7, 1e8, 5e7}, [EPS_ADD] = {1.6e7, 1e7, 0}};
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     if (!eps__poisson_serves(setting, error))
         return false;
     struct eps__coins_tree tree = tree_of(setting, 0);
-    if (eps__coins_tree_fits(&tree, SECOND, FURTHER) < 2)
+    if (eps__coins_tree_fits(&tree, &efforts[EPS_ADD]) < 2)
         return eps__decline(
             error, "/sampling/p",
             "renyi serves trees only where an example takes part in few steps of a tree, about 100; use "
@@ -65,8 +61,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     struct eps__coins_tree tree = tree_of(setting, 0);
     unsigned max_order = setting->job->query.accountant.max_order;
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED, spent = 0;
-    for (int orders = 0; orders < 2; orders++)
-        spent += eps__coins_tree_spends(&tree, SECOND, further_of(orders), max_order, orders);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        spent += eps__coins_tree_spends(&tree, &efforts[direction], max_order, direction == EPS_REMOVE);
     *operations = opened * LONG_COST * spent;
     *bytes = 2 * 3e8;
 }
@@ -129,10 +125,11 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
 {
     const struct tree_law *law = (const struct tree_law *)base;
     unsigned max_order = law->setting->job->query.accountant.max_order;
-    enum eps_status status = eps__coins_tree_moments(law->setting->context, orders, laws, &law->tree, law->stamps,
-                                                     SECOND, further_of(orders), max_order);
+    const struct eps__tree_effort *effort = &efforts[orders ? EPS_REMOVE : EPS_ADD];
+    enum eps_status status =
+        eps__coins_tree_moments(law->setting->context, orders, laws, &law->tree, law->stamps, effort, max_order);
     if (status == EPS_OK && law->setting->meter) {
-        double spent = eps__coins_tree_spends(&law->tree, SECOND, further_of(orders), max_order, orders);
+        double spent = eps__coins_tree_spends(&law->tree, effort, max_order, orders);
         eps__meter_add(law->setting->meter, LONG_COST * spent);
     }
     return status;

@@ -19,12 +19,11 @@
 
 _Static_assert(LDBL_MANT_DIG >= 64 && LDBL_MAX_EXP >= 16384, "long double has 64 bits of mantissa and 15 of exponent");
 
-enum { COPIES = EPS__TREE_COPIES_MAX, ORDERS_MOST = 64 };
+enum { COPIES = EPS__TREE_COPIES_MAX, ORDERS_MOST = 64, NARROW = 8, WIDE = 2 };
 
 #define LONG_UNITS 0x1p49 /* a roundoff of long double, 2^-64, in those of quadruple precision */
 #define SMALLEST 11000.0  /* -ln of what no number on the way is under: the range ends at 11355 */
 #define NUMBERS 4e6       /* of a table */
-#define SHARED 32.0       /* no single order above the moments takes more than this part of the operations */
 #define STARTING 4.0      /* what a row's beginning costs, in operations */
 
 /* ------------------------------------------------------------ caps */
@@ -408,13 +407,13 @@ double eps__coins_tree_operations(const struct eps__coins_tree *tree, unsigned c
     return sum;
 }
 
-unsigned eps__coins_tree_fits(const struct eps__coins_tree *tree, double second, double operations)
+unsigned eps__coins_tree_fits(const struct eps__coins_tree *tree, const struct eps__tree_effort *effort)
 {
     double spent = 0;
     unsigned most = 1;
     for (unsigned a = 2; a <= COPIES; a++) {
         spent += eps__coins_tree_operations(tree, a);
-        if (!(spent <= (a == 2 ? second : operations)))
+        if (!(spent <= (a == 2 ? effort->second : effort->moments)))
             break;
         most = a;
     }
@@ -437,18 +436,22 @@ static struct groups part(unsigned a, unsigned largest)
     return parts;
 }
 
-static unsigned most_of(const struct eps__coins_tree *tree, double second, double operations, unsigned max_order)
+static unsigned most_of(const struct eps__coins_tree *tree, const struct eps__tree_effort *effort, unsigned max_order)
 {
-    unsigned most = eps__coins_tree_fits(tree, second, operations);
+    unsigned most = eps__coins_tree_fits(tree, effort);
     return max_order > 0 && max_order < most ? max_order : most;
 }
 
-/* The largest group that orders above the moments are made of; 1: there are none. */
-static unsigned largest_group(const struct eps__coins_tree *tree, unsigned most, double operations)
+/* The orders above the moments: which of them are asked, the others being between two of these. */
+struct ladder {
+    unsigned from, to, gap; /* a + 1 + a/gap follows a */
+    unsigned largest;       /* copies in a group; 1: no order is asked */
+};
+
+static unsigned climb(const struct ladder *ladder, unsigned a)
 {
-    while (most >= 2 && !(eps__coins_tree_operations(tree, most) <= operations / SHARED))
-        most--;
-    return most;
+    unsigned next = a + 1 + a / ladder->gap;
+    return next < ladder->to ? next : ladder->to;
 }
 
 static double group_operations(const struct eps__coins_tree *tree, struct groups groups)
@@ -457,31 +460,42 @@ static double group_operations(const struct eps__coins_tree *tree, struct groups
            (groups.less > 0 && groups.size > 2 ? eps__coins_tree_operations(tree, groups.size - 1) : 0);
 }
 
-/* The highest order, and what all up to it take. */
-static unsigned orders_len(const struct eps__coins_tree *tree, unsigned most, double operations, unsigned max_order,
-                           double *spent)
+static double ladder_operations(const struct eps__coins_tree *tree, const struct ladder *ladder)
 {
-    unsigned len = most, limit = max_order > 0 && max_order < ORDERS_MOST ? max_order : ORDERS_MOST;
-    unsigned largest = largest_group(tree, most, operations);
-    for (; largest >= 2 && len < limit; len++) {
-        double more = group_operations(tree, part(len + 1, largest));
-        if (*spent + more > operations)
-            break;
-        *spent += more;
+    double sum = 0;
+    for (unsigned a = ladder->from; a < ladder->to;) {
+        a = climb(ladder, a);
+        sum += group_operations(tree, part(a, ladder->largest));
     }
-    return len;
+    return sum;
 }
 
-double eps__coins_tree_spends(const struct eps__coins_tree *tree, double second, double operations, unsigned max_order,
-                              bool orders)
+/* The largest groups that fit, with narrow gaps if they do; or pairs with wide ones, few of which E X^2 is. */
+static struct ladder ladder_of(const struct eps__coins_tree *tree, unsigned most, double operations, unsigned max_order)
 {
-    double spent = eps__coins_tree_operations(tree, 1), above = 0;
-    unsigned most = most_of(tree, second, operations, max_order);
+    unsigned to = max_order > 0 && max_order < ORDERS_MOST ? max_order : ORDERS_MOST;
+    struct ladder ladder = {most, to, NARROW, most};
+    if (most < 2 || to <= most)
+        return (struct ladder){most, most, NARROW, 1};
+    while (!(ladder_operations(tree, &ladder) <= operations) && (ladder.largest > 2 || ladder.gap == NARROW)) {
+        ladder.gap = ladder.largest > 2 ? NARROW : WIDE;
+        ladder.largest -= ladder.largest > 2;
+    }
+    return ladder;
+}
+
+double eps__coins_tree_spends(const struct eps__coins_tree *tree, const struct eps__tree_effort *effort,
+                              unsigned max_order, bool orders)
+{
+    double spent = eps__coins_tree_operations(tree, 1);
+    unsigned most = most_of(tree, effort, max_order);
     for (unsigned a = 2; a <= most; a++)
         spent += eps__coins_tree_operations(tree, a);
-    if (orders)
-        (void)orders_len(tree, most, operations, max_order, &above);
-    return spent + above;
+    if (orders) {
+        struct ladder ladder = ladder_of(tree, most, effort->orders, max_order);
+        spent += ladder_operations(tree, &ladder);
+    }
+    return spent;
 }
 
 /* A number and the units of quadruple roundoff it is off by. */
@@ -531,23 +545,36 @@ static void set_order(struct eps__orders *orders, unsigned a, eps__quad log_mome
     orders->log_lower[a] = eps__shift(EPS__LOWER, value, error);
 }
 
+/* Those between two orders: ln E X^a is convex (L45). */
+static void set_between(struct eps__orders *orders, unsigned from, unsigned to)
+{
+    for (unsigned a = from + 1; a < to; a++) {
+        double part = (double)(a - from) / (to - from), low = orders->log_upper[from], high = orders->log_upper[to];
+        double chord = low + part * (high - low), error = 16 * EPS__UNIT_ROUNDOFF * (fabs(low) + fabs(high));
+        orders->log_upper[a] = eps__shift(EPS__UPPER, chord, error);
+        orders->log_lower[a] = eps__shift(EPS__LOWER, chord, error);
+    }
+}
+
 static enum eps_status orders_of(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__coins_tree *tree, size_t stamps, const struct known *raw,
-                                 unsigned most, double operations, unsigned max_order)
+                                 const struct ladder *ladder)
 {
-    double spent = 0;
-    unsigned len = orders_len(tree, most, operations, max_order, &spent);
-    unsigned largest = largest_group(tree, most, operations);
-    enum eps_status status = eps__orders_alloc(orders, len > 2 ? len : 2);
-    for (unsigned a = 2; status == EPS_OK && a <= len; a++) {
-        eps__quad log_moment = logq(raw[a <= most ? a : 0].value);
-        double units = raw[a <= most ? a : 0].units;
-        if (a > most)
-            status = grouped(context, &log_moment, &units, tree, &raw[1], a, largest);
+    enum eps_status status = eps__orders_alloc(orders, ladder->to > 2 ? ladder->to : 2);
+    if (status != EPS_OK)
+        return status;
+    for (unsigned a = 2; a <= ladder->from; a++)
+        set_order(orders, a, logq(raw[a].value), raw[a].units, stamps);
+    for (unsigned a = ladder->from; status == EPS_OK && a < ladder->to && isfinite(orders->log_upper[a]);) {
+        unsigned next = climb(ladder, a);
+        eps__quad log_moment = 0;
+        double units = 0;
+        status = grouped(context, &log_moment, &units, tree, &raw[1], next, ladder->largest);
         if (status == EPS_OK)
-            set_order(orders, a, log_moment, units, stamps);
-        if (a > most && !finiteq(log_moment)) /* nor are those above */
-            break;
+            set_order(orders, next, log_moment, units, stamps);
+        if (status == EPS_OK && isfinite(orders->log_upper[next]))
+            set_between(orders, a, next);
+        a = next;
     }
     if (status != EPS_OK)
         eps__orders_clear(orders);
@@ -580,15 +607,16 @@ static enum eps_status laws_of(struct eps__laws *laws, const struct known *raw, 
 
 enum eps_status eps__coins_tree_moments(const struct eps_context *context, struct eps__orders *orders,
                                         struct eps__laws *laws, const struct eps__coins_tree *tree, size_t stamps,
-                                        double second, double operations, unsigned max_order)
+                                        const struct eps__tree_effort *effort, unsigned max_order)
 {
     struct known raw[COPIES + 1] = {{1, 0}};
-    unsigned most = most_of(tree, second, operations, max_order);
+    unsigned most = most_of(tree, effort, max_order);
+    struct ladder ladder = ladder_of(tree, most, effort->orders, max_order);
     enum eps_status status = eps__coins_tree_sum(context, &raw[1].value, &raw[1].units, tree, 1, 1);
     for (unsigned a = 2; status == EPS_OK && a <= most; a++)
         status = moment(context, &raw[a], tree, &raw[1], a, 1);
     if (status == EPS_OK && orders)
-        status = orders_of(context, orders, tree, stamps, raw, most, operations, max_order);
+        status = orders_of(context, orders, tree, stamps, raw, &ladder);
     if (status == EPS_OK && laws) {
         status = laws_of(laws, raw, most, stamps);
         if (status != EPS_OK && orders)

@@ -31,12 +31,18 @@ void eps__coins_tree_make(struct eps__coins_tree *tree, size_t leaves, size_t he
 /* About the operations in long double of E X^a; INFINITY where quadruple precision's range does not hold them. */
 double eps__coins_tree_operations(const struct eps__coins_tree *tree, unsigned copies);
 
-/* How many copies fit: two if they take at most `second` operations, more as long as all take at most `operations`. 1: not
- * even two. */
-unsigned eps__coins_tree_fits(const struct eps__coins_tree *tree, double second, double operations);
-/* About what eps__coins_tree_moments() takes. */
-double eps__coins_tree_spends(const struct eps__coins_tree *tree, double second, double operations, unsigned max_order,
-                              bool orders);
+/* Operations in long double at most. */
+struct eps__tree_effort {
+    double second;  /* on E X^2 */
+    double moments; /* on all that are exact */
+    double orders;  /* on bounds on those of higher orders */
+};
+
+/* How many copies fit; 1: not even two. */
+unsigned eps__coins_tree_fits(const struct eps__coins_tree *tree, const struct eps__tree_effort *effort);
+/* About what eps__coins_tree_moments() takes, with higher orders or without. */
+double eps__coins_tree_spends(const struct eps__coins_tree *tree, const struct eps__tree_effort *effort,
+                              unsigned max_order, bool orders);
 
 /* *sum: that over patterns within the caps of all copies, each meeting worth e^(weight times), within *units of quadruple
  * roundoff of itself; what is no number is not known. One copy: the probability of being within. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
@@ -50,6 +56,6 @@ enum eps_status eps__coins_tree_sum(const struct eps_context *context, eps__quad
  */
 enum eps_status eps__coins_tree_moments(const struct eps_context *context, struct eps__orders *orders,
                                         struct eps__laws *laws, const struct eps__coins_tree *tree, size_t stamps,
-                                        double second, double operations, unsigned max_order);
+                                        const struct eps__tree_effort *effort, unsigned max_order);
 
 #endif

@@ -76,7 +76,9 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
 const struct eps__scheme eps__scheme_b_min_sep = {
     .scheme = EPS_SCHEME_B_MIN_SEP,
     .name = "b_min_sep",
+    .served = true,
     .random = true,
+    .spaced = true,
     .additions = 1u << EPS__TRUNCATION | 1u << EPS__EXAMPLES_PER_USER,
     .defaults = defaults,
     .check = check,

@@ -19,10 +19,11 @@ struct eps__pairs;
 /* A function that is NULL says what its comment says of it. All see a job with its defaults, but for `defaults` and `check`. */
 struct eps__scheme {
     enum eps_scheme scheme;
-    const char *name;   /* on the wire */
-    bool served;        /* by an accountant of this version */
-    bool random;        /* an example's participation is drawn, and so can amplify */
-    bool coins;         /* it takes part in each of its group's rounds with probability p, by a coin of its own */
+    const char *name; /* on the wire */
+    bool served;      /* by an accountant of this version */
+    bool random;      /* an example's participation is drawn, and so can amplify */
+    bool coins;       /* it takes part in each of its group's rounds with probability p, by a coin of its own */
+    bool spaced; /* one that was drawn sits out the next separation - 1 steps, and else is drawn with probability p */
     unsigned additions; /* bits 1u << enum eps__addition: those for which something is derived */
     unsigned together;  /* of these, those of which any may be given together (L4) */
     /* The members of `sampling` that follow from others. bands: the strategy's bandwidth, 0 where it is not known. */
@@ -58,11 +59,12 @@ const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism);
 /* "a, b and c": the schemes whose row passes, for messages. */
 void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user);
 
-/* The predicates: does the row serve, take an addition, have coins or bins, know pairs of a step? */
+/* The predicates: does the row serve, take an addition, have coins or bins, draw at all, know pairs of a step? */
 bool eps__scheme_served(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_takes(const struct eps__scheme *scheme, int addition);
 bool eps__scheme_coins(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_bins(const struct eps__scheme *scheme, int unused);
+bool eps__scheme_random(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_pairs(const struct eps__scheme *scheme, int unused);
 
 /* "WHO serves the schemes a and b", in the place of eps__decline(). Always false. */

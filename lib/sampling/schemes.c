@@ -91,6 +91,12 @@ bool eps__scheme_bins(const struct eps__scheme *scheme, int unused)
     return scheme->bins;
 }
 
+bool eps__scheme_random(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->random;
+}
+
 bool eps__scheme_pairs(const struct eps__scheme *scheme, int unused)
 {
     (void)unused;

@@ -248,6 +248,9 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
     query->accountant.method = methods[draw_below(state, 6)];
     if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_BALLS_IN_BINS)
         query->accountant.method = bin_methods[draw_below(state, 6)];
+    if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_POISSON &&
+        drawn->job.mechanism.matrix.family == EPS_FAMILY_TREE && chance(state, 0.6))
+        query->accountant.method = EPS_ACCOUNTANT_RENYI;
     if (query->accountant.method == EPS_ACCOUNTANT_MMCC && !mmcc_serves(&drawn->job.mechanism) && chance(state, 0.9))
         query->accountant.method = EPS_ACCOUNTANT_AUTO;
     double which = draw_unit(state);
