@@ -138,16 +138,17 @@ static void tails_free(struct tails *tails)
     free(tails->under);
 }
 
+/* What lies beyond the window counts in neither law's cells: above it as mass of infinite loss, below it as mass left out.
+ * `under` may have most of its mass down there, which would draw the chord of the lowest cell too low. */
 static void add_rising(struct tails *tails, const struct branch *branch, long double scale, long double floor)
 {
     struct window window = window_of(branch, scale, floor);
     long double z = window.high, slope, least = loss_at(branch, scale, window.low, &slope);
     for (size_t k = tails->len; k-- > 0;) {
         long double loss = tails->first + (long double)k * tails->step;
-        bool all = loss <= least;
-        z = all ? z : output_at(branch, scale, &window, loss, z);
-        tails->over[k] += branch->weight * (all ? 1 : tail_of(&branch->over, scale, z));
-        tails->under[k] += branch->weight * (all ? 1 : tail_of(&branch->under, scale, z));
+        z = loss <= least ? window.low : output_at(branch, scale, &window, loss, z);
+        tails->over[k] += branch->weight * tail_of(&branch->over, scale, z);
+        tails->under[k] += branch->weight * tail_of(&branch->under, scale, z);
     }
 }
 
@@ -501,7 +502,7 @@ static void polygons(const struct step *shape, long double scale, long double fl
 static struct enclosure at_resolution(const struct steps *steps, long double eps, const struct effort *effort,
                                       size_t cells)
 {
-    long double low, high, infinite = 0, floor = fmaxl(effort->floor, 1e-4000L);
+    long double low, high, beyond = 0, floor = fmaxl(effort->floor, 1e-4000L);
     range_of(steps, floor, &low, &high);
     long double step = fmaxl((high - low) / (long double)cells, 1e-16L);
     long long first = (long long)floorl(low / step) - 1, last = (long long)ceill(high / step) + 1;
@@ -514,14 +515,14 @@ static struct enclosure at_resolution(const struct steps *steps, long double eps
         } else {
             polygons(steps->shape[i], steps->scale[i], floor, first, last, step, &lower[i], both ? &upper[i] : NULL);
         }
-        infinite += upper[i].infinite;
+        /* of infinite loss, and what each branch leaves out below its window */
+        beyond += upper[i].infinite + (long double)steps->shape[i]->len * NEGLIGIBLE * floor;
     }
     const struct composed below = {steps->len, lower, step}, above = {steps->len, upper, step};
     long double tilt = choose_tilt(both ? &above : &below, eps);
     struct enclosure out = {composed_delta(&below, eps, tilt, -1) * (1 - SLACK), 1};
     if (both)
-        out.upper = composed_delta(&above, eps, tilt, 1) * (1 + SLACK) + infinite +
-                    (long double)steps->len * NEGLIGIBLE * floor;
+        out.upper = composed_delta(&above, eps, tilt, 1) * (1 + SLACK) + beyond;
     for (size_t i = 0; i < steps->len; i++)
         if (!as_before(steps, i)) {
             free(lower[i].mass);

@@ -612,6 +612,31 @@ static void thousands_of_steps_fit_the_limits(void **state)
     assert_true(own > 1e11 && all >= own);
 }
 
+static void count_wide(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
+{
+    *(size_t *)user += count >= 100; /* all rows, or all their pairs on a grid */
+    for (size_t i = 0; i < count; i++)
+        body(arg, i);
+}
+
+/* Of full bands, rows of hundreds of participations had 160 atoms by a bound of their own, wider than the tolerance, which
+ * no finer grid mended and every one was tried for. */
+static void many_participations_are_composed_once(void **unused)
+{
+    (void)unused;
+    struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 192, 0.01, 2);
+    size_t wide = 0;
+    struct eps_context context = {.user = &wide, .parallel_for = count_wide};
+    struct eps_result *result = NULL;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_MAX_COLUMN;
+    job.query.delta = 1e-5;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(&context, &result, NULL, &job), EPS_OK);
+    assert_true(result->bracket_upper - result->bracket_lower <= 1e-3 * result->bracket_upper);
+    assert_in_range(wide, 1, 10);
+    eps_result_destroy(result);
+}
+
 /* Columns of one parity never meet those of the other in a row: each part is Poisson sampling of its own. */
 static void the_worst_part_may_be_the_last(void **unused)
 {
@@ -653,6 +678,7 @@ int main(void)
         cmocka_unit_test(certain_participation_is_one_gaussian),
         cmocka_unit_test(pairs_are_counted),
         cmocka_unit_test(the_worst_part_may_be_the_last),
+        cmocka_unit_test(many_participations_are_composed_once),
         cmocka_unit_test(brackets_hold_with_a_quadrature),
         cmocka_unit_test(brackets_are_narrow_and_monotone),
         cmocka_unit_test(the_chosen_share_is_no_worse),

@@ -113,6 +113,61 @@ static void quadrature_is_as_good_as_it_says(void **state)
     assert_true(found >= CASES / 3);
 }
 
+enum { KINDS = 2, TIMES_MAX = 400 };
+
+/* The law of two binomials. */
+static long double binomials_density(const struct eps__factor *factors, double z)
+{
+    static long double law[KINDS][TIMES_MAX + 1];
+    long double sum = 0;
+    for (size_t k = 0; k < KINDS; k++) {
+        long double odds = expl(factors[k].log_odds), count = (long double)factors[k].count;
+        law[k][0] = expl(-count * log1pl(odds));
+        for (size_t i = 1; i <= (size_t)factors[k].count; i++)
+            law[k][i] = law[k][i - 1] * (count - (long double)i + 1) / (long double)i * odds;
+    }
+    for (size_t i = 0; i <= (size_t)factors[0].count; i++)
+        for (size_t j = 0; j <= (size_t)factors[1].count; j++) {
+            long double s = (long double)i * factors[0].shift + (long double)j * factors[1].shift;
+            long double mass = law[0][i] * law[1][j];
+            sum += mass > 1e-40L ? mass * expl(s * z - 0.5L * s * s) : 0;
+        }
+    return sum;
+}
+
+/* (L13): hundreds of participations, far from 0; the atoms are near the mean, and few. */
+static void quadrature_about_the_mean_is_as_good_as_it_says(void **state)
+{
+    (void)state;
+    uint64_t seed = 602214;
+    size_t away = 0;
+    for (int c = 0; c < CASES; c++) {
+        double reach = draw_between(&seed, 6, 9), budget = draw_log(&seed, 1e-9, 1e-3), error;
+        double mean = draw_between(&seed, 0.6, 2.5), wanted = 0;
+        struct eps__factor factors[KINDS];
+        for (size_t k = 0; k < KINDS; k++) { /* some more likely than not */
+            double p = draw_between(&seed, 0.1, 0.7), count = (double)(150 + draw_below(&seed, TIMES_MAX - 149));
+            factors[k] = (struct eps__factor){draw_between(&seed, 0.5, 1.5), log(p) - log1p(-p), count};
+            wanted += p * count * factors[k].shift;
+        }
+        for (size_t k = 0; k < KINDS; k++)
+            factors[k].shift *= mean / wanted;
+        struct eps__mixture mixture;
+        assert_true(eps__product_moments(&mixture, &error, factors, KINDS, reach, budget, true));
+        if (isinf(error))
+            continue;
+        assert_true(error <= budget && mixture.len <= 12);
+        away += mixture.shift[0] > 0;
+        for (double z = -reach; z <= reach; z += reach / 4) {
+            long double ratio = binomials_density(factors, z) / density(&mixture, z) - 1;
+            if (!(fabsl(ratio) <= (long double)error + 1e-14L))
+                fail_msg("case %d, z %g: %Lg is off, not %g", c, z, ratio, error);
+        }
+        eps__mixture_clear(&mixture);
+    }
+    assert_true(away > CASES / 2);
+}
+
 static void what_is_outside_is_bounded(void **state)
 {
     (void)state;
@@ -186,8 +241,11 @@ static void a_law_is_told_from_a_thinned_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(atoms_lie_on_their_side),           cmocka_unit_test(quadrature_is_as_good_as_it_says),
-        cmocka_unit_test(what_is_outside_is_bounded),        cmocka_unit_test(trimmed_mass_is_lost_mass),
+        cmocka_unit_test(atoms_lie_on_their_side),
+        cmocka_unit_test(quadrature_is_as_good_as_it_says),
+        cmocka_unit_test(quadrature_about_the_mean_is_as_good_as_it_says),
+        cmocka_unit_test(what_is_outside_is_bounded),
+        cmocka_unit_test(trimmed_mass_is_lost_mass),
         cmocka_unit_test(a_law_is_told_from_a_thinned_list),
     };
     return cmocka_run_group_tests_name("product_mixture", tests, NULL, NULL);
