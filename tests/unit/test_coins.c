@@ -216,7 +216,7 @@ static void long_doubles_know_their_error(void **unused)
             double off = (double)(fabsq(raw / exact - 1) / EPS__QUAD_ROUNDOFF);
             if (!finiteq(exact) || !(off <= units + own))
                 fail_msg("trial %d, order %u: off by %g units of %g", trial, a, off, units);
-            assert_true(units >= 0x1p49 * (double)n && units <= 0x1p49 * 200 * (double)n);
+            assert_true(units >= 0x1p49 * (2 * (double)width + 6) * (double)n && units <= 0x1p49 * 200 * (double)n);
             most = fmax(most, off / units);
         }
         eps__coins_clear(&coins);
