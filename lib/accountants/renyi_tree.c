@@ -14,7 +14,7 @@
 
 enum { OPENED = 8 };
 
-#define LONG_COST 2.5     /* what an operation in long double costs, in those of doubles */
+#define LONG_COST 3.5     /* what an operation in long double costs, in those of doubles */
 #define RARE_SHARE 0x1p-7 /* of delta, what is spent on rare patterns */
 #define RARE 1e-14        /* the same where delta is asked for */
 #define EXPONENT_MOST \
