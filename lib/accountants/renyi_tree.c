@@ -19,7 +19,7 @@ enum { OPENED = 8 };
 #define FURTHER 1e8   /* on all moments, for remove */
 #define FURTHER_ADD 1e7
 #define HIGHER 5e7            /* on higher orders */
-#define RARE_SHARE 0x1p-7     /* of delta, what is spent on rare patterns */
+#define RARE_SHARE 0x1p-3     /* of delta, what is spent on rare patterns */
 #define EXPONENT_MOST 10000.0 /* of two copies within the caps: long double holds e^11355 */
 
 struct tree_law {
