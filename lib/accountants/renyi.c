@@ -22,8 +22,8 @@
 /* One direction, made when it is first asked; one thread at a time uses it. */
 struct side {
     bool known, quickly_known;
-    struct eps__orders orders, quick; /* remove */
-    struct eps__laws laws;
+    struct eps__orders orders[EPS__LEVELS_MAX], quick; /* remove */
+    struct eps__laws laws[EPS__LEVELS_MAX];
     double variance;            /* about: mu_2 */
     struct eps__moments likely; /* remove: what quick would make of the moments; len = 0 where nothing */
     struct {
@@ -41,13 +41,31 @@ struct renyi_profile {
 
 /* ------------------------------------------------------------ the profile */
 
+static size_t levels_of(const struct eps__renyi_law *law)
+{
+    assert(law->levels <= EPS__LEVELS_MAX);
+    return law->levels > 0 ? law->levels : 1;
+}
+
+static void forget(struct side *side, size_t level)
+{
+    eps__orders_clear(&side->orders[level]);
+    eps__laws_clear(&side->laws[level]);
+}
+
 static enum eps_status know(struct renyi_profile *renyi, enum eps_direction direction)
 {
     struct side *side = &renyi->sides[direction];
     if (side->known)
         return EPS_OK;
-    enum eps_status status =
-        renyi->law->kind->know(renyi->law, direction == EPS_REMOVE ? &side->orders : NULL, &side->laws);
+    const struct eps__renyi_law *law = renyi->law;
+    enum eps_status status = EPS_OK;
+    for (size_t level = 0; status == EPS_OK && level < levels_of(law); level++) {
+        struct eps__orders *orders = direction == EPS_REMOVE ? &side->orders[level] : NULL;
+        forget(side, level); /* of a try that was canceled */
+        status = law->levels > 0 ? law->kind->know_level(law, level, orders, &side->laws[level])
+                                 : law->kind->know(law, orders, &side->laws[level]);
+    }
     side->known = status == EPS_OK;
     return status;
 }
@@ -63,12 +81,52 @@ static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__es
 }
 
 /* ln delta with what is left out of P (moments/LEMMAS.md, L44). */
-static double with_rare(const struct eps__renyi_law *law, enum eps__estimate estimate, double log_delta)
+static double with_rare(double rare, enum eps__estimate estimate, double log_delta)
 {
-    if (law->rare == 0 || isnan(log_delta) || log_delta == INFINITY)
+    if (rare == 0 || isnan(log_delta) || log_delta == INFINITY)
         return log_delta;
-    double sum = eps__log_add(log_delta, log(law->rare));
-    return eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum) + fabs(log(law->rare))));
+    double sum = eps__log_add(log_delta, log(rare));
+    return eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum) + fabs(log(rare))));
+}
+
+/* What was found so far, a bound and its lower end, and by what. */
+struct least {
+    double upper, lower;
+    unsigned order, moments;
+};
+
+static void ask_orders(struct least *least, const struct eps__orders *orders, double rare, double eps)
+{
+    unsigned order, ignored;
+    double upper = with_rare(rare, EPS__UPPER, eps__orders_log_delta(orders, EPS__UPPER, eps, &order));
+    double lower = with_rare(rare, EPS__LOWER, eps__orders_log_delta(orders, EPS__LOWER, eps, &ignored));
+    if (upper < least->upper) {
+        least->upper = upper;
+        least->order = order;
+        least->moments = 0;
+    }
+    least->lower = fmin(least->lower, lower);
+}
+
+static enum eps_status ask_moments(struct least *least, const struct renyi_profile *renyi,
+                                   const struct eps__moments *moments, double rare, enum eps_direction direction,
+                                   double eps)
+{
+    double own, attained;
+    size_t used;
+    enum eps_status status =
+        eps__moments_log_delta(renyi->setting->context, moments, direction, eps, &own, &attained, &used);
+    if (status != EPS_OK)
+        return status;
+    own = with_rare(rare, EPS__UPPER, own);
+    if (isfinite(attained))
+        attained = with_rare(rare, EPS__LOWER, attained);
+    if (own < least->upper) { /* how much less another polynomial could say; -INFINITY: a closed form (L23) */
+        double rounding = CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(own));
+        double lower = isfinite(attained) ? attained : eps__shift(EPS__LOWER, own, rounding);
+        *least = (struct least){own, fmin(least->lower, lower), 0, (unsigned)used};
+    }
+    return EPS_OK;
 }
 
 /* The least of the bounds, and which it was. */
@@ -80,39 +138,26 @@ static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direc
     enum eps_status status = know(renyi, direction);
     if (status != EPS_OK)
         return status;
-    double upper, lower;
-    unsigned order = 0, moments = 0, ignored;
-    if (direction == EPS_REMOVE) {
-        upper = with_rare(renyi->law, EPS__UPPER, eps__orders_log_delta(&side->orders, EPS__UPPER, eps, &order));
-        lower = with_rare(renyi->law, EPS__LOWER, eps__orders_log_delta(&side->orders, EPS__LOWER, eps, &ignored));
-    } else {
-        upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
-        lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
+    struct least least = {INFINITY, INFINITY, 0, 0};
+    if (direction == EPS_ADD) {
+        least.upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
+        least.lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
     }
-    for (size_t i = 0; i < side->laws.len; i++) {
-        double own, attained;
-        size_t used;
-        if (side->laws.items[i].len < 2)
-            continue;
-        status = eps__moments_log_delta(renyi->setting->context, &side->laws.items[i], direction, eps, &own, &attained,
-                                        &used);
+    for (size_t level = 0; level < levels_of(renyi->law); level++) {
+        double rare = renyi->law->rare[level];
+        if (direction == EPS_REMOVE)
+            ask_orders(&least, &side->orders[level], rare, eps);
+        for (size_t i = 0; status == EPS_OK && i < side->laws[level].len; i++)
+            if (side->laws[level].items[i].len >= 2)
+                status = ask_moments(&least, renyi, &side->laws[level].items[i], rare, direction, eps);
         if (status != EPS_OK)
             return status;
-        own = with_rare(renyi->law, EPS__UPPER, own);
-        if (isfinite(attained))
-            attained = with_rare(renyi->law, EPS__LOWER, attained);
-        if (own < upper) { /* how much less another polynomial could say; -INFINITY: a closed form (L23) */
-            double rounding = CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(own));
-            upper = own;
-            lower = fmin(lower, isfinite(attained) ? attained : eps__shift(EPS__LOWER, own, rounding));
-            moments = (unsigned)used;
-        }
     }
     side->last.eps = eps;
-    side->last.upper = fmin(upper, 0);
-    side->last.lower = fmin(lower, side->last.upper);
-    side->last.order = moments > 0 ? 0 : order;
-    side->last.moments = moments;
+    side->last.upper = fmin(least.upper, 0);
+    side->last.lower = fmin(least.lower, side->last.upper);
+    side->last.order = least.order;
+    side->last.moments = least.moments;
     return EPS_OK;
 }
 
@@ -225,9 +270,9 @@ static void destroy(struct eps__profile *profile)
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         struct side *side = &renyi->sides[direction];
-        eps__orders_clear(&side->orders);
+        for (size_t level = 0; level < EPS__LEVELS_MAX; level++)
+            forget(side, level);
         eps__orders_clear(&side->quick);
-        eps__laws_clear(&side->laws);
         eps__moments_clear(&side->likely);
     }
     if (renyi->law)

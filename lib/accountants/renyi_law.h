@@ -10,7 +10,7 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/renyi_bounds.h"
 
-enum { EPS__GEOMETRICS_MAX = 16 };
+enum { EPS__GEOMETRICS_MAX = 16, EPS__LEVELS_MAX = 4 };
 
 struct eps__renyi_kind;
 
@@ -19,7 +19,9 @@ struct eps__renyi_law {
     const struct eps__renyi_kind *kind;
     struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (L22, L24) */
     size_t geometrics_len;                                 /* at least 1 */
-    double rare; /* P is but for so much the law that orders and moments are of (moments/LEMMAS.md, L44) */
+    /* Orders and moments may be of laws that P is but for so much (moments/LEMMAS.md, L44), each with its own; 0: of P. */
+    size_t levels;
+    double rare[EPS__LEVELS_MAX];
 };
 
 struct eps__renyi_kind {
@@ -35,6 +37,9 @@ struct eps__renyi_kind {
     /* Bounds on ln E X^a; NULL: they are not asked for. And exact moments of laws that dominate. Nothing is held unless
      * EPS_OK; the caller clears both. */
     enum eps_status (*know)(const struct eps__renyi_law *law, struct eps__orders *orders, struct eps__laws *laws);
+    /* The same of one level, where there are some; then there is no know(). */
+    enum eps_status (*know_level)(const struct eps__renyi_law *law, size_t level, struct eps__orders *orders,
+                                  struct eps__laws *laws);
     /* Something near to these, where only a starting point is asked for: some orders, and the variance of X, which stays 0
      * beside orders that are bounds and not near to X's own. */
     enum eps_status (*sketch)(const struct eps__renyi_law *law, struct eps__orders *orders, double *variance);

@@ -14,25 +14,39 @@
 
 enum { OPENED = 8 };
 
-#define LONG_COST 2.5     /* what an operation in long double costs, in those of doubles */
-#define RARE_SHARE 0x1p-7 /* of delta, what is spent on rare patterns */
-#define RARE 1e-14        /* the same where delta is asked for */
-#define EXPONENT_MOST \
-    10000.0 /* of what two copies within the caps are to each other: quadruple precision holds e^11355 */
+#define LONG_COST 3.5 /* what an operation in long double costs, in those of doubles */
+#define SECOND 1.6e7  /* operations in long double on E X^2 at one sigma */
+#define FURTHER 1e8   /* on all moments, for remove */
+#define FURTHER_ADD 1e7
+#define HIGHER 5e7            /* on higher orders */
+#define RARE_SHARE 0x1p-3     /* of delta, what is spent on rare patterns */
+#define EXPONENT_MOST 10000.0 /* of two copies within the caps: long double holds e^11355 */
 
 struct tree_law {
     struct eps__renyi_law base;
     const struct eps__setting *setting;
-    struct eps__coins_tree tree;
+    struct eps__coins_tree trees[EPS__LEVELS_MAX]; /* that differ in their caps */
     size_t stamps;
 };
 
-/* The trees, at this weight of a meeting. */
-static struct eps__coins_tree tree_of(const struct eps__setting *setting, double weight)
+/* The same, level by level, where delta is asked for: whatever it is, one of them is a small part of it, or not much more. */
+static const double rares[EPS__LEVELS_MAX] = {1e-14, 1e-9, 1e-6, 1e-3};
+
+static bool delta_given(const struct eps__setting *setting)
+{
+    return setting->job->query.delta > 0 && setting->job->query.delta < 1;
+}
+
+static size_t levels_of(const struct eps__setting *setting)
+{
+    return delta_given(setting) ? 1 : EPS__LEVELS_MAX;
+}
+
+/* The trees of a level, the first of which leaves out the least, at this weight of a meeting. */
+static struct eps__coins_tree tree_of(const struct eps__setting *setting, size_t level, double weight)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
-    double delta = setting->job->query.delta;
-    double rare = delta > 0 && delta < 1 ? fmax(RARE_SHARE * delta, DBL_MIN) : RARE;
+    double rare = delta_given(setting) ? fmax(RARE_SHARE * setting->job->query.delta, DBL_MIN) : rares[level];
     struct eps__coins_tree tree;
     assert(blocks.shape == EPS__SHAPE_TREE && blocks.stamps * blocks.block == setting->job->mechanism.n);
     eps__coins_tree_make(&tree, blocks.block, blocks.height, setting->p, weight, rare / (double)blocks.stamps);
@@ -40,15 +54,21 @@ static struct eps__coins_tree tree_of(const struct eps__setting *setting, double
 }
 
 /* Operations in long double at one sigma: mmcc takes more. For add, few moments are better than the geometric mean. */
-static const struct eps__tree_effort efforts[EPS_DIRECTIONS] = {
-    [EPS_REMOVE] = {1.6e7, 1e8, 5e7}, [EPS_ADD] = {1.6e7, 1e7, 0}};
+static struct eps__tree_effort effort_of(const struct eps__setting *setting, enum eps_direction direction)
+{
+    double levels = (double)levels_of(setting);
+    if (direction == EPS_ADD)
+        return (struct eps__tree_effort){SECOND, FURTHER_ADD / levels, 0};
+    return (struct eps__tree_effort){SECOND, FURTHER / levels, HIGHER / levels};
+}
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     if (!eps__poisson_serves(setting, error))
         return false;
-    struct eps__coins_tree tree = tree_of(setting, 0);
-    if (eps__coins_tree_fits(&tree, &efforts[EPS_ADD]) < 2)
+    struct eps__coins_tree tree = tree_of(setting, 0, 0);
+    struct eps__tree_effort effort = effort_of(setting, EPS_ADD);
+    if (eps__coins_tree_fits(&tree, &effort) < 2)
         return eps__decline(
             error, "/sampling/p",
             "renyi serves trees only where an example takes part in few steps of a tree, about 100; use "
@@ -58,11 +78,15 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    struct eps__coins_tree tree = tree_of(setting, 0);
     unsigned max_order = setting->job->query.accountant.max_order;
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED, spent = 0;
-    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-        spent += eps__coins_tree_spends(&tree, &efforts[direction], max_order, direction == EPS_REMOVE);
+    for (size_t level = 0; level < levels_of(setting); level++) {
+        struct eps__coins_tree tree = tree_of(setting, level, 0);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            struct eps__tree_effort effort = effort_of(setting, direction);
+            spent += eps__coins_tree_spends(&tree, &effort, max_order, direction == EPS_REMOVE);
+        }
+    }
     *operations = opened * LONG_COST * spent;
     *bytes = 2 * 3e8;
 }
@@ -70,7 +94,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 /* E X^2 is at most e^(weight times the most that any two patterns within the caps have in common). */
 static double least_sigma(const struct eps__setting *setting)
 {
-    struct eps__coins_tree tree = tree_of(setting, 0);
+    struct eps__coins_tree tree = tree_of(setting, 0, 0);
     double most = 1, sum = 0;
     for (size_t h = 0; h <= tree.height; h++) {
         double least = fmax((double)tree.full[h], (double)tree.cut[h]);
@@ -111,34 +135,38 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
     double weight = eps__raise(blocks.scale * blocks.scale / (sigma * sigma), 8), stamps = (double)blocks.stamps;
     law->base.kind = &eps__renyi_tree;
     law->setting = setting;
-    law->tree = tree_of(setting, weight);
     law->stamps = blocks.stamps;
-    law->base.rare = fmin(eps__multiply_up(law->tree.rare, stamps), 1);
+    law->base.levels = levels_of(setting);
+    for (size_t level = 0; level < law->base.levels; level++) {
+        law->trees[level] = tree_of(setting, level, weight);
+        law->base.rare[level] = fmin(eps__multiply_up(law->trees[level].rare, stamps), 1);
+    }
     eps__poisson_geometrics(&law->base, setting->job->mechanism.n, setting->p,
                             times(weight, stamps * (double)blocks.block * ((double)blocks.height + 1)),
-                            times(weight, stamps * total_of(&law->tree)));
+                            times(weight, stamps * total_of(&law->trees[0])));
     *out = &law->base;
     return EPS_OK;
 }
 
-static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
+static enum eps_status know_level(const struct eps__renyi_law *base, size_t level, struct eps__orders *orders,
+                                  struct eps__laws *laws)
 {
     const struct tree_law *law = (const struct tree_law *)base;
-    unsigned max_order = law->setting->job->query.accountant.max_order;
-    const struct eps__tree_effort *effort = &efforts[orders ? EPS_REMOVE : EPS_ADD];
+    const struct eps__setting *setting = law->setting;
+    unsigned max_order = setting->job->query.accountant.max_order;
+    struct eps__tree_effort effort = effort_of(setting, orders ? EPS_REMOVE : EPS_ADD);
     enum eps_status status =
-        eps__coins_tree_moments(law->setting->context, orders, laws, &law->tree, law->stamps, effort, max_order);
-    if (status == EPS_OK && law->setting->meter) {
-        double spent = eps__coins_tree_spends(&law->tree, effort, max_order, orders);
-        eps__meter_add(law->setting->meter, LONG_COST * spent);
-    }
+        eps__coins_tree_moments(setting->context, orders, laws, &law->trees[level], law->stamps, &effort, max_order);
+    if (status == EPS_OK && setting->meter)
+        eps__meter_add(setting->meter,
+                       LONG_COST * eps__coins_tree_spends(&law->trees[level], &effort, max_order, orders));
     return status;
 }
 
 /* ln E X^a, about: each step by itself, and others as if their coins were their means. */
 static double log_order(const struct tree_law *law, unsigned a)
 {
-    const struct eps__coins_tree *tree = &law->tree;
+    const struct eps__coins_tree *tree = &law->trees[0];
     double own = tree->weight * ((double)tree->height + 1), leaves = (double)tree->leaves, alone = 0, p = tree->p;
     double met = tree->weight * total_of(tree) - leaves * own, ways = 1;
     for (unsigned k = 0; k <= a; k++) {
@@ -173,6 +201,6 @@ const struct eps__renyi_kind eps__renyi_tree = {.concerns = eps__poisson_concern
                                                 .cost = cost,
                                                 .least_sigma = least_sigma,
                                                 .open = open_law,
-                                                .know = know,
+                                                .know_level = know_level,
                                                 .sketch = sketch,
                                                 .destroy = destroy};
