@@ -190,12 +190,18 @@ bool eps__pld_allocation_serves(const struct eps__setting *setting, struct eps_e
                         "are fewer than the bins, over several epochs at most half as many");
 }
 
+/* As measured (tests/bench/bench_costs.c): grids grow with the bins of a class and with the tolerance, until they are as long
+ * as can be; sums over the bins of a class, and the norms of all columns. */
 void eps__pld_allocation_cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    double tolerance = setting->job->query.accountant.tolerance, width = 1 + sqrt((double)bins_of(setting)) / 30;
-    double searches = setting->job->query.noise_multiplier > 0 ? 4 : 12;
-    *operations = searches * 1e8 * width / sqrt(tolerance * 1e3);
-    *bytes = 4e7 * width / sqrt(tolerance * 1e3);
+    struct eps__bin_classes classes = eps__bin_classes(setting->strategy, bins_of(setting));
+    double size = (double)(classes.bins / classes.len), tolerance = setting->job->query.accountant.tolerance;
+    double parts = classes.bins % classes.len ? 2 : 1, n = (double)setting->job->mechanism.n;
+    double grid = pow(size, 0.55) / sqrt(tolerance * 1e3);
+    bool given = setting->job->query.noise_multiplier > 0;
+    double part = (given ? 1e6 : 2e6) * fmin(grid, 2e4) + 2.5e3 * size + (given ? 8e6 : 1.4e7);
+    *operations = parts * part + (given ? 150 : 1200) * n;
+    *bytes = parts * 1.2e5 * fmin(grid, 7e3) + 1e7;
 }
 
 double eps__pld_allocation_least_sigma(const struct eps__setting *setting)
