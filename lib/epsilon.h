@@ -119,7 +119,7 @@ enum eps_adjacency { EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE, EPS_ADJAC
 enum eps_accountant {
     EPS_ACCOUNTANT_AUTO,
     EPS_ACCOUNTANT_GAUSSIAN,
-    EPS_ACCOUNTANT_PLD,
+    EPS_ACCOUNTANT_PLD, /* under balls_in_bins exact only where bins share no row and have one norm; else a bound */
     EPS_ACCOUNTANT_MMCC,
     EPS_ACCOUNTANT_RENYI,
     EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,

@@ -72,7 +72,6 @@ struct eps__accountant {
     uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
-    bool tight;       /* where it serves, no other one that amplifies is better: `auto` leaves these out */
     enum eps_guarantee guarantee;
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps_result *result);
@@ -80,6 +79,8 @@ struct eps__accountant {
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     /* Whether its answer is exact up to rounding: then `auto` runs it alone. */
     bool (*exact)(const struct eps__setting *setting);
+    /* Whether, where it serves, no other one that amplifies is better: `auto` leaves these out. NULL: never. */
+    bool (*tight)(const struct eps__setting *setting);
     /* Estimated operations and bytes of one solve, of which each direction takes half. */
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
     /* Opens the profile at sigma > 0; the caller destroys it through its class. */

@@ -290,6 +290,18 @@ static bool exact(const struct eps__setting *setting)
     return false; /* it converges, but never in closed form */
 }
 
+/* Classes of bins are a bound, which may be more than another one. */
+static bool tight(const struct eps__setting *setting)
+{
+    return !eps__pld_allocates(setting) || eps__pld_allocation_exact(setting);
+}
+
+static void assume(struct eps__sentences *list, const struct eps_result *result)
+{
+    if (result->bins > 0)
+        eps__assume_causal_order(list, result);
+}
+
 static double step_count(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -463,9 +475,10 @@ const struct eps__accountant eps__accountant_pld = {
     .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
     .amplifies = true,
-    .tight = true,
+    .assume = assume,
     .serves = serves,
     .exact = exact,
+    .tight = tight,
     .cost = cost,
     .open = open_profile,
     .least_sigma = least_sigma,

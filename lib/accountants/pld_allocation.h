@@ -1,5 +1,6 @@
 /*
- * The accountant `pld` where an example is in one batch of every epoch, drawn uniformly: the law of P/Q itself.
+ * The accountant `pld` where an example is in one batch of every epoch, drawn uniformly: the law of P/Q itself, or that of
+ * classes of bins.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,6 +11,9 @@
 
 /* Whether the scheme is one of batches of an epoch, of which an example is in one: then these take the accountant's place. */
 bool eps__pld_allocates(const struct eps__setting *setting);
+
+/* Whether the law is the mechanism's own, up to its bracket: bins that share no row, of one norm. Else it is a bound. */
+bool eps__pld_allocation_exact(const struct eps__setting *setting);
 
 bool eps__pld_allocation_serves(const struct eps__setting *setting, struct eps_error *error);
 void eps__pld_allocation_cost(const struct eps__setting *setting, double *operations, double *bytes);

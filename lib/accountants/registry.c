@@ -90,12 +90,13 @@ void eps__assume_causal_order(struct eps__sentences *list, const struct eps_resu
 }
 
 /* Those that may be better than the others, or are no rivals. */
-static size_t leave_out(const struct eps__accountant **serving, size_t count)
+static size_t leave_out(const struct eps__setting *setting, const struct eps__accountant **serving, size_t count)
 {
     const struct eps__accountant *tight = NULL;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
-        tight = tight ? tight : serving[i]->tight ? serving[i] : NULL;
+        if (!tight && serving[i]->tight && serving[i]->tight(setting))
+            tight = serving[i];
     for (size_t i = 0; i < count; i++)
         if (!tight || serving[i] == tight || !serving[i]->amplifies)
             serving[kept++] = serving[i];
@@ -128,5 +129,5 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
         if (error)
             error->accountants = others;
     }
-    return wanted == EPS_ACCOUNTANT_AUTO ? leave_out(serving, count) : count;
+    return wanted == EPS_ACCOUNTANT_AUTO ? leave_out(setting, serving, count) : count;
 }

@@ -17,17 +17,20 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/lognormal.h"
 
-enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3 };
+enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3, MISSES_MAX = 4 };
 
-#define LENGTH_MAX 0x1p23 /* of a transform */
-#define FINEST 1e4        /* of all refinements together */
+#define LENGTH_MAX 0x1p23    /* of a transform; */
+#define ASCENDING_MAX 0x1p19 /* of one of many */
+#define FINEST 1e4           /* of all refinements together */
 #define FINEST_SPACING 1e-9
 #define LOG_NOTHING (-800.0) /* no delta that is asked is so small */
 #define CUT_ROOM 1e-6        /* a cut is K and so much of it more */
+#define REACH 2.0            /* deviations */
 
 /* A composition around one epsilon. */
 struct slot {
     struct eps__pld sum; /* of the losses, as they are composed */
+    double *above; /* of knot i: sum_{j >= i} a_j e^{-t (l_j - l_i)}, and, from sum.len on, a_j (l_j - l_i) e^{..} */
     enum eps__estimate estimate;
     double centre, reach; /* targets centre - reach <= k <= centre + reach */
     double z_cut, z_least;
@@ -42,8 +45,11 @@ struct eps__allocation {
     size_t bins;
     double count, shift[2]; /* by estimate */
     double finer;
+    double reach; /* of a slot on the side from which it is used, in deviations; 0: REACH on both */
     struct slot slots[SLOTS];
     size_t next_slot;
+    int misses[2];        /* ascending: so many epsilons in a row were out of reach, */
+    double missed_eps[2]; /* this the last */
 };
 
 enum eps_status eps__allocation_create(struct eps__allocation **allocation, const struct eps_context *context,
@@ -65,9 +71,15 @@ enum eps_status eps__allocation_create(struct eps__allocation **allocation, cons
     return EPS_OK;
 }
 
+void eps__allocation_ascend(struct eps__allocation *a, double reach)
+{
+    a->reach = reach;
+}
+
 static void slot_clear(struct slot *slot)
 {
     eps__pld_clear(&slot->sum);
+    free(slot->above);
     *slot = (struct slot){0};
 }
 
@@ -235,6 +247,11 @@ static double allowed(const struct eps__allocation *a, double eps, double tilt)
     return tolerance;
 }
 
+static double length_max(const struct eps__allocation *a)
+{
+    return a->reach > 0 ? ASCENDING_MAX : LENGTH_MAX;
+}
+
 /* Upper: where to bound what lies above the window from, at best. */
 static void set_beyond(const struct eps__allocation *a, struct slot *slot, const struct eps__pld *step,
                        double deviation)
@@ -265,6 +282,43 @@ static double sum_over(const struct eps__pld *sum, double from)
     return total;
 }
 
+/* Fills in slot->above; false without memory. */
+static bool sum_above(struct slot *slot)
+{
+    const struct eps__pld *sum = &slot->sum;
+    double *mass = malloc((2 * sum->len + 1) * sizeof *mass), *excess = mass + sum->len, m = 0, e = 0;
+    if (!mass)
+        return false;
+    for (size_t i = sum->len; i-- > 0;) {
+        double gap = i + 1 < sum->len ? (double)(sum->index[i + 1] - sum->index[i]) * sum->spacing : 0;
+        double decay = exp(-sum->tilt * gap);
+        e = decay * (e + gap * m);
+        m = sum->mass[i] + decay * m;
+        mass[i] = m;
+        excess[i] = e;
+    }
+    slot->above = mass;
+    return true;
+}
+
+/* sum_over() by what was summed up. */
+static double excess_over(const struct slot *slot, double from)
+{
+    const struct eps__pld *sum = &slot->sum;
+    size_t low = 0, high = sum->len; /* the first loss that is no less lies in [low, high] */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (eps__pld_loss(sum, middle) < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == sum->len)
+        return 0;
+    double over = eps__pld_loss(sum, low) - from;
+    return exp(-sum->tilt * over) * (slot->above[sum->len + low] + over * slot->above[low]);
+}
+
 /* The window is made as wide as what it leaves out may be, of what it holds: `lost` of it. */
 static enum eps_status compose(struct eps__allocation *a, struct slot *slot, const struct aim *aim, double target,
                                double spacing, double share)
@@ -272,7 +326,7 @@ static enum eps_status compose(struct eps__allocation *a, struct slot *slot, con
     struct eps__pld step = {0};
     const struct eps__lognormal_aim *tilted = &aim->tilted;
     double largest = fmin(1 / (M_E * tilted->tilt), 12 * tilted->deviation), lost = 0.02 * share;
-    struct eps__compose_plan plan = {.tilt = tilted->tilt, .max_len = (size_t)LENGTH_MAX};
+    struct eps__compose_plan plan = {.tilt = tilted->tilt, .max_len = (size_t)length_max(a)};
     plan.tail_mass = lost * tilted->payoff / largest;
     double log_least = log(1e-5 * share / a->count) - 2;
     enum eps_status status =
@@ -288,6 +342,8 @@ static enum eps_status compose(struct eps__allocation *a, struct slot *slot, con
     }
     if (status == EPS_OK && step.len > 0 && slot->estimate == EPS__UPPER)
         set_beyond(a, slot, &step, tilted->deviation);
+    if (status == EPS_OK && !sum_above(slot))
+        status = EPS_NO_MEMORY;
     eps__pld_clear(&step);
     return status;
 }
@@ -311,7 +367,7 @@ static double log_excess(const struct slot *slot, double k)
     double start = eps__pld_loss(sum, 0), top = eps__pld_loss(sum, sum->len - 1);
     double widening = sum->loss_error + 8 * unit * (2 * fabs(sum->offset) + fabs(start) + fabs(top) + 2 * fabs(k));
     double at = upper ? k - widening : k + widening, from = upper ? fmax(at, start) : at;
-    double total = eps__outward(slot->estimate, sum_over(sum, from), 64 + 4 * (double)sum->len);
+    double total = eps__outward(slot->estimate, excess_over(slot, from), 64 + 8 * (double)sum->len);
     if (upper) /* what underflowed */
         total += DBL_MIN * (double)sum->len * (4 + (t * (top - from) > 700 ? 2e3 / t : 0));
     else
@@ -348,6 +404,7 @@ static struct slot *find_slot(struct eps__allocation *a, enum eps__estimate esti
     for (size_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &a->slots[i];
         if (slot->used && slot->estimate == estimate && fabs(slot->centre - target) <= slot->reach &&
+            (a->reach == 0 || (a->falls ? target >= slot->centre : target <= slot->centre)) &&
             (!a->falls || cuts_above(a, a->shift[estimate], slot->z_cut, eps)) &&
             (!nearest || fabs(slot->centre - target) < fabs(nearest->centre - target)))
             nearest = slot;
@@ -363,12 +420,20 @@ static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate e
     *made = NULL;
     if (!find_aim(a, &aim, s, eps, a->accuracy.tolerance))
         return EPS_OK;
+    if (a->reach > 0 && !a->falls) { /* a cut is right for what is a little less: aimed ahead */
+        double ahead = log1p((target_of(a, eps) + 0.99 * a->reach * aim.tilted.deviation) / a->count);
+        struct aim further;
+        if (ahead > eps && find_aim(a, &further, s, ahead, a->accuracy.tolerance)) {
+            aim = further;
+            eps = ahead;
+        }
+    }
     /* the cut leaves room for epsilons nearby */
     if (a->falls) { /* what is below this is less than all else, by far */
         double log_all = aim.log_total + log(1e-6 * a->accuracy.tolerance / a->count) - log_strike(a, eps) - 4;
         aim.law.z_least = -eps__normal_tail_quantile(fmin(log_all, -1));
     }
-    double reach = 2 * aim.tilted.deviation, log_c = s * aim.law.z_cut - 0.5 * s * s;
+    double reach = (a->reach > 0 ? a->reach : REACH) * aim.tilted.deviation, log_c = s * aim.law.z_cut - 0.5 * s * s;
     struct aim wider;
     if (aim_with(a, &wider, s, log_c + fmax(log1p(fmin(reach * exp(-log_c), 0.05)), CUT_ROOM), eps)) {
         wider.law.z_least = aim.law.z_least;
@@ -378,7 +443,7 @@ static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate e
         return EPS_OK;
     double share = allowed(a, eps, aim.tilted.tilt);
     double rate = 0.4 / (aim.tilted.payoff * aim.tilted.deviation); /* the sum's density over its expected excess */
-    double spacing = fmax(sqrt(4 * share / (a->count * rate)) / a->finer, 30 * aim.tilted.deviation / LENGTH_MAX);
+    double spacing = fmax(sqrt(4 * share / (a->count * rate)) / a->finer, 30 * aim.tilted.deviation / length_max(a));
     spacing = fmax(spacing, FINEST_SPACING * fmin(exp(log_c), 1));
     struct slot *slot = &a->slots[a->next_slot++ % SLOTS];
     enum eps_status status = EPS_TOO_COSTLY;
@@ -411,8 +476,12 @@ enum eps_status eps__allocation_log_delta(struct eps__allocation *a, enum eps__e
     double target = target_of(a, eps), s = a->shift[estimate];
     struct slot *slot = find_slot(a, estimate, eps, target);
     enum eps_status status = EPS_OK;
-    if (!slot && gaussian > LOG_NOTHING)
+    bool hopeless = a->reach > 0 && a->misses[estimate] >= MISSES_MAX && eps >= a->missed_eps[estimate];
+    if (!slot && gaussian > LOG_NOTHING && !hopeless) {
         status = make_slot(a, estimate, eps, &slot);
+        a->misses[estimate] = slot ? 0 : a->misses[estimate] + 1;
+        a->missed_eps[estimate] = eps;
+    }
     if (status != EPS_OK && status != EPS_TOO_COSTLY)
         return status;
     if (!slot) { /* out of reach: what is proven all the same */

@@ -18,6 +18,10 @@ enum eps_status eps__allocation_create(struct eps__allocation **allocation, cons
                                        double shift_upper, const struct eps__accuracy *accuracy);
 void eps__allocation_destroy(struct eps__allocation *allocation);
 
+/* Epsilons will be asked in ascending order: a composition serves only those up to the one it is made for (remove), or from there
+ * on (add), within so many deviations. Then all of them are as precise as where one is made. */
+void eps__allocation_ascend(struct eps__allocation *allocation, double reach);
+
 /* ln of a bound on delta(eps), eps >= 0. Cost: a composition by FFT, unless eps is near one asked before. EPS_NO_MEMORY,
  * EPS_CANCELED, EPS_TIMEOUT. Where a composition is out of reach: the bound without sampling, and nothing from below. */
 enum eps_status eps__allocation_log_delta(struct eps__allocation *allocation, enum eps__estimate estimate, double eps,

@@ -85,19 +85,17 @@ static void lower_knots(const struct eps__cells *cells, double *mass, double *lo
     }
 }
 
-/* A knot with negative mass lies above the chord of its neighbours, so it is left out and its mass goes to them, in
- * the shares that keep P and Q. The first `kept` knots are a stack of those that stay. */
-static size_t make_convex(const struct eps__cells *cells, int64_t *index, double *mass, size_t len)
+/* The first `kept` knots are a stack of those that stay. */
+size_t eps__knots_make_convex(double spacing, double t, int64_t *index, double *mass, size_t len)
 {
     size_t kept = 0;
-    double t = cells->tilt;
     for (size_t i = 0; i < len; i++) {
         index[kept] = index[i];
         mass[kept] = mass[i];
         kept++;
         while (kept >= 3 && mass[kept - 2] < 0) {
-            double below = (double)(index[kept - 2] - index[kept - 3]) * cells->spacing;
-            double above = (double)(index[kept - 1] - index[kept - 2]) * cells->spacing;
+            double below = (double)(index[kept - 2] - index[kept - 3]) * spacing;
+            double above = (double)(index[kept - 1] - index[kept - 2]) * spacing;
             double moved = eps__lower(mass[kept - 2], 16); /* below 0: more is taken */
             mass[kept - 3] += moved * expm1(-above) / expm1(-above - below) * exp(-(t + 1) * below);
             mass[kept - 1] += moved * expm1(-below) / expm1(-above - below) * exp(t * above);
@@ -150,7 +148,7 @@ static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *m
         sum_cells(cells, mass);
         lower_knots(cells, mass, lowered);
         set_indices(cells, index);
-        size_t len = make_convex(cells, index, mass, cells->len + 1);
+        size_t len = eps__knots_make_convex(cells->spacing, cells->tilt, index, mass, cells->len + 1);
         bool low = mass[0] < 0, high = mass[len - 1] < 0;
         if (!low && !high)
             return len;

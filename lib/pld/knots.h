@@ -34,4 +34,8 @@ void eps__cells_clear(struct eps__cells *cells);
  * EPS_OK or EPS_NO_MEMORY. */
 enum eps_status eps__cells_assemble(struct eps__pld *pld, struct eps__cells *cells, enum eps__estimate estimate);
 
+/* A knot with negative mass lies above the chord of its neighbours, so it is left out and its mass goes to them, in the shares
+ * that keep P and Q, tilted. Only the first and the last that stay may be negative. Returns how many do. */
+size_t eps__knots_make_convex(double spacing, double tilt, int64_t *index, double *mass, size_t len);
+
 #endif

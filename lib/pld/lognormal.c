@@ -86,8 +86,8 @@ static bool find_tilt(const struct points *points, double wanted, double count, 
         low = high;
         *tilt = high = high > 0 ? 2 * high : step;
         tilted_moments(points, high, moments);
-        if (!(high < 1e300) || !isfinite(moments->mean))
-            return false;
+        if (!(high < 1e300) || !isfinite(moments->mean) || (moments->mean < wanted && !(moments->variance > 0)))
+            return false; /* nothing but the largest loss is left */
     }
     for (int i = 0; i < 100 && high - low > 1e-12 * high; i++) {
         if (fabs(moments->mean - wanted) <= 0.1 * sqrt(moments->variance / count))

@@ -33,6 +33,25 @@ def test_an_exact_law_leaves_no_room_for_bounds(server):
     assert result["bracket"]["lower"] * 0.9999 < 0.8731 < result["noise_multiplier"] < 0.8731 * 1.001
 
 
+def test_classes_of_bins_are_a_bound_among_others(server):
+    """The truth as below: 0.6962."""
+    alone = server.solve(dict(BANDED, accountant="pld"))["result"]
+    assert alone["accountant"] == "pld" and 0.6962 * 0.999 < alone["noise_multiplier"] < 1.22 * 0.6962
+    assert 0.999 * alone["bracket"]["upper"] <= alone["bracket"]["lower"] <= alone["bracket"]["upper"]
+    assert any("causal order" in line for line in alone["assumptions"])
+    best = server.solve(BANDED)["result"]
+    found = {(c["accountant"], c["direction"]): c["value"] for c in best["candidates"]}
+    assert {name for name, _ in found} == {"pld", "renyi", "conditional_composition", "gaussian"}
+    assert found["pld", "remove"] == alone["directions"]["remove"]["value"]
+    assert best["directions"]["add"]["value"] == min(value for (_, way), value in found.items() if way == "add")
+
+
+def test_bins_that_all_share_rows_are_refused(server):
+    wide = {"n": 20, "matrix": {"family": "square_root", "bands": 6}, "sampling": {"scheme": "balls_in_bins", "bins": 10},
+            "noise_multiplier": 1, "delta": 1e-5, "accountant": "pld"}
+    check_problem(server.post(wide), 422, "unsupported", "/matrix")
+
+
 def test_the_noise_is_near_the_truth_and_not_under_it(server):
     """The truth by Monte Carlo, to a tenth of a percent (reference.json: 0.6962); the paper's accountant: 0.7674."""
     result = server.solve(dict(BANDED, accountant="renyi"))["result"]
