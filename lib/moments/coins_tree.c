@@ -1,8 +1,8 @@
 /*
- * A table a node, by how many of its leaves each copy takes: the table of two nodes together is their convolution, that of
- * their parent is the same with what the copies are to each other there. Subtrees of one height are alike, so a
- * complete tree of n leaves has log n tables; where the stream ends inside of it, one more at each height. All numbers are
- * positive, so long double keeps its digits, and its exponents are those of quadruple precision.
+ * A table a node, by how many of its leaves each copy takes: the table of two nodes together is their convolution,
+ * that of their parent is the same with what the copies are to each other there. Subtrees of one height are alike, so a
+ * complete tree of n leaves has log n tables; where the stream ends inside of it, one more at each height. All numbers
+ * are positive, so long double keeps its digits, and its exponents are those of quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
