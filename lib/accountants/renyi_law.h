@@ -19,7 +19,7 @@ struct eps__renyi_law {
     const struct eps__renyi_kind *kind;
     struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (L22, L24) */
     size_t geometrics_len;                                 /* at least 1 */
-    /* Orders and moments may be of laws that P is but for so much (moments/LEMMAS.md, L44), each with its own; 0: of P. */
+    /* Orders and moments may be of laws that P is but for rare[level] (moments/LEMMAS.md, L44); no levels: of P. */
     size_t levels;
     double rare[EPS__LEVELS_MAX];
 };

@@ -13,8 +13,8 @@
 bool eps__poisson_concerns(const struct eps_mechanism *mechanism);
 bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *error);
 
-/* Fills in the geometric means: the first with the coins as they are, and with what is known where x = 0; further ones with rarer coins. own,
- * all: the trace of the Gram matrix over sigma^2 of len steps, and the sum of its entries. */
+/* Fills in the geometric means: the first with the coins as they are, and with what is known where x = 0; further ones
+ * with rarer coins. own, all: the trace of the Gram matrix over sigma^2 of len steps, and the sum of its entries. */
 void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, struct eps__interval own,
                              struct eps__interval all);
 

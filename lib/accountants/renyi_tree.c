@@ -29,7 +29,7 @@ struct tree_law {
     size_t stamps;
 };
 
-/* The same, level by level, where delta is asked for: whatever it is, one of them is a small part of it, or not much more. */
+/* The same, level by level, where delta is asked for: down to 1e-12 one of them is a small part of it. */
 static const double rares[EPS__LEVELS_MAX] = {1e-14, 1e-9, 1e-6, 1e-3};
 
 static bool delta_given(const struct eps__setting *setting)

@@ -1,8 +1,8 @@
 /*
- * A table a node, by how many of its leaves each copy takes: the table of two nodes together is their convolution, that of
- * their parent is the same with what the copies are to each other there. Subtrees of one height are alike, so a
- * complete tree of n leaves has log n tables; where the stream ends inside of it, one more at each height. All numbers are
- * positive, so long double keeps its digits, and its exponents are those of quadruple precision.
+ * A table a node, by how many of its leaves each copy takes: the table of two nodes together is their convolution,
+ * that of their parent is the same with what the copies are to each other there. Subtrees of one height are alike, so a
+ * complete tree of n leaves has log n tables; where the stream ends inside of it, one more at each height. All numbers
+ * are positive, so long double keeps its digits, and its exponents are those of quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -36,12 +36,17 @@ static size_t minimum(size_t a, size_t b)
 /* The least cap under which `count` nodes of so many leaves stay but with about this probability. */
 static size_t cap_of(const struct eps__coins_tree *tree, size_t leaves, double log_share)
 {
-    size_t cap = 0;
+    size_t low = 0, high = leaves; /* high will do, as nobody is above all leaves */
     if (tree->p == 0 || tree->p == 1)
         return tree->p == 0 ? 0 : leaves;
-    while (cap < leaves && !(eps__binomial_log_tail(leaves, tree->p, cap + 1, true) <= log_share))
-        cap++;
-    return cap;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (eps__binomial_log_tail(leaves, tree->p, middle + 1, true) <= log_share)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return high;
 }
 
 /* That one of `count` such nodes has more, from above. */
@@ -377,12 +382,12 @@ static double pairs_of(size_t a, size_t b, size_t top)
 static double merge_operations(size_t a, size_t b, size_t cap, bool alike, unsigned copies)
 {
     size_t top = minimum(cap, a + b);
-    double side = (double)top + 1, pairs = pairs_of(a, b, top), rising = 1;
-    for (unsigned c = 0; c < copies; c++)
-        rising *= (side + c) / ((c + 1) * side);
-    double all = volume(side, copies);
+    double side = (double)top + 1, rising = 1, all = volume(side, copies);
     if (all > NUMBERS)
         return INFINITY;
+    double pairs = pairs_of(a, b, top);
+    for (unsigned c = 0; c < copies; c++)
+        rising *= (side + c) / ((c + 1) * side);
     return volume(pairs, copies) * rising * (alike && copies > 1 ? 0.5 : 1) * (1 + STARTING * side / pairs) +
            all * copies;
 }

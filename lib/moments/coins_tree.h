@@ -18,10 +18,9 @@ struct eps__coins_tree {
     size_t leaves, height; /* 2^height >= leaves >= 1 */
     double p;              /* in [0, 1] */
     double weight;
-    size_t full[EPS__TREE_HEIGHT_MAX + 1]; /* the most that may take part under a node of each height */
-    size_t
-        cut[EPS__TREE_HEIGHT_MAX + 1]; /* and under the one that has leaves % 2^h of its leaves, where that is not 0 */
-    double rare;                       /* at least the probability that more do anywhere */
+    /* The most that may take part under a full node of each height, and under the one of leaves % 2^height leaves. */
+    size_t full[EPS__TREE_HEIGHT_MAX + 1], cut[EPS__TREE_HEIGHT_MAX + 1];
+    double rare; /* at least the probability that more do anywhere */
 };
 
 /* Caps such that rare is at most about `wanted`, as far as doubles go. */
@@ -44,15 +43,19 @@ unsigned eps__coins_tree_fits(const struct eps__coins_tree *tree, const struct e
 double eps__coins_tree_spends(const struct eps__coins_tree *tree, const struct eps__tree_effort *effort,
                               unsigned max_order, bool orders);
 
-/* *sum: that over patterns within the caps of all copies, each meeting worth e^(weight times), within *units of quadruple
- * roundoff of itself; what is no number is not known. One copy: the probability of being within. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+/*
+ * *sum: that over patterns within the caps of all copies, each meeting worth e^(weight times), within *units of
+ * quadruple roundoff of itself; what is no number is not known. One copy: the probability of being within. EPS_OK,
+ * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
+ */
 enum eps_status eps__coins_tree_sum(const struct eps_context *context, eps__quad *sum, double *units,
                                     const struct eps__coins_tree *tree, unsigned copies, eps__quad times);
 
 /*
- * Of the law within the caps, of `stamps` such trees side by side: ln E X^a between bounds, and the central moments. P is
- * that law but for `rare` times stamps. orders->len is max_order, or chosen if that is 0. laws->len = 0, orders->log_upper[2] = INFINITY where there
- * is none. Either may be NULL; the caller clears. EPS_OK and as above; nothing is held unless EPS_OK.
+ * Of the law within the caps, of `stamps` such trees side by side: ln E X^a between bounds, and the central moments. P
+ * is that law but for `rare` times stamps. No order is over max_order, if that is not 0. laws->len = 0,
+ * orders->log_upper[2] = INFINITY where there is none. Either may be NULL; the caller clears. EPS_OK and as above;
+ * nothing is held unless EPS_OK.
  */
 enum eps_status eps__coins_tree_moments(const struct eps_context *context, struct eps__orders *orders,
                                         struct eps__laws *laws, const struct eps__coins_tree *tree, size_t stamps,
