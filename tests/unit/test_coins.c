@@ -409,6 +409,54 @@ static void rarer_coins_are_below(void **unused)
     }
 }
 
+/* Coins that almost never or almost always fall, entries of very different size, no noise to speak of and much of it. */
+static void extremes_are_sound(void **unused)
+{
+    (void)unused;
+    static const double columns[][3] = {{1, 1e-6, 0}, {1e-6, 1, 0}, {1, 1, 1}, {1e-9, 1e-3, 1}};
+    static const double coins[] = {1e-7, 0.999999, 1}, sigmas[] = {0.3, 3}, epsilons[] = {0, 0.7};
+    const struct effort effort = {.samples = 2000, .quadrature_most = 2, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
+    double loosest = 0;
+    for (size_t trial = 0; trial < 36; trial++) {
+        size_t which = trial % 4;
+        double p = coins[trial / 4 % 3], sigma = sigmas[trial / 12 % 2], eps = epsilons[trial % 2],
+               found[EPS_DIRECTIONS];
+        struct eps_job job = toeplitz_job(2, p, columns[which] + (which == 3), 2);
+        struct truth truth = truth_open(&job.mechanism);
+        deltas(found, &job, sigma, eps);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
+            if (!(found[direction] >= (double)delta.lower))
+                fail_msg("columns %zu, p = %g, sigma = %g, eps = %g, direction %d: %g, but %Lg", which, p, sigma, eps,
+                         (int)direction, found[direction], delta.lower);
+            if (delta.lower > 1e-6L)
+                loosest = fmax(loosest, found[direction] / (double)delta.lower);
+        }
+        truth_close(&truth);
+    }
+    print_message("over the truth by at most %.3f\n", loosest);
+    assert_true(loosest >= 1 && loosest < 3);
+}
+
+/* Independent steps beside pld, which knows their law to its tolerance: down to deltas far under what quadrature sees. */
+static void tails_are_sound(void **unused)
+{
+    (void)unused;
+    static const double one = 1, coins[] = {1e-4, 0.3, 0.999}, sigmas[] = {0.3, 1, 5}, epsilons[] = {0.2, 1.5, 8};
+    for (size_t trial = 0; trial < 27; trial++) {
+        double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS], p = coins[trial % 3], sigma = sigmas[trial / 3 % 3];
+        struct eps_job job = toeplitz_job(3, p, &one, 1);
+        deltas(found, &job, sigma, epsilons[trial / 9]);
+        job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+        job.query.accountant.max_order = 0;
+        deltas(exact, &job, sigma, epsilons[trial / 9]);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+            if (!(found[direction] >= exact[direction] * (1 - 2e-3)))
+                fail_msg("p = %g, sigma = %g, eps = %g, direction %d: %g, but %g", p, sigma, epsilons[trial / 9],
+                         (int)direction, found[direction], exact[direction]);
+    }
+}
+
 static void declined(struct eps_job *job, const char *pointer)
 {
     struct eps_result *result = NULL;
@@ -456,6 +504,8 @@ int main(void)
         cmocka_unit_test(the_matrix_dominates),
         cmocka_unit_test(delta_is_never_under_the_truth),
         cmocka_unit_test(rarer_coins_are_below),
+        cmocka_unit_test(extremes_are_sound),
+        cmocka_unit_test(tails_are_sound),
         cmocka_unit_test(what_nobody_derived_is_declined),
     };
     return cmocka_run_group_tests_name("coins", tests, NULL, NULL);
