@@ -2,7 +2,7 @@
  * Random allocation with a diagonal strategy: what an example adds to the batches of the one bin it is in, in all epochs, is a
  * vector m_i, and those of different bins are orthogonal. Only their norms matter then, so that k epochs of the identity are one
  * epoch at sigma/sqrt(k), and the law of P/Q is known (pld/allocation.h). A bin drawn anew in every epoch is the same thing
- * where there is one epoch.
+ * where there is one epoch or one bin; else see pld_redrawn.c.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/accountants/pld_redrawn.h"
 #include "lib/error.h"
 #include "lib/pld/allocation.h"
 #include "lib/sampling/pairs.h"
@@ -110,9 +111,8 @@ bool eps__pld_allocation_serves(const struct eps__setting *setting, struct eps_e
     double lower, upper;
     if (!eps__adjacency_known(error, "pld", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
-    if (mechanism->sampling.redraw && mechanism->n > bins_of(setting))
-        return eps__decline(error, "/sampling/redraw",
-                            "pld serves bins that are drawn anew only in one epoch; leave redraw out");
+    if (eps__pld_redraws(setting))
+        return eps__pld_redrawn_serves(setting, error);
     if (!eps__strategy_is_diagonal(setting->strategy))
         return eps__decline(error, "/matrix",
                             "pld under balls in bins needs a strategy with one band, such as identity");
@@ -123,6 +123,10 @@ bool eps__pld_allocation_serves(const struct eps__setting *setting, struct eps_e
 
 void eps__pld_allocation_cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
+    if (eps__pld_redraws(setting)) {
+        eps__pld_redrawn_cost(setting, operations, bytes);
+        return;
+    }
     double tolerance = setting->job->query.accountant.tolerance, width = 1 + sqrt((double)bins_of(setting)) / 30;
     double searches = setting->job->query.noise_multiplier > 0 ? 4 : 12;
     *operations = searches * 1e8 * width / sqrt(tolerance * 1e3);
@@ -132,6 +136,8 @@ void eps__pld_allocation_cost(const struct eps__setting *setting, double *operat
 double eps__pld_allocation_least_sigma(const struct eps__setting *setting)
 {
     double lower, upper;
+    if (eps__pld_redraws(setting))
+        return eps__pld_redrawn_least_sigma(setting);
     bin_norms(setting, &lower, &upper);
     return upper / SHIFT_MAX;
 }
@@ -140,6 +146,8 @@ enum eps_status eps__pld_allocation_open(const struct eps__setting *setting, dou
                                          const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                          struct eps_error *error)
 {
+    if (eps__pld_redraws(setting))
+        return eps__pld_redrawn_open(setting, sigma, accuracy, profile, error);
     double lower, upper, least = eps__pld_allocation_least_sigma(setting);
     if (sigma < eps__lower(least, 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",

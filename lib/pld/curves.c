@@ -21,6 +21,7 @@ enum { COARSE_KNOTS = 400, COARSE_MOST = 1 << 16, FINE_MOST = 1 << 20 };
 #define FINEST 1e3
 #define LENGTH_MAX 0x1p22
 #define COARSE_TOLERANCE 2e-2
+#define FAR_UNDER 10.0
 #define FIRST_FLOOR (-30.0) /* of ln delta, where nothing is known of it */
 #define SPACING_SHARE 0.1   /* of the tolerance, for the distance of the knots */
 #define CURVE_SHARE 0.15    /* and for what is not known of the curve */
@@ -86,7 +87,7 @@ enum eps_status eps__curves_add(struct eps__curves *c, struct eps__curve *curve,
     return EPS_OK;
 }
 
-/* ------------------------------------------------------------ levels */
+/* ------------------------------------------------------------ levels (L26) */
 
 static void level_clear(const struct eps__curves *c, struct level *level)
 {
@@ -268,6 +269,8 @@ static enum eps_status compose(const struct eps__curves *c, const struct level *
                                      .tail_mass = eps__tail_mass(saddle, c->accuracy.tolerance),
                                      .log_infinity = INFINITY,
                                      .max_len = (size_t)LENGTH_MAX};
+    if (c->context && c->context->max_bytes > 0)
+        plan.max_len = (size_t)fmin(c->context->max_bytes / 64, LENGTH_MAX);
     struct eps__pld_power *powers = malloc(c->len * sizeof *powers);
     if (!powers)
         return EPS_NO_MEMORY;
@@ -278,11 +281,18 @@ static enum eps_status compose(const struct eps__curves *c, const struct level *
     return status;
 }
 
+/* No smaller ln delta is looked at: where the unknown is another, one far under that of interest is as good as any. */
+static double least_floor(const struct eps__curves *c)
+{
+    double least = EPS__LOG_DELTA_FLOOR - 5;
+    return isnan(c->accuracy.log_delta) ? least : fmax(c->accuracy.log_delta - FAR_UNDER, least);
+}
+
 /* Where to tilt for eps, and ln delta there by the coarse level: an upper bound. Its points are made to reach as far as a delta
  * so small needs. */
 static enum eps_status aim(struct eps__curves *c, double eps, struct eps__saddle *saddle, double *rate)
 {
-    double least = EPS__LOG_DELTA_FLOOR - 5;
+    double least = least_floor(c);
     double log_floor = fmax(isnan(c->accuracy.log_delta) ? FIRST_FLOOR : c->accuracy.log_delta - 2, least);
     enum eps_status status = c->coarse.dots ? EPS_OK : make_coarse(c, log_floor);
     for (int i = 0; i < FLOORS_MAX && status == EPS_OK; i++) {
@@ -366,10 +376,11 @@ static enum eps_status make_fine(struct eps__curves *c, enum eps__estimate estim
     plan.spacing *= coarser;
     const struct eps__dots_plan *made = c->fine.plans;
     bool serves = made && made->spacing <= 1.2 * plan.spacing && made->tolerance <= 1.2 * plan.tolerance &&
-                  fabs(made->eps - plan.eps) < sqrt(saddle->variance) && c->fine.log_floor <= saddle->log_delta;
+                  fabs(made->eps - plan.eps) < sqrt(saddle->variance) &&
+                  c->fine.log_floor <= fmax(saddle->log_delta, least_floor(c));
     enum eps_status status = EPS_OK;
     if (!serves)
-        status = level_make(c, &c->fine, &plan, fmax(saddle->log_delta - 3, EPS__LOG_DELTA_FLOOR - 5), &c->coarse);
+        status = level_make(c, &c->fine, &plan, fmax(saddle->log_delta - 3, least_floor(c)), &c->coarse);
     if (status == EPS_OK && !c->fine.pld[estimate])
         status = connect(c, &c->fine, estimate);
     if (status != EPS_OK)
@@ -406,7 +417,7 @@ enum eps_status eps__curves_log_delta(struct eps__curves *c, enum eps__estimate 
     enum eps_status status = aim(c, eps, &saddle, &rate);
     if (status == EPS_OK && estimate == EPS__UPPER)
         *out = saddle.log_delta;
-    if (status == EPS_OK && saddle.log_delta < EPS__LOG_DELTA_FLOOR)
+    if (status == EPS_OK && saddle.log_delta < fmax(least_floor(c), EPS__LOG_DELTA_FLOOR))
         return EPS_OK;
     if (status == EPS_OK) {
         slot = &c->slots[c->next_slot++ % SLOTS];
