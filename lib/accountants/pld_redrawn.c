@@ -160,9 +160,9 @@ void eps__pld_redrawn_cost(const struct eps__setting *setting, double *operation
 {
     struct kinds kinds;
     find_kinds(setting, &kinds);
-    double tolerance = setting->job->query.accountant.tolerance, width = 1 + sqrt((double)bins_of(setting)) / 30;
-    double searches = setting->job->query.noise_multiplier > 0 ? 2 : 12;
-    *operations = searches * (double)kinds.len * 1e9 * width / sqrt(tolerance * 1e3);
+    double tolerance = setting->job->query.accountant.tolerance, width = 1 + pow((double)bins_of(setting), 0.6) / 15;
+    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 5;
+    *operations = searches * (double)kinds.len * 2e8 * width / pow(tolerance * 1e3, 0.25);
     *bytes = 1e8;
 }
 
