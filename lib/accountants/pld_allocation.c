@@ -3,7 +3,7 @@
  * different bins are orthogonal only their norms matter, so that k epochs of the identity are one epoch at sigma/sqrt(k), and
  * the law of P/Q is known (pld/allocation.h). Where bins that are near share rows, they are put into classes of which no two
  * do (pld_classes.h): delta is at most the mean of the classes', each with a law that is known, of one or two numbers of
- * bins. A bin drawn anew in every epoch is the same thing where there is one epoch.
+ * bins. A bin drawn anew in every epoch is the same thing where there is one epoch or one bin; else see pld_redrawn.c.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "lib/accountants/pld_classes.h"
+#include "lib/accountants/pld_redrawn.h"
 #include "lib/error.h"
 #include "lib/pld/allocation.h"
 #include "lib/sampling/pairs.h"
@@ -173,9 +174,8 @@ bool eps__pld_allocation_serves(const struct eps__setting *setting, struct eps_e
     size_t bins = bins_of(setting);
     if (!eps__adjacency_known(error, "pld", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
-    if (mechanism->sampling.redraw && mechanism->n > bins)
-        return eps__decline(error, "/sampling/redraw",
-                            "pld serves bins that are drawn anew only in one epoch; leave redraw out");
+    if (eps__pld_redraws(setting))
+        return eps__pld_redrawn_serves(setting, error);
     if (eps__strategy_is_diagonal(setting->strategy))
         return true;
     if (!eps__strategy_nonnegative(setting->strategy))
@@ -194,6 +194,10 @@ bool eps__pld_allocation_serves(const struct eps__setting *setting, struct eps_e
  * as can be; sums over the bins of a class, and the norms of all columns. */
 void eps__pld_allocation_cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
+    if (eps__pld_redraws(setting)) {
+        eps__pld_redrawn_cost(setting, operations, bytes);
+        return;
+    }
     struct eps__bin_classes classes = eps__bin_classes(setting->strategy, bins_of(setting));
     double size = (double)(classes.bins / classes.len), tolerance = setting->job->query.accountant.tolerance;
     double parts = classes.bins % classes.len ? 2 : 1, n = (double)setting->job->mechanism.n;
@@ -206,6 +210,8 @@ void eps__pld_allocation_cost(const struct eps__setting *setting, double *operat
 
 double eps__pld_allocation_least_sigma(const struct eps__setting *setting)
 {
+    if (eps__pld_redraws(setting))
+        return eps__pld_redrawn_least_sigma(setting);
     return bin_norms(setting).upper / SHIFT_MAX;
 }
 
@@ -238,6 +244,8 @@ enum eps_status eps__pld_allocation_open(const struct eps__setting *setting, dou
                                          const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                          struct eps_error *error)
 {
+    if (eps__pld_redraws(setting))
+        return eps__pld_redrawn_open(setting, sigma, accuracy, profile, error);
     double least = eps__pld_allocation_least_sigma(setting);
     if (sigma < eps__lower(least, 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",

@@ -21,6 +21,7 @@ enum { COARSE_KNOTS = 400, COARSE_MOST = 1 << 16, FINE_MOST = 1 << 20 };
 #define FINEST 1e3
 #define LENGTH_MAX 0x1p22
 #define COARSE_TOLERANCE 2e-2
+#define FAR_UNDER 10.0
 #define FIRST_FLOOR (-30.0) /* of ln delta, where nothing is known of it */
 #define SPACING_SHARE 0.1   /* of the tolerance, for the distance of the knots */
 #define CURVE_SHARE 0.15    /* and for what is not known of the curve */
@@ -53,6 +54,7 @@ struct eps__curves {
     double total; /* number of pairs */
     double finer;
     struct level coarse, fine;
+    struct eps__panel aimed; /* the coarse composition, where it was aimed last */
     struct panel_slot slots[SLOTS];
     size_t next_slot;
 };
@@ -85,7 +87,7 @@ enum eps_status eps__curves_add(struct eps__curves *c, struct eps__curve *curve,
     return EPS_OK;
 }
 
-/* ------------------------------------------------------------ levels */
+/* ------------------------------------------------------------ levels (L26) */
 
 static void level_clear(const struct eps__curves *c, struct level *level)
 {
@@ -115,6 +117,7 @@ void eps__curves_destroy(struct eps__curves *c)
         return;
     level_clear(c, &c->coarse);
     level_clear(c, &c->fine);
+    eps__panel_clear(&c->aimed);
     for (size_t i = 0; i < SLOTS; i++)
         slot_clear(&c->slots[i]);
     for (size_t i = 0; i < c->len; i++)
@@ -149,16 +152,18 @@ static enum eps_status connect(const struct eps__curves *c, struct level *level,
     return status;
 }
 
-/* ln of the largest excess times e^(tilt loss): E e^(tilt L) is 1 and tilt (tilt + 1) times its integral. */
-static double log_largest(const struct eps__dots *dots, double tilt)
+/* How much the loss matters that matters most, in units of the plan's. */
+static double log_largest(const struct eps__dots *dots, const struct eps__dots_plan *plan)
 {
     double most = -INFINITY;
-    for (size_t i = 0; i < dots->len; i++)
-        most = fmax(most, log(dots->excess[EPS__UPPER][i]) + tilt * (double)(dots->first + (int64_t)i) * dots->spacing);
-    return most;
+    for (size_t i = 0; i < dots->len; i++) {
+        double loss = (double)(dots->first + (int64_t)i) * dots->spacing;
+        most = fmax(most, eps__dots_importance(plan, dots->excess[EPS__UPPER][i], loss));
+    }
+    return most + plan->log_most;
 }
 
-/* The points of all pairs, and their upper distributions. A tilt: that for which they are made, with another level's points. */
+/* The points of all pairs, and their upper distributions; the other level's points say what matters. */
 static enum eps_status level_make(const struct eps__curves *c, struct level *level, const struct eps__dots_plan *common,
                                   double log_floor, const struct level *other)
 {
@@ -173,7 +178,8 @@ static enum eps_status level_make(const struct eps__curves *c, struct level *lev
         level->plans[i] = *common;
         level->plans[i].log_above = log_above(c, log_floor);
         level->plans[i].log_below = log_below(c);
-        level->plans[i].log_most = other ? log_largest(&other->dots[i], common->tilt) : 0;
+        level->plans[i].log_most = 0;
+        level->plans[i].log_most = other ? log_largest(&other->dots[i], &level->plans[i]) : 0;
         status = eps__dots_ask(c->context, &level->dots[i], c->powers[i].curve, &level->plans[i]);
     }
     if (status == EPS_OK)
@@ -263,6 +269,8 @@ static enum eps_status compose(const struct eps__curves *c, const struct level *
                                      .tail_mass = eps__tail_mass(saddle, c->accuracy.tolerance),
                                      .log_infinity = INFINITY,
                                      .max_len = (size_t)LENGTH_MAX};
+    if (c->context && c->context->max_bytes > 0)
+        plan.max_len = (size_t)fmin(c->context->max_bytes / 64, LENGTH_MAX);
     struct eps__pld_power *powers = malloc(c->len * sizeof *powers);
     if (!powers)
         return EPS_NO_MEMORY;
@@ -273,23 +281,29 @@ static enum eps_status compose(const struct eps__curves *c, const struct level *
     return status;
 }
 
+/* No smaller ln delta is looked at: where the unknown is another, one far under that of interest is as good as any. */
+static double least_floor(const struct eps__curves *c)
+{
+    double least = EPS__LOG_DELTA_FLOOR - 5;
+    return isnan(c->accuracy.log_delta) ? least : fmax(c->accuracy.log_delta - FAR_UNDER, least);
+}
+
 /* Where to tilt for eps, and ln delta there by the coarse level: an upper bound. Its points are made to reach as far as a delta
  * so small needs. */
 static enum eps_status aim(struct eps__curves *c, double eps, struct eps__saddle *saddle, double *rate)
 {
-    double least = EPS__LOG_DELTA_FLOOR - 5;
+    double least = least_floor(c);
     double log_floor = fmax(isnan(c->accuracy.log_delta) ? FIRST_FLOOR : c->accuracy.log_delta - 2, least);
     enum eps_status status = c->coarse.dots ? EPS_OK : make_coarse(c, log_floor);
     for (int i = 0; i < FLOORS_MAX && status == EPS_OK; i++) {
-        struct eps__panel panel = {0};
+        eps__panel_clear(&c->aimed);
         find_tilt(c, &c->coarse, eps, saddle, rate);
         saddle->eps = eps;
         saddle->log_delta = fmin(eps__saddle_log_delta(saddle, eps), 0);
-        status = compose(c, &c->coarse, EPS__UPPER, saddle, &panel);
+        status = compose(c, &c->coarse, EPS__UPPER, saddle, &c->aimed);
         if (status != EPS_OK)
             break;
-        saddle->log_delta = eps__panel_log_delta(&panel, eps);
-        eps__panel_clear(&panel);
+        saddle->log_delta = eps__panel_log_delta(&c->aimed, eps);
         if (saddle->log_delta >= c->coarse.log_floor || c->coarse.log_floor <= least)
             break;
         status = make_coarse(c, fmax(fmin(1.5 * c->coarse.log_floor, saddle->log_delta - 2), least));
@@ -304,10 +318,33 @@ static double on_scale(double value)
     return exp2(floor(log2(value) * 4) / 4);
 }
 
+/* The mean square of the slope of ln excess over all that matters: a chord of width w is off by w^2/8 of it. The largest of all
+ * curves'. */
+static double steepness(const struct eps__curves *c, struct eps__dots_plan *plan)
+{
+    double most = 0;
+    for (size_t k = 0; k < c->len; k++) {
+        const struct eps__dots *dots = &c->coarse.dots[k];
+        const double *excess = dots->excess[EPS__UPPER];
+        double sum = 0, weights = 0;
+        plan->log_most = 0;
+        plan->log_most = log_largest(dots, plan);
+        for (size_t i = 1; i + 1 < dots->len; i++) {
+            double weight =
+                exp(eps__dots_importance(plan, excess[i], (double)(dots->first + (int64_t)i) * dots->spacing));
+            double slope = (log(excess[i + 1]) - log(excess[i - 1])) / (2 * dots->spacing);
+            sum += weight * slope * slope;
+            weights += weight;
+        }
+        most = fmax(most, sum / weights);
+    }
+    return most;
+}
+
 /* How near to each other the knots must be, and how near to the curve the points. As in resolution.c: the variance moves ln
  * delta by half of it over delta times the density over the Q-tail; the change of delta with epsilon is its P-tail's. */
-static void choose(const struct eps__curves *c, const struct eps__saddle *saddle, double rate, double *spacing,
-                   double *tolerance)
+static void choose(const struct eps__curves *c, const struct eps__saddle *saddle, double rate,
+                   struct eps__dots_plan *plan)
 {
     double deviation = sqrt(saddle->variance), u = (saddle->tilt + 1) * deviation, least_rate;
     double fall = saddle->tilt * deviation < 1e4 ? eps__mills(saddle->tilt * deviation) - eps__mills(u)
@@ -321,26 +358,29 @@ static void choose(const struct eps__curves *c, const struct eps__saddle *saddle
     struct eps__saddle untilted;
     find_moments(c, &c->coarse, 0, &untilted, &least_rate);
     double variance = 2 * SPACING_SHARE * allowed * deviation * fall;
-    *spacing = sqrt(6 * variance / c->total);
-    *spacing = fmin(*spacing, 0.5 / (1 + saddle->tilt) / c->finer);
-    *spacing = fmin(*spacing, 0.25 * sqrt(fmin(saddle->variance, untilted.variance) / c->total) / c->finer);
-    *spacing = on_scale(fmax(*spacing, 1e-12));
-    *tolerance = on_scale(fmin(CURVE_SHARE * allowed / fmax(rate, 1), COARSE_TOLERANCE));
+    double spacing = sqrt(6 * variance / c->total);
+    spacing = fmin(spacing, 0.5 / (1 + saddle->tilt) / c->finer);
+    spacing = fmin(spacing, 0.25 * sqrt(fmin(saddle->variance, untilted.variance) / c->total) / c->finer);
+    spacing = fmin(spacing, sqrt(8 * SPACING_SHARE * fmin(allowed, 1) / (fmax(rate, 1) * steepness(c, plan))));
+    plan->spacing = on_scale(fmax(spacing, 1e-12));
+    plan->tolerance = on_scale(fmin(CURVE_SHARE * allowed / fmax(rate, 1), COARSE_TOLERANCE));
 }
 
 /* A fine level that serves; coarser by so much than it should be. */
 static enum eps_status make_fine(struct eps__curves *c, enum eps__estimate estimate, const struct eps__saddle *saddle,
                                  double rate, double coarser)
 {
-    struct eps__dots_plan plan = {.most = FINE_MOST, .least_tolerance = COARSE_TOLERANCE, .tilt = saddle->tilt};
-    choose(c, saddle, rate, &plan.spacing, &plan.tolerance);
+    struct eps__dots_plan plan = {
+        .most = FINE_MOST, .least_tolerance = COARSE_TOLERANCE, .others = &c->aimed, .eps = saddle->eps};
+    choose(c, saddle, rate, &plan);
     plan.spacing *= coarser;
     const struct eps__dots_plan *made = c->fine.plans;
     bool serves = made && made->spacing <= 1.2 * plan.spacing && made->tolerance <= 1.2 * plan.tolerance &&
-                  fabs(made->tilt - plan.tilt) * sqrt(saddle->variance) < 1 && c->fine.log_floor <= saddle->log_delta;
+                  fabs(made->eps - plan.eps) < sqrt(saddle->variance) &&
+                  c->fine.log_floor <= fmax(saddle->log_delta, least_floor(c));
     enum eps_status status = EPS_OK;
     if (!serves)
-        status = level_make(c, &c->fine, &plan, fmax(saddle->log_delta - 3, EPS__LOG_DELTA_FLOOR - 5), &c->coarse);
+        status = level_make(c, &c->fine, &plan, fmax(saddle->log_delta - 3, least_floor(c)), &c->coarse);
     if (status == EPS_OK && !c->fine.pld[estimate])
         status = connect(c, &c->fine, estimate);
     if (status != EPS_OK)
@@ -377,7 +417,7 @@ enum eps_status eps__curves_log_delta(struct eps__curves *c, enum eps__estimate 
     enum eps_status status = aim(c, eps, &saddle, &rate);
     if (status == EPS_OK && estimate == EPS__UPPER)
         *out = saddle.log_delta;
-    if (status == EPS_OK && saddle.log_delta < EPS__LOG_DELTA_FLOOR)
+    if (status == EPS_OK && saddle.log_delta < fmax(least_floor(c), EPS__LOG_DELTA_FLOOR))
         return EPS_OK;
     if (status == EPS_OK) {
         slot = &c->slots[c->next_slot++ % SLOTS];

@@ -39,10 +39,15 @@ static enum eps_status ask(struct eps__curve *curve, enum eps__estimate estimate
     return EPS_OK;
 }
 
+double eps__dots_importance(const struct eps__dots_plan *plan, double excess, double loss)
+{
+    return log(excess) + eps__panel_log_delta(plan->others, plan->eps - loss) - plan->log_most;
+}
+
 /* The tolerance at a loss where the excess is about this: in steps, as the curve may keep what it made for one. */
 static double tolerance_at(const struct eps__dots_plan *plan, double loss, double excess)
 {
-    double log_importance = fmin(plan->tilt * loss + log(excess) - plan->log_most, 0);
+    double log_importance = plan->others ? eps__dots_importance(plan, excess, loss) : 0;
     double steps = floor((-log_importance - 1) / log(4));
     return fmin(plan->tolerance * exp2(2 * fmin(fmax(steps, 0), 60)), fmax(plan->least_tolerance, plan->tolerance));
 }

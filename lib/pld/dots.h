@@ -36,15 +36,19 @@ struct eps__dots {
     double *excess[2]; /* by estimate; NULL until asked */
 };
 
-/* How the curve is to be asked: so precisely where a loss l matters most, as its e^(tilt l) times the excess, of which log_most is
- * the largest, about, and less so elsewhere. */
+/* How the curve is to be asked: so precisely where a loss l matters most, as the excess times what the others make of it, delta
+ * at eps - l, and less so elsewhere. */
 struct eps__dots_plan {
     double spacing;              /* of the knots, about */
     double log_above, log_below; /* no further than where the excess is that small */
     size_t most;                 /* knots on either side; further ones are left out */
     double tolerance, least_tolerance;
-    double tilt, log_most;
+    const struct eps__panel *others; /* NULL: the tolerance is one */
+    double eps, log_most;            /* log_most: ln of the importance of the loss that matters most, about */
 };
+
+/* ln of how much less a loss of this excess matters than the one that matters most. */
+double eps__dots_importance(const struct eps__dots_plan *plan, double excess, double loss);
 
 /* Asks for the upper bounds. Out: *dots, released with eps__dots_clear(). EPS_NO_MEMORY, or what the curve says. */
 enum eps_status eps__dots_ask(const struct eps_context *context, struct eps__dots *dots, struct eps__curve *curve,

@@ -19,6 +19,7 @@
 enum { COARSE_LEN = 400, FINE_LEN = 300, KNOTS_MAX = 1 << 22, POLL_EVERY = 4096, TRIES = 12, SKIPPED_MAX = 4096 };
 
 #define Z_REACH 37.5 /* of a normal variable: beyond are masses that hardly are doubles */
+#define ALONE 1e3    /* times the distance to the largest of the losses, a tilt leaves no other */
 #define INDEX_MAX 0x1p50
 #define LOG_SMALL 44.0 /* a tilted density that is so many nats below the largest is not needed on the fine grid */
 
@@ -78,7 +79,7 @@ static void tilted_moments(const struct points *points, double tilt, struct mome
 /* The tilt at which the mean is as wanted, to a tenth of the sum's deviation where it can be; false if there is none. */
 static bool find_tilt(const struct points *points, double wanted, double count, double *tilt, struct moments *moments)
 {
-    double low = 0, high = 0;
+    double low = 0, high = 0, last = points->loss[points->len - 1] - points->loss[points->len - 2];
     *tilt = 0;
     tilted_moments(points, 0, moments);
     double step = moments->variance > 0 ? (wanted - moments->mean) / moments->variance : 1;
@@ -86,7 +87,7 @@ static bool find_tilt(const struct points *points, double wanted, double count, 
         low = high;
         *tilt = high = high > 0 ? 2 * high : step;
         tilted_moments(points, high, moments);
-        if (!(high < 1e300) || !isfinite(moments->mean) || (moments->mean < wanted && !(moments->variance > 0)))
+        if (!(high < 1e300) || !isfinite(moments->mean) || (high * last > ALONE && moments->mean < wanted))
             return false; /* nothing but the largest loss is left */
     }
     for (int i = 0; i < 100 && high - low > 1e-12 * high; i++) {

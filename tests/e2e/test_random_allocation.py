@@ -70,10 +70,20 @@ def test_a_curve_of_moments(server):
 REDRAWN = {"scheme": "balls_in_bins", "bins": 8, "redraw": True}
 
 
+def test_bins_drawn_anew_are_composed(server):
+    job = {"n": 40, "sampling": REDRAWN, "epsilon": 2, "delta": 1e-6}
+    best = server.solve(job)["result"]
+    renyi = server.solve({**job, "accountant": "renyi"})["result"]
+    once = server.solve({**job, "sampling": {"scheme": "balls_in_bins", "bins": 8}})["result"]
+    assert best["accountant"] == "pld" and best["noise_multiplier"] < renyi["noise_multiplier"]
+    assert best["noise_multiplier"] < once["noise_multiplier"]
+
+
 @pytest.mark.parametrize("change,name,pointer", [
     ({"adjacency": "replace_one", "accountant": "renyi"}, "unsupported", "/adjacency"),
     ({"adjacency": "replace_one", "accountant": "conditional_composition"}, "unsupported", "/adjacency"),
     ({"sampling": REDRAWN, "accountant": "renyi"}, "unsupported", "/sampling/redraw"),
+    ({"sampling": REDRAWN, "accountant": "pld"}, "unsupported", "/sampling/redraw"),
     ({"sampling": REDRAWN, "accountant": "conditional_composition"}, "unsupported", "/sampling/redraw"),
     ({"accountant": {"method": "gaussian", "max_order": 4}}, "invalid-job", "/accountant/max_order"),
     ({"sampling": dict(REDRAWN, truncation={"max_batch_size": 3})}, "invalid-job", "/sampling/truncation"),

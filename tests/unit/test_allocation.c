@@ -466,9 +466,6 @@ static void what_is_not_derived_is_declined(void **unused)
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
     declined(job, "/adjacency");
     job = job_new(20, 2);
-    job.mechanism.sampling.redraw = true;
-    declined(job, "/sampling/redraw");
-    job = job_new(20, 2);
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     declined(job, "/matrix");
     job = job_new(20, 1);

@@ -76,14 +76,14 @@ static void holds(const struct case_ *c, double eps, double truth, double error,
 static void gaussians_are_a_gaussian(void **unused)
 {
     (void)unused;
-    const uint64_t counts[] = {1, 7, 100, 1000};
-    for (size_t i = 0; i < 4; i++)
-        for (double total = 0.2; total < 5; total *= 4)
-            for (double eps = 0; eps < 30; eps = 3 * eps + 0.5) {
+    const uint64_t counts[] = {1, 7, 60};
+    for (size_t i = 0; i < 3; i++)
+        for (double total = 0.2; total < 5; total *= 16)
+            for (double eps = 0; eps < 30; eps = 6 * eps + 0.5) {
                 double shift = total / sqrt((double)counts[i]), error;
                 double exact = eps__gaussian_log_delta(total * M_SQRT2, eps, &error);
                 const struct case_ c = {i % 2, 1, counts[i], shift, total};
-                if (exact > -200)
+                if (exact > -60)
                     holds(&c, eps, exact, error, 1e-3);
             }
     for (double eps = 0.1; eps < 10; eps *= 4) {
@@ -96,8 +96,8 @@ static void gaussians_are_a_gaussian(void **unused)
 static void one_epoch_is_itself(void **unused)
 {
     (void)unused;
-    for (size_t bins = 2; bins <= 200; bins *= 10)
-        for (double eps = 0.1; eps < 4; eps *= 5)
+    for (size_t bins = 2; bins <= 50; bins *= 25)
+        for (double eps = 0.1; eps < 4; eps *= 10)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
                 const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-5, NAN};
                 struct eps__allocation *alone;
@@ -107,7 +107,7 @@ static void one_epoch_is_itself(void **unused)
                 assert_int_equal(eps__allocation_log_delta(alone, EPS__LOWER, eps, &lower), EPS_OK);
                 eps__allocation_destroy(alone);
                 const struct case_ c = {d, bins, 1, 0.8, 0};
-                if (lower > -60)
+                if (lower > -30)
                     holds(&c, eps, 0.5 * (upper + lower), 0.5 * (upper - lower), 1e-3);
             }
 }
@@ -121,26 +121,26 @@ static double call(double s, double k)
     return k > 0 ? exp(eps__gaussian_log_delta(s, log(k), &error)) : 1 - k;
 }
 
-enum { NODES = 100 };
+enum { NODES = 60, INNER = 300 };
 static const double reach = 9;
 
-static double node(int i)
+static double node(int i, int nodes)
 {
-    return -reach + (i + 0.5) * 2 * reach / NODES;
+    return -reach + (i + 0.5) * 2 * reach / nodes;
 }
 
-static double weight(int i)
+static double weight(int i, int nodes)
 {
-    double z = node(i);
-    return exp(-0.5 * z * z - EPS__LOG_SQRT_2PI) * 2 * reach / NODES;
+    double z = node(i, nodes);
+    return exp(-0.5 * z * z - EPS__LOG_SQRT_2PI) * 2 * reach / nodes;
 }
 
-/* E[(X - k)_+] of the mean of two, by the rule of midpoints, which is exact but for e^-hundreds where functions are smooth. */
+/* E[(X - k)_+] of the mean of two, by the rule of midpoints; there is a bend where one alone reaches k. */
 static double call_of_mean(double s, double k)
 {
     double total = 0;
-    for (int i = 0; i < NODES; i++)
-        total += weight(i) * 0.5 * call(s, 2 * k - exp(s * node(i) - 0.5 * s * s));
+    for (int i = 0; i < INNER; i++)
+        total += weight(i, INNER) * 0.5 * call(s, 2 * k - exp(s * node(i, INNER) - 0.5 * s * s));
     return total;
 }
 
@@ -150,9 +150,9 @@ static double call_of_product(double s, double g, double k)
     double total = 0;
     for (int i = 0; i < NODES; i++)
         for (int j = 0; j <= i; j++) {
-            double x = 0.5 * (exp(s * node(i) - 0.5 * s * s) + exp(s * node(j) - 0.5 * s * s));
-            double w = weight(i) * weight(j) * (i == j ? 1 : 2);
-            if (w * x > 1e-20)
+            double x = 0.5 * (exp(s * node(i, NODES) - 0.5 * s * s) + exp(s * node(j, NODES) - 0.5 * s * s));
+            double w = weight(i, NODES) * weight(j, NODES) * (i == j ? 1 : 2);
+            if (w * x > 1e-13)
                 total += w * x * (g > 0 ? call(g, k / x) : call_of_mean(s, k / x));
         }
     return total;
@@ -169,12 +169,12 @@ static void two_epochs_of_two_bins_are_an_integral(void **unused)
 {
     (void)unused;
     for (double s = 0.5; s < 2; s *= 2.4)
-        for (double eps = 0.2; eps < 5; eps *= 4)
+        for (double eps = 0.4; eps < 5; eps *= 6)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
                 double exact = exact_log_delta(d, s, 0, eps);
                 const struct case_ c = {d, 2, 2, s, 0};
-                if (exact > -20)
-                    holds(&c, eps, exact, 1e-6, 1e-3);
+                if (exact > -15)
+                    holds(&c, eps, exact, 1e-4, 1e-3);
             }
 }
 
@@ -186,8 +186,8 @@ static void an_epoch_and_a_gaussian_are_an_integral(void **unused)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
                 double exact = exact_log_delta(d, 0.9, g, eps);
                 const struct case_ c = {d, 2, 1, 0.9, g};
-                if (exact > -20)
-                    holds(&c, eps, exact, 1e-6, 1e-3);
+                if (exact > -15)
+                    holds(&c, eps, exact, 1e-4, 1e-3);
             }
 }
 
@@ -202,7 +202,7 @@ static double draw_normal(uint64_t *state)
 static void ten_bins_are_sampled(void **unused)
 {
     (void)unused;
-    enum { BINS = 10, EPOCHS = 5, SAMPLES = 100000 };
+    enum { BINS = 10, EPOCHS = 5, SAMPLES = 60000 };
     const double s = 1, at[] = {0.05, 0.5, 1.5};
     double sum[EPS_DIRECTIONS][3] = {{0}}, square[EPS_DIRECTIONS][3] = {{0}};
     uint64_t state = seed;
@@ -225,7 +225,7 @@ static void ten_bins_are_sampled(void **unused)
         for (int i = 0; i < 3; i++) {
             double mean = sum[d][i] / SAMPLES, error = sqrt((square[d][i] / SAMPLES - mean * mean) / SAMPLES) / mean;
             const struct case_ c = {d, BINS, EPOCHS, s, 0};
-            assert_true(error < 0.02);
+            assert_true(error < 0.03);
             holds(&c, at[i], log(mean), 4 * error, 1e-3);
         }
 }
@@ -332,6 +332,107 @@ static void dots_enclose_the_curve(void **unused)
             }
 }
 
+/* ------------------------------------------------------------ the accountant */
+
+static struct eps_job job_new(enum eps_accountant method, size_t bins, size_t epochs)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = bins * epochs;
+    job.mechanism.sampling.scheme = EPS_SCHEME_BALLS_IN_BINS;
+    job.mechanism.sampling.bins = bins;
+    job.mechanism.sampling.redraw = true;
+    job.query.accountant.method = method;
+    job.query.delta = 1e-6;
+    return job;
+}
+
+/* The answer of one direction, the larger one's bracket being within the tolerance. */
+static double solved(struct eps_job job, enum eps_direction direction)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    double value = result->directions[direction].value;
+    double larger = fmax(result->directions[EPS_REMOVE].value, result->directions[EPS_ADD].value);
+    if (job.query.accountant.method == EPS_ACCOUNTANT_PLD)
+        assert_true(result->bracket_lower <= larger && result->bracket_lower > larger * (1 - 2e-3));
+    eps_result_destroy(result);
+    return value;
+}
+
+static void declined(struct eps_job job, const char *pointer)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    job.query.noise_multiplier = 1;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
+    assert_string_equal(error.pointer, pointer);
+}
+
+static void it_is_no_more_than_renyi(void **unused)
+{
+    (void)unused;
+    for (int unknown = 0; unknown < 2; unknown++) {
+        struct eps_job pld = job_new(EPS_ACCOUNTANT_PLD, 50, 8), renyi = job_new(EPS_ACCOUNTANT_RENYI, 50, 8);
+        double *given[] = {unknown ? &pld.query.epsilon : &pld.query.noise_multiplier,
+                           unknown ? &renyi.query.epsilon : &renyi.query.noise_multiplier};
+        *given[0] = *given[1] = unknown ? 2 : 0.9;
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            double ours = solved(pld, d), theirs = solved(renyi, d);
+            assert_true(ours < theirs && ours > (d == EPS_REMOVE ? 0.7 : 0.3) * theirs);
+        }
+    }
+    /* one bin: nothing is drawn */
+    struct eps_job job = job_new(EPS_ACCOUNTANT_PLD, 1, 9);
+    job.query.noise_multiplier = 6;
+    double value = solved(job, EPS_ADD), error;
+    assert_true(fabs(eps__gaussian_log_delta(0.5, value, &error) - log(1e-6)) < 1e-2);
+}
+
+/* Norms that differ from epoch to epoch: between what the least and the largest give, and as composed here. */
+static void epochs_may_differ(void **unused)
+{
+    (void)unused;
+    enum { BINS = 4, EPOCHS = 3, N = BINS * EPOCHS };
+    double *entries = calloc((size_t)N * N, sizeof *entries);
+    assert_non_null(entries);
+    for (size_t i = 0; i < N; i++)
+        entries[i * N + i] = i / BINS == 1 ? 1.5 : 1;
+    struct eps_job job = job_new(EPS_ACCOUNTANT_PLD, BINS, EPOCHS);
+    job.mechanism.matrix.family = EPS_FAMILY_DENSE;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.mechanism.matrix.rows = entries;
+    job.mechanism.matrix.rows_n = N;
+    job.query.noise_multiplier = 2;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+        struct eps__curves *curves;
+        assert_int_equal(eps__curves_create(&curves, NULL, &accuracy), EPS_OK);
+        assert_int_equal(eps__curves_add(curves, eps__curve_allocation(NULL, d, BINS, 0.5, 0.5), 2), EPS_OK);
+        assert_int_equal(eps__curves_add(curves, eps__curve_allocation(NULL, d, BINS, 0.75, 0.75), 1), EPS_OK);
+        struct bracket found = bracket_of(curves, solved(job, d));
+        if (!(fabs(found.upper - log(1e-6)) < 3e-2))
+            fail_msg("epochs of two norms: %g from the delta that was asked", found.upper - log(1e-6));
+        eps__curves_destroy(curves);
+    }
+    entries[0] = 1.1; /* within an epoch they may not */
+    declined(job, "/matrix");
+    entries[0] = 1;
+    entries[N] = 0.1;
+    declined(job, "/sampling/redraw");
+    free(entries);
+    job = job_new(EPS_ACCOUNTANT_PLD, 20, 2);
+    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    declined(job, "/adjacency");
+    job = job_new(EPS_ACCOUNTANT_PLD, 20, 2);
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    declined(job, "/sampling/redraw");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +443,8 @@ int main(void)
         cmocka_unit_test(ten_bins_are_sampled),
         cmocka_unit_test(delta_is_monotone),
         cmocka_unit_test(dots_enclose_the_curve),
+        cmocka_unit_test(it_is_no_more_than_renyi),
+        cmocka_unit_test(epochs_may_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,21 @@
+/*
+ * The accountant `pld` where the bin of an example is drawn anew in every epoch: epochs of random allocation, composed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ACCOUNTANTS_PLD_REDRAWN_H
+#define EPS_ACCOUNTANTS_PLD_REDRAWN_H
+
+#include "lib/accountants/accountant.h"
+
+/* Whether bins are drawn more than once, and there is more than one: then these take the place of eps__pld_allocation_*(). */
+bool eps__pld_redraws(const struct eps__setting *setting);
+
+bool eps__pld_redrawn_serves(const struct eps__setting *setting, struct eps_error *error);
+void eps__pld_redrawn_cost(const struct eps__setting *setting, double *operations, double *bytes);
+double eps__pld_redrawn_least_sigma(const struct eps__setting *setting);
+enum eps_status eps__pld_redrawn_open(const struct eps__setting *setting, double sigma,
+                                      const struct eps__accuracy *accuracy, struct eps__profile **profile,
+                                      struct eps_error *error);
+
+#endif
