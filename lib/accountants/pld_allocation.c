@@ -199,7 +199,8 @@ void eps__pld_allocation_cost(const struct eps__setting *setting, double *operat
         return;
     }
     struct eps__bin_classes classes = eps__bin_classes(setting->strategy, bins_of(setting));
-    double size = (double)(classes.bins / classes.len), tolerance = setting->job->query.accountant.tolerance;
+    size_t least = classes.bins / classes.len;
+    double size = (double)least, tolerance = setting->job->query.accountant.tolerance;
     double parts = classes.bins % classes.len ? 2 : 1, n = (double)setting->job->mechanism.n;
     double grid = pow(size, 0.55) / sqrt(tolerance * 1e3);
     bool given = setting->job->query.noise_multiplier > 0;
