@@ -14,7 +14,7 @@
 
 enum { OPENED = 8 };
 
-#define LONG_COST 3.5 /* what an operation in long double costs, in those of doubles */
+#define LONG_COST 2.5 /* what an operation in long double costs, in those of doubles */
 #define SECOND 1.6e7  /* operations in long double on E X^2 at one sigma */
 #define FURTHER 1e8   /* on all moments, for remove */
 #define FURTHER_ADD 1e7
