@@ -261,7 +261,7 @@ static void delta_is_monotone(void **unused)
 
 /* ------------------------------------------------------------ dots */
 
-/* A Gaussian's curve that is known to a share of itself only, drawn. */
+/* A Gaussian's curve, of which some points, drawn, are known to a share of themselves only. */
 struct noisy {
     struct eps__curve base;
     double shift, share;
@@ -272,7 +272,7 @@ static enum eps_status noisy_log_delta(struct eps__curve *curve, bool reversed, 
                                        double tolerance, double *log_delta)
 {
     struct noisy *noisy = (struct noisy *)curve;
-    double error, off = noisy->share * draw_unit(&noisy->state);
+    double error, off = draw_unit(&noisy->state) < 0.7 ? 0 : noisy->share; /* mostly exact */
     (void)reversed;
     (void)tolerance;
     *log_delta = eps__gaussian_log_delta(noisy->shift, eps, &error) + (estimate == EPS__UPPER ? off : -off);
@@ -312,7 +312,7 @@ static void check_dots(struct noisy *noisy, double spacing, double worst)
             double eps = draw_between(&noisy->state, -8 * noisy->shift, 8 * noisy->shift);
             double exact = gaussian_curve(noisy->shift, eps), found = eps__pld_log_delta(&pld, eps);
             double off = estimate == EPS__UPPER ? found - exact : exact - found;
-            if (!(off > -1e-13 * (1 + fabs(exact))) || (exact > -12 && !(off < worst)))
+            if (!(off > -1e-13 * (1 + fabs(exact))) || (exact > -12 && !(off < worst) && worst < INFINITY))
                 fail_msg("shift %g, spacing %g, noise %g, estimate %d, eps %g: %.15g, exactly %.15g", noisy->shift,
                          spacing, noisy->share, (int)estimate, eps, found, exact);
         }
@@ -325,10 +325,11 @@ static void dots_enclose_the_curve(void **unused)
 {
     (void)unused;
     for (double shift = 0.02; shift < 3; shift *= 5)
-        for (double fine = 0.01; fine < 0.6; fine *= 4)
-            for (double share = 0; share < 0.1; share = 30 * share + 1e-6) {
+        for (double fine = 0.01; fine < 0.7; fine *= 4)
+            for (double share = 0; share < 0.3; share = 20 * share + 1e-5) {
                 struct noisy noisy = {.base = {&noisy_class}, .shift = shift, .share = share, .state = seed};
-                check_dots(&noisy, fine * shift, 40 * fine * fine + 40 * share + 1e-5);
+                check_dots(&noisy, fine * shift,
+                           fine < 0.3 && share < 1e-3 ? 40 * fine * fine + 40 * share + 1e-5 : INFINITY);
             }
 }
 
