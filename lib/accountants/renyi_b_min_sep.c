@@ -16,10 +16,11 @@
 
 enum { OPENED = 5 };
 
-#define LOW 9e8          /* operations on the orders 2 and 3 at one sigma, in the direction of remove */
-#define FURTHER 1e8      /* on all of them */
-#define PACE 3.0         /* nanoseconds of one */
-#define SHIFT_MOST 100.0 /* the longest column over sigma */
+#define LOW 9e8              /* operations on the orders 2 and 3 at one sigma, in the direction of remove */
+#define FURTHER 1e8          /* on all of them */
+#define PACE 3.0             /* nanoseconds of one */
+#define SHIFT_MOST 100.0     /* the longest column over sigma */
+#define EXAMPLES_MOST 100000 /* of one user: more than fit, whatever else is asked */
 
 struct spaced_law {
     struct eps__renyi_law base;
@@ -36,29 +37,34 @@ static bool concerns(const struct eps_mechanism *mechanism)
 static struct eps__spaced spaced_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    size_t examples = mechanism->sampling.examples_per_user;
     return (struct eps__spaced){.coins = {.len = mechanism->n,
                                           .width = eps_strategy_bands(setting->strategy),
                                           .p = setting->p,
                                           .changes = (size_t)eps__banded_changes(setting)},
                                 .separation = mechanism->sampling.separation,
-                                .examples = (unsigned)mechanism->sampling.examples_per_user,
+                                .examples = (unsigned)(examples < EXAMPLES_MOST ? examples : EXAMPLES_MOST),
                                 .warm = mechanism->sampling.warm_start};
 }
 
-/* The orders that fit, and what they take. In the add direction few moments are better than the geometric mean. */
-static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *spent)
+/* The orders that fit, the operations that they may take, and do. In the add direction few moments are better than the geometric mean. */
+static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *budget, double *spent)
 {
     struct eps__spaced spaced = spaced_of(setting);
     unsigned max_order = setting->job->query.accountant.max_order, low = max_order > 0 && max_order < 3 ? max_order : 3;
-    unsigned most = eps__spaced_fits(&spaced, direction == EPS_REMOVE ? FURTHER : FURTHER / 4, max_order, spent);
-    return most >= 3 ? most : eps__spaced_fits(&spaced, direction == EPS_REMOVE ? LOW : FURTHER, low, spent);
+    *budget = direction == EPS_REMOVE ? FURTHER : FURTHER / 4;
+    unsigned most = eps__spaced_fits(&spaced, *budget, max_order, spent);
+    if (most >= 3)
+        return most;
+    *budget = direction == EPS_REMOVE ? LOW : FURTHER;
+    return eps__spaced_fits(&spaced, *budget, low, spent);
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    double spent;
+    double budget, spent;
     if (sampling->truncation)
         return eps__decline(error, "/sampling/truncation",
                             "renyi does not serve truncated batches; leave truncation out");
@@ -73,7 +79,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
             error, "/sampling/separation",
             "renyi serves b_min_sep where the separation is at least the strategy's bands; raise it, or "
             "use fewer bands");
-    if (fits(setting, EPS_REMOVE, &spent) < 2)
+    if (fits(setting, EPS_REMOVE, &budget, &spent) < 2)
         return eps__decline(
             error, "/sampling/separation",
             "renyi's sums over pairs do not fit here; use fewer steps or examples_per_user, or a smaller "
@@ -89,8 +95,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     *operations = opened * n * bands * bands;
     *bytes = 24 * n * bands;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-        double spent, numbers;
-        unsigned most = fits(setting, direction, &spent);
+        double budget, spent, numbers;
+        unsigned most = fits(setting, direction, &budget, &spent);
         *operations += opened * PACE * spent;
         (void)eps__spaced_operations(&spaced, most, &numbers);
         *bytes += 32 * numbers;
@@ -176,10 +182,9 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
 static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
 {
     const struct spaced_law *law = (const struct spaced_law *)base;
-    double spent;
-    unsigned most = fits(law->setting, orders ? EPS_REMOVE : EPS_ADD, &spent);
-    enum eps_status status =
-        eps__spaced_moments(law->setting->context, orders, laws, &law->spaced, fmax(spent, FURTHER), most);
+    double budget, spent;
+    unsigned most = fits(law->setting, orders ? EPS_REMOVE : EPS_ADD, &budget, &spent);
+    enum eps_status status = eps__spaced_moments(law->setting->context, orders, laws, &law->spaced, budget, most);
     if (status == EPS_OK)
         eps__meter_add(law->setting->meter, PACE * spent);
     return status;
@@ -190,9 +195,9 @@ static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__ord
 {
     const struct spaced_law *law = (const struct spaced_law *)base;
     const struct eps__coins *coins = &law->spaced.coins;
-    double spent, at_all = -expm1(law->spaced.examples * log1p(-fmin(coins->p, 1 - 1e-9)));
+    double budget, spent, at_all = -expm1(law->spaced.examples * log1p(-fmin(coins->p, 1 - 1e-9)));
     double rate = fmin(at_all / (1 + (double)(law->spaced.separation - 1) * at_all), 1 - 1e-9);
-    unsigned most = fits(law->setting, EPS_REMOVE, &spent);
+    unsigned most = fits(law->setting, EPS_REMOVE, &budget, &spent);
     double *mean = malloc(coins->width * sizeof *mean);
     enum eps_status status = mean ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK && orders)

@@ -22,8 +22,9 @@
 enum { COPIES_MAX = 64, BUILDING = 30, SETTLING = 2 };
 
 #define TRANSITIONS_MAX 4e6
-#define NUMBERS_MAX 4e7   /* that are held at once */
-#define SMALLEST 4000.0   /* -ln of what no number on the way is under: a long double has 11,000 */
+#define NUMBERS_MAX 4e7 /* that are held at once */
+#define SMALLEST \
+    2500.0 /* -ln of what no number on the way is under: a long double has 11,000; for one copy half of it, a double 700 */
 #define LONG_UNITS 0x1p49 /* units of quadruple roundoff in one of 64 bits */
 
 /* ------------------------------------------------------------ kinds */
@@ -349,7 +350,8 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
     double changes = fmin((double)spaced->coins.changes, steps);
     double begins = spaced->warm ? eps__multisets((double)spaced->separation, a) : 1;
     double held = eps__multisets((double)kinds.len, a - 1) * (double)(spaced->separation + 1);
-    *numbers = held + len * (4 + (double)a / 2) + 3 * begins;
+    double reach = 0.5 * a * a * (double)spaced->examples * (double)spaced->examples;
+    *numbers = held + len * (4 + (double)a / 2) + 3 * begins + reach * (double)spaced->coins.width;
     /* From the likeliest state any is within the steps of two separations, in which a copy is drawn three times at most (L50). */
     double waitings = p < 1 ? -(2 * (double)spaced->separation + 2) * log1p(-p) : 0;
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= COPIES_MAX ||
@@ -373,32 +375,47 @@ enum eps_status eps__spaced_raw(const struct eps_context *context, eps__quad *ra
     return status;
 }
 
+/* Whether an order that takes `more` in long doubles has quadruple precision: as long as all orders fit with it, from the first on. */
+static bool exactly(double *spent, double more, double operations)
+{
+    *spent += (EPS__SPACED_QUAD_COST - 1) * more;
+    return *spent <= operations;
+}
+
 unsigned eps__spaced_fits(const struct eps__spaced *spaced, double operations, unsigned max_order, double *spent)
 {
     unsigned most = 1, limit = max_order > 0 && max_order < EPS__SPACED_ORDERS_MAX ? max_order : EPS__SPACED_ORDERS_MAX;
+    double numbers, more;
     *spent = 0;
     for (unsigned a = 2; a <= limit; a++) {
-        double numbers, more = eps__spaced_operations(spaced, a, &numbers);
+        more = eps__spaced_operations(spaced, a, &numbers);
         if (!(*spent + more <= operations))
             break;
         *spent += more;
         most = a;
     }
+    double with = *spent;
+    for (unsigned a = 2; a <= most; a++) {
+        more = eps__spaced_operations(spaced, a, &numbers);
+        if (exactly(&with, more, operations))
+            *spent = with;
+    }
     return most;
 }
 
-/* Quadruple precision as long as all orders fit with it, from the first on. */
 enum eps_status eps__spaced_moments(const struct eps_context *context, struct eps__orders *orders,
                                     struct eps__laws *laws, const struct eps__spaced *spaced, double operations,
                                     unsigned max_order)
 {
     eps__quad raw[EPS__SPACED_ORDERS_MAX + 1] = {1, 1};
-    double units[EPS__SPACED_ORDERS_MAX + 1] = {0}, spent, numbers;
+    double units[EPS__SPACED_ORDERS_MAX + 1] = {0}, with = 0, spent, numbers;
     unsigned most = eps__spaced_fits(spaced, operations, max_order, &spent);
+    for (unsigned a = 2; a <= most; a++)
+        with += eps__spaced_operations(spaced, a, &numbers);
     for (unsigned a = 2; a <= most; a++) {
-        spent += (EPS__SPACED_QUAD_COST - 1) * eps__spaced_operations(spaced, a, &numbers);
-        enum eps_status status = eps__spaced_raw(context, &raw[a], &units[a], spaced, a,
-                                                 spent <= operations ? EPS__SPACED_QUAD : EPS__SPACED_LONG);
+        bool exact = exactly(&with, eps__spaced_operations(spaced, a, &numbers), operations);
+        enum eps_status status =
+            eps__spaced_raw(context, &raw[a], &units[a], spaced, a, exact ? EPS__SPACED_QUAD : EPS__SPACED_LONG);
         if (status != EPS_OK)
             return status;
     }
@@ -408,7 +425,7 @@ enum eps_status eps__spaced_moments(const struct eps_context *context, struct ep
 double eps__spaced_waits(const struct eps__spaced *spaced, double q, double *waits)
 {
     size_t len = spaced->coins.len, b = spaced->separation;
-    double stays = exp(spaced->examples * log1p(-q)), leaves = -expm1(spaced->examples * log1p(-q));
+    double exponent = spaced->examples * log1p(-q), stays = exp(exponent), leaves = -expm1(exponent);
     double p = spaced->coins.p, first = spaced->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
     for (size_t i = 0; i < len; i++) {
         double back = i >= b ? waits[i - b] * leaves : spaced->warm && i > 0 ? p * first : 0;
@@ -417,5 +434,6 @@ double eps__spaced_waits(const struct eps__spaced *spaced, double q, double *wai
         else
             waits[i] = i == 0 ? first : waits[i - 1] * stays + back;
     }
-    return (16 + 8 * spaced->examples) * (double)(len + 4) * EPS__UNIT_ROUNDOFF;
+    /* A step's factor rounds its exponent; without an exponent that is a number it is 0 or 1. */
+    return (16 + (isfinite(exponent) ? 6 * -exponent : 0)) * (double)(len + 4) * EPS__UNIT_ROUNDOFF;
 }

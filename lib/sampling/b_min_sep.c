@@ -64,13 +64,23 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
-    eps__sentence(
-        list,
-        "each example is drawn independently of all others with probability p at each step, but not in the %zu "
-        "steps after one in which it was; %s; p and the strategy are public",
-        sampling->separation ? sampling->separation - 1 : 0,
-        sampling->warm_start ? "its first step is one of a process that has run for long"
-                             : "at the first step every example may be drawn");
+    size_t others = sampling->separation ? sampling->separation - 1 : 0;
+    if (sampling->examples_per_user > 1) /* moments/LEMMAS.md, L50 */
+        eps__sentence(
+            list,
+            "at each step each example is drawn independently of all others with probability p, and left out where any "
+            "that shares a user with it, left out or not, was drawn in the %zu steps before; a user of fewer examples "
+            "than the limit has empty ones beside them, drawn as others are; who shares examples is public, and an "
+            "example that is removed is still drawn; p and the strategy are public",
+            others);
+    else
+        eps__sentence(
+            list,
+            "each example is drawn independently of all others with probability p at each step, but not in the %zu "
+            "steps after one in which it was; %s; p and the strategy are public",
+            others,
+            sampling->warm_start ? "its first step is one of a process that has run for long"
+                                 : "at the first step every example may be drawn");
 }
 
 const struct eps__scheme eps__scheme_b_min_sep = {

@@ -9,6 +9,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/sampling.h"
+#include "lib/sampling/scheme.h"
 #include "lib/sampling/truncation.h"
 
 /* The probability of making a difference to one batch. */
@@ -35,6 +36,13 @@ struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechani
     size_t groups = eps__sampling_groups(mechanism), rounds = (mechanism->n - 1) / groups + 1;
     double trials = (double)rounds * (double)sampling->examples_per_user;
     return (struct eps__interval){eps__lower(trials * log1p(-p.upper), 8), eps__raise(trials * log1p(-p.lower), 8)};
+}
+
+/* Coins, or draws of which none is tossed for who sits out: then the probability is at least that of coins. */
+static bool is_tossed(const struct eps_mechanism *mechanism)
+{
+    bool spaced = eps__scheme_of(mechanism)->spaced && !mechanism->sampling.truncation;
+    return eps__sampling_coins(mechanism) || spaced;
 }
 
 /* Without the example there is nothing but noise: not so where another one stands in its place. */
@@ -64,7 +72,7 @@ static double log_rest_down(double x)
 struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
                                              double eps)
 {
-    if (!eps__sampling_coins(mechanism))
+    if (!is_tossed(mechanism))
         return (struct eps__interval){0, 0};
     struct eps__interval never = eps__sampling_log_never(mechanism);
     if (direction == EPS_ADD && absent_is_noise(mechanism)) {
@@ -78,7 +86,7 @@ double eps__sampling_epsilon(const struct eps_mechanism *mechanism, enum eps_dir
 {
     if (eps__sampling_log_delta(mechanism, direction, 0).upper <= log_delta)
         return 0;
-    if (!eps__sampling_coins(mechanism) || direction != EPS_ADD || !absent_is_noise(mechanism))
+    if (!is_tossed(mechanism) || direction != EPS_ADD || !absent_is_noise(mechanism))
         return INFINITY;
     /* 1 - e^{eps + never} <= delta */
     double never = eps__sampling_log_never(mechanism).lower, rest = log1p(-exp(log_delta));

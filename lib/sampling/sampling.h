@@ -63,7 +63,7 @@ size_t eps__sampling_parts(const struct eps_mechanism *mechanism);
 /*
  * ln of the probability that the example (or none of its user's) never makes a difference to any batch, in the part of the
  * data set that has the most rounds: between bounds, -INFINITY included. Of a truncated batch it makes one where it is in
- * it (sampling/truncation.h). Schemes whose rounds are coins.
+ * it (sampling/truncation.h). Schemes whose rounds are coins; where who was drawn sits out, what it is at least.
  */
 struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechanism);
 

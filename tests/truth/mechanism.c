@@ -190,6 +190,11 @@ static void vector_square(const long double *x, size_t m, long double *lower, lo
     *upper = dual + (long double)m * fmaxl(largest_eigenvalue(reduced, m), 0);
 }
 
+static bool is_spaced(const struct eps_mechanism *mechanism)
+{
+    return mechanism->sampling.scheme == EPS_SCHEME_B_MIN_SEP;
+}
+
 static bool allowed(const struct eps_mechanism *mechanism, size_t set)
 {
     const struct eps_sampling *s = &mechanism->sampling;
@@ -197,6 +202,12 @@ static bool allowed(const struct eps_mechanism *mechanism, size_t set)
     for (size_t j = 0; j < mechanism->n; j++) {
         if (!(set >> j & 1))
             continue;
+        if (is_spaced(mechanism)) {
+            if (count++ && j - last < s->separation)
+                return false;
+            last = j;
+            continue;
+        }
         if (s->schema == EPS_SCHEMA_SHUFFLED) { /* in one epoch once, and in none after the last */
             if (j / s->separation >= s->epochs || (count++ && j / s->separation == last / s->separation))
                 return false;
@@ -207,7 +218,7 @@ static bool allowed(const struct eps_mechanism *mechanism, size_t set)
             return false;
         last = j;
     }
-    return count <= s->epochs;
+    return is_spaced(mechanism) || count <= s->epochs;
 }
 
 static bool extendable(const struct eps_mechanism *mechanism, size_t set)
@@ -257,7 +268,8 @@ static void find_sensitivity(struct truth *truth)
 {
     const struct eps_mechanism *mechanism = truth->mechanism;
     struct matrix gram = matrix_gram(&truth->c);
-    bool bins = bins_of(mechanism) > 0, sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE && !bins;
+    bool bins = bins_of(mechanism) > 0;
+    bool sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE && !bins && !is_spaced(mechanism);
     size_t groups = mechanism->sampling.scheme == EPS_SCHEME_CYCLIC_POISSON ? mechanism->sampling.groups : 1;
     long double lower = 0, upper = 0, x[16 * 16];
     for (size_t set = 1; set < (size_t)1 << mechanism->n; set++) {
@@ -320,8 +332,54 @@ static long double probability(const struct eps_mechanism *mechanism)
         return 1;
     if (!isnan(s->p))
         return s->p;
+    if (is_spaced(mechanism))
+        return (double)s->batch_size / ((double)s->dataset_size - (double)s->batch_size * ((double)s->separation - 1));
     size_t groups = s->scheme == EPS_SCHEME_CYCLIC_POISSON ? s->groups : 1;
     return (double)groups * (double)s->batch_size / (double)s->dataset_size; /* the double is the contract */
+}
+
+/*
+ * b-min-sep sampling: the user's examples wait, or sit out the steps before `step` of those that follow a drawing. A path
+ * ends where no step is left; each is an atom, if there is a mixture to take it. How many there are, as long as that is no more than PATTERNS_MOST.
+ */
+static size_t spaced_paths(const struct truth *truth, size_t step, long double log_weight, const size_t *taken,
+                           struct mixture *mixture, size_t at, double scale)
+{
+    const struct eps_sampling *sampling = &truth->mechanism->sampling;
+    size_t n = truth->mechanism->n, users = sampling->examples_per_user, len = 0;
+    if (step >= n) {
+        if (mixture) {
+            mixture->log_weight[at] = log_weight;
+            for (size_t j = 0; j < n; j++)
+                for (size_t row = 0; row < mixture->dimension && taken[j] > 0; row++)
+                    mixture->at[at * mixture->dimension + row] +=
+                        scale * (long double)taken[j] * *entry(&truth->c, row, j);
+        }
+        return 1;
+    }
+    for (size_t j = truth->p < 1 ? 0 : users; j <= users && len <= PATTERNS_MOST; j++) {
+        size_t own[64];
+        memcpy(own, taken, n * sizeof *own);
+        own[step] = j;
+        len += spaced_paths(truth, step + (j > 0 ? sampling->separation : 1),
+                            log_weight + (truth->p < 1 ? log_binomial(users, truth->p, j) : 0), own, mixture, at + len,
+                            scale);
+    }
+    return len;
+}
+
+/* From a cold start, or from any state of a process that has run for long: to wait, or to sit out r more steps. */
+static size_t spaced_patterns(const struct truth *truth, struct mixture *mixture, double scale)
+{
+    const struct eps_sampling *sampling = &truth->mechanism->sampling;
+    const size_t none[64] = {0};
+    if (!sampling->warm_start)
+        return spaced_paths(truth, 0, 0, none, mixture, 0, scale);
+    long double waits = -log1pl((long double)(sampling->separation - 1) * truth->p);
+    size_t len = spaced_paths(truth, 0, waits, none, mixture, 0, scale);
+    for (size_t r = 1; r < sampling->separation && len <= PATTERNS_MOST; r++)
+        len += spaced_paths(truth, r, waits + logl(truth->p), none, mixture, len, scale);
+    return len;
 }
 
 static bool disjoint(const struct truth *truth)
@@ -352,9 +410,11 @@ struct truth truth_open(const struct eps_mechanism *mechanism)
     struct truth truth = {.mechanism = mechanism, .c = matrix_of(mechanism), .p = probability(mechanism)};
     clean(&truth.c);
     find_sensitivity(&truth);
-    bool bins = bins_of(mechanism) > 0, steps = !bins && disjoint(&truth), nonnegative = true;
-    double patterns = bins ? (double)bin_patterns(mechanism)
-                           : pow((double)sampling->examples_per_user + 1, (double)rounds_of(&truth, 0));
+    bool bins = bins_of(mechanism) > 0, spaced = is_spaced(mechanism), nonnegative = true;
+    bool steps = !bins && !spaced && disjoint(&truth);
+    double patterns = bins     ? (double)bin_patterns(mechanism)
+                      : spaced ? (double)spaced_patterns(&truth, NULL, 0)
+                               : pow((double)sampling->examples_per_user + 1, (double)rounds_of(&truth, 0));
     for (size_t i = 0; i < truth.c.rows * truth.c.columns; i++)
         nonnegative = nonnegative && truth.c.at[i] >= 0;
     if (sampling->scheme == EPS_SCHEME_NONE)
@@ -612,7 +672,7 @@ static long double takes_part(const struct truth *truth)
 long double truth_presence(const struct truth *truth, enum eps_direction direction, double eps)
 {
     const struct eps_mechanism *mechanism = truth->mechanism;
-    if (mechanism->sampling.scheme == EPS_SCHEME_NONE || bins_of(mechanism) > 0)
+    if (mechanism->sampling.scheme == EPS_SCHEME_NONE || bins_of(mechanism) > 0 || is_spaced(mechanism))
         return 1;
     long double draws = (long double)rounds_of(truth, 0) * (long double)mechanism->sampling.examples_per_user;
     long double log_never = draws * log1pl(-takes_part(truth));
@@ -748,6 +808,11 @@ static struct mixture outputs(const struct truth *truth, size_t part, double sig
 {
     if (bins_of(truth->mechanism) > 0)
         return bin_outputs(truth, sigma, sign);
+    if (is_spaced(truth->mechanism)) {
+        struct mixture spaced = mixture_new(spaced_patterns(truth, NULL, 0), truth->c.rows);
+        spaced_patterns(truth, &spaced, (double)sign / sigma);
+        return spaced;
+    }
     size_t users = truth->mechanism->sampling.examples_per_user, rounds = rounds_of(truth, part), len = 1;
     size_t groups = groups_of(truth);
     for (size_t i = 0; i < rounds; i++)

@@ -200,6 +200,15 @@ static void draw_sampling(uint64_t *state, struct random_mechanism *drawn)
         sampling->redraw = chance(state, 0.25);
         return;
     }
+    if (sampling->scheme == EPS_SCHEME_B_MIN_SEP) {
+        sampling->separation = chance(state, 0.5) ? 0 : 1 + draw_below(state, n + 2); /* 0: the bands */
+        draw_probability(state, sampling, sampling->separation > 0 ? sampling->separation : 1);
+        sampling->examples_per_user = chance(state, 0.25) ? 1 + draw_below(state, 3) : 1;
+        sampling->warm_start = sampling->examples_per_user == 1 && chance(state, 0.5);
+        if (chance(state, 0.03))
+            draw_truncation(state, sampling, 1);
+        return;
+    }
     bool cyclic = sampling->scheme == EPS_SCHEME_CYCLIC_POISSON;
     sampling->groups = cyclic ? 1 + draw_below(state, n + 1) : 0;
     draw_probability(state, sampling, cyclic ? sampling->groups : 1);
@@ -231,6 +240,9 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
                                                       EPS_ACCOUNTANT_RENYI,
                                                       EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
                                                       EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION};
+    static const enum eps_accountant spaced_methods[] = {EPS_ACCOUNTANT_AUTO,  EPS_ACCOUNTANT_AUTO,
+                                                         EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_RENYI,
+                                                         EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_GAUSSIAN};
     struct eps_query *query = &drawn->job.query;
     enum eps_unknown unknown = (enum eps_unknown)draw_below(state, 3);
     double sigma = chance(state, 0.8) ? draw_log(state, 0.2, 12) : draw_log(state, 1e-3, 1e4);
@@ -248,6 +260,8 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
     query->accountant.method = methods[draw_below(state, 6)];
     if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_BALLS_IN_BINS)
         query->accountant.method = bin_methods[draw_below(state, 6)];
+    if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_B_MIN_SEP)
+        query->accountant.method = spaced_methods[draw_below(state, 6)];
     if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_POISSON &&
         drawn->job.mechanism.matrix.family == EPS_FAMILY_TREE && chance(state, 0.6))
         query->accountant.method = EPS_ACCOUNTANT_RENYI;
@@ -275,7 +289,8 @@ void random_mechanism(struct random_mechanism *drawn, uint64_t seed)
         mechanism->sampling.scheme = which < 0.15   ? EPS_SCHEME_NONE
                                      : which < 0.45 ? EPS_SCHEME_POISSON
                                      : which < 0.75 ? EPS_SCHEME_CYCLIC_POISSON
-                                                    : EPS_SCHEME_BALLS_IN_BINS;
+                                     : which < 0.88 ? EPS_SCHEME_BALLS_IN_BINS
+                                                    : EPS_SCHEME_B_MIN_SEP;
         mechanism->adjacency = adjacencies[draw_below(&state, 3)];
         draw_matrix(&state, drawn, mechanism->sampling.scheme != EPS_SCHEME_NONE);
         draw_sampling(&state, drawn);

@@ -170,7 +170,8 @@ static void hold(struct verdict *verdict, const struct eps_job *job, const struc
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && verdict->outcome == VERDICT_HOLDS;
          direction++) {
         check_direction(verdict, &truth, result, direction, effort);
-        bool bounded = truth.kind == TRUTH_GAUSSIAN || job->mechanism.sampling.redraw; /* its patterns, by rules */
+        bool bounded = truth.kind == TRUTH_GAUSSIAN || job->mechanism.sampling.redraw ||
+                       job->mechanism.sampling.scheme == EPS_SCHEME_B_MIN_SEP; /* their patterns, by rules */
         if (verdict->outcome == VERDICT_HOLDS && (!bounded || result->sensitivity_exact))
             check_simple_bounds(verdict, &truth, result, direction, &job->query);
     }

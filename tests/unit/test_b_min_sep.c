@@ -14,7 +14,9 @@
 
 #include <math.h>
 
+#include "lib/epsilon.h"
 #include "lib/moments/b_min_sep.h"
+#include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 
 enum { STEPS_MAX = 9, PATTERNS_MAX = 4000, ORDER_MAX = 4 };
@@ -77,7 +79,7 @@ static void make_patterns(struct patterns *all, const struct eps__spaced *spaced
         add_patterns(all, spaced, pattern, 0, r, waits * p);
 }
 
-static double entry(const struct eps__coins *coins, size_t i, size_t j)
+static double banded_entry(const struct eps__coins *coins, size_t i, size_t j)
 {
     size_t d = i > j ? i - j : j - i;
     return d < coins->width ? coins->gram[(i > j ? i : j) * coins->width + d] : 0;
@@ -93,7 +95,7 @@ static double enumerate(const struct patterns *all, const struct eps__coins *coi
             double product = 0;
             for (size_t i = 0; i < coins->len; i++)
                 for (size_t j = 0; j < coins->len && all->at[x][i] > 0; j++)
-                    product += all->at[x][i] * all->at[y][j] * entry(coins, i, j);
+                    product += all->at[x][i] * all->at[y][j] * banded_entry(coins, i, j);
             products[x * all->len + y] = exp(product);
         }
     for (bool more = true; more;) {
@@ -231,7 +233,7 @@ static void certain_draws_are_bins(void **unused)
     toeplitz(&spaced, column, 3, 30, 2); /* 4 epochs and two steps */
     for (size_t i = 0; i < 30; i++)
         for (size_t j = 0; j < 30; j++)
-            gram[i % 7][j % 7] += entry(&spaced.coins, i, j);
+            gram[i % 7][j % 7] += banded_entry(&spaced.coins, i, j);
     for (size_t i = 0; i < 7; i++)
         for (size_t j = 0; j < 7; j++) {
             second += exp(gram[i][j]) / 49;
@@ -317,12 +319,186 @@ static void what_does_not_fit_is_infinite(void **unused)
     assert_true(isinf(eps__spaced_operations(&spaced, 3, &numbers)));
 }
 
+/* ------------------------------------------------------------ renyi */
+
+static struct eps_job spaced_job(size_t n, double p, size_t separation, const double *column, size_t len)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = n;
+    job.mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.mechanism.matrix.coefficients = column;
+    job.mechanism.matrix.coefficients_len = len;
+    job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    job.mechanism.sampling.p = p;
+    job.mechanism.sampling.separation = separation;
+    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    job.query.accountant.max_order = 12; /* quicker */
+    eps_job_defaults(&job);
+    return job;
+}
+
+/* delta in both directions by the accountant asked for. */
+static void deltas(double found[EPS_DIRECTIONS], struct eps_job *job, double sigma, double eps)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    job->query.epsilon = eps;
+    job->query.noise_multiplier = sigma;
+    job->query.delta = NAN;
+    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    for (size_t i = 0; i < result->candidates_len; i++)
+        found[result->candidates[i].direction] = result->candidates[i].value;
+    eps_result_destroy(result);
+}
+
+/* By quadrature over all patterns. */
+static void delta_is_never_under_the_truth(void **unused)
+{
+    (void)unused;
+    static const double columns[][3] = {{1, 0, 0}, {1, 0.5, 0}, {1, 0.5, 0.375}, {0.2, 1, 0.7}};
+    static const double epsilons[] = {0, 0.05, 0.5, 2}, sigmas[] = {0.35, 0.8, 2};
+    const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
+    double loosest[EPS_DIRECTIONS] = {0}, logs[EPS_DIRECTIONS] = {0};
+    size_t asked[EPS_DIRECTIONS] = {0};
+    uint64_t state = seed;
+    for (size_t trial = 0; trial < 32; trial++) {
+        size_t n = 1 + trial % 3, bands = 1 + draw_below(&state, n), separation = bands + draw_below(&state, 3);
+        double p = trial % 2 ? 0.05 + 0.9 * draw_unit(&state) : 0.01, eps = epsilons[draw_below(&state, 4)];
+        double sigma = sigmas[trial % 9 / 3], found[EPS_DIRECTIONS];
+        struct eps_job job = spaced_job(n, p, separation, columns[draw_below(&state, 4)], bands);
+        job.mechanism.sampling.warm_start = trial % 4 / 2;
+        if (trial % 4 == 1) /* several examples */
+            job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 3);
+        struct truth truth = truth_open(&job.mechanism);
+        deltas(found, &job, sigma, eps);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
+            if (!(found[direction] >= (double)delta.lower))
+                fail_msg("n %zu, b %zu, %zu bands, k %zu, warm %d, p %g, sigma %g, eps %g, direction %d: %g, but %Lg",
+                         n, separation, bands, job.mechanism.sampling.examples_per_user,
+                         job.mechanism.sampling.warm_start, p, sigma, eps, (int)direction, found[direction],
+                         delta.lower);
+            if (delta.lower > 1e-6L) {
+                double ratio = found[direction] / (double)delta.lower;
+                loosest[direction] = fmax(loosest[direction], ratio);
+                logs[direction] += log(ratio);
+                asked[direction]++;
+            }
+        }
+        truth_close(&truth);
+    }
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        assert_true(asked[direction] >= 12);
+        print_message("direction %d: over the truth by %.3f, at most %.3f\n", (int)direction,
+                      exp(logs[direction] / (double)asked[direction]), loosest[direction]);
+        assert_true(exp(logs[direction] / (double)asked[direction]) < 2 && loosest[direction] < 8);
+    }
+}
+
+/* b = 1: never under pld of Poisson sampling, as near as renyi is there, and for add under the geometric mean of the draws as they
+ * are. */
+static void rarer_draws_are_below(void **unused)
+{
+    (void)unused;
+    static const double one = 1;
+    const size_t n = 200;
+    for (int trial = 0; trial < 6; trial++) {
+        double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
+        double found[EPS_DIRECTIONS], poisson[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
+        struct eps_job job = spaced_job(n, p, 1, &one, 1);
+        deltas(found, &job, sigma, eps);
+        job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+        job.mechanism.sampling.separation = 0;
+        deltas(poisson, &job, sigma, eps);
+        job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+        job.query.accountant.max_order = 0;
+        deltas(exact, &job, sigma, eps);
+        double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
+        double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+            if (!(found[direction] >= exact[direction] * (1 - 1e-9) && found[direction] < 1.01 * poisson[direction]))
+                fail_msg("p = %g, sigma = %g, eps = %g, direction %d: %g, but %g; poisson %g", p, sigma, eps,
+                         (int)direction, found[direction], exact[direction], poisson[direction]);
+        if (trial < 2 && !(found[EPS_ADD] < 0.97 * geometric))
+            fail_msg("p = %g, sigma = %g, eps = %g: %g, %g", p, sigma, eps, found[EPS_ADD], geometric);
+    }
+}
+
+/* p = 1, a warm start, whole epochs: the same answers as for balls in bins. */
+static void certain_draws_are_answered_as_bins(void **unused)
+{
+    (void)unused;
+    static const double column[] = {1, 0.6, 0.3};
+    double spaced[EPS_DIRECTIONS], bins[EPS_DIRECTIONS];
+    for (int trial = 0; trial < 4; trial++) {
+        struct eps_job job = spaced_job(35, 1, 7, column, 3);
+        double sigma = trial % 2 ? 1 : 4, eps = trial / 2 ? 2 : 0.3;
+        job.query.accountant.max_order = 3;
+        deltas(spaced, &job, sigma, eps);
+        job.mechanism.sampling = (struct eps_sampling){
+            .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = 7, .examples_per_user = 1, .warm_start = true};
+        deltas(bins, &job, sigma, eps);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+            assert_near((eps__quad)spaced[direction], bins[direction], 1e-6, "bins", (unsigned)trial);
+    }
+}
+
+static void declined(struct eps_job *job, const char *pointer)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    job->query.noise_multiplier = 1;
+    job->query.epsilon = 1;
+    enum eps_status status = eps_solve(NULL, &result, &error, job);
+    if (status != EPS_UNSUPPORTED || strcmp(error.pointer, pointer) != 0)
+        fail_msg("%s: %s, not %s", error.pointer, error.message, pointer);
+}
+
+static void what_nobody_derived_is_declined(void **unused)
+{
+    (void)unused;
+    static const double column[] = {1, 0.5, 0.2}, negative[] = {1, -0.5};
+    struct eps_job job = spaced_job(100, 0.1, 3, column, 3);
+    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    declined(&job, "/adjacency");
+    job = spaced_job(100, 0.1, 3, column, 3);
+    job.mechanism.sampling.truncation = true;
+    job.mechanism.sampling.dataset_size = 1000;
+    job.mechanism.sampling.max_batch_size = 200;
+    declined(&job, "/sampling/truncation");
+    job = spaced_job(100, 0.1, 3, column, 3);
+    job.query.accountant.bandwidth = 2;
+    declined(&job, "/accountant/bandwidth");
+    job = spaced_job(100, 0.1, 2, column, 3);
+    declined(&job, "/sampling/separation");
+    job = spaced_job(100, 0.1, 3, negative, 2);
+    declined(&job, "/matrix");
+    job = spaced_job(8, 0.1, 8, column, 3);
+    job.mechanism.matrix = (struct eps_matrix){
+        .family = EPS_FAMILY_TREE, .stamps = 1, .decoder = EPS_DECODER_FULL, .normalization = EPS_NORMALIZATION_NONE};
+    declined(&job, "/matrix");
+    job = spaced_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
+    job.mechanism.sampling.examples_per_user = ((size_t)1 << 32) + 1;
+    job.mechanism.sampling.warm_start = false;
+    declined(&job, "/sampling/separation");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_over_all_patterns), cmocka_unit_test(without_separation_it_is_poisson),
-        cmocka_unit_test(certain_draws_are_bins),     cmocka_unit_test(settled_steps_are_powers),
-        cmocka_unit_test(waiting_is_counted),         cmocka_unit_test(what_does_not_fit_is_infinite),
+        cmocka_unit_test(sums_are_over_all_patterns),
+        cmocka_unit_test(without_separation_it_is_poisson),
+        cmocka_unit_test(certain_draws_are_bins),
+        cmocka_unit_test(settled_steps_are_powers),
+        cmocka_unit_test(waiting_is_counted),
+        cmocka_unit_test(what_does_not_fit_is_infinite),
+        cmocka_unit_test(delta_is_never_under_the_truth),
+        cmocka_unit_test(rarer_draws_are_below),
+        cmocka_unit_test(certain_draws_are_answered_as_bins),
+        cmocka_unit_test(what_nobody_derived_is_declined),
     };
     return cmocka_run_group_tests_name("b_min_sep", tests, NULL, NULL);
 }
