@@ -27,7 +27,7 @@ enum { ORDERS_MOST = 64, POLLED = 1 << 14 };
 
 /* A long double's unit roundoff; its range is that of quadruple precision. */
 #define LONG_ROUNDOFF 0x1p-64L
-_Static_assert(LDBL_MANT_DIG >= 64 && LDBL_MIN_EXP <= -16381 && LDBL_MAX_EXP >= 16384, "an extended long double");
+_Static_assert(LDBL_MANT_DIG > 63 && LDBL_MIN_EXP < -16380 && LDBL_MAX_EXP > 16383, "an extended long double");
 
 #define EXACT 1e7 /* operations on an order in quadruple precision; what would take more is had in long double */
 
