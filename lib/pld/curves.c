@@ -193,13 +193,15 @@ static enum eps_status make_coarse(struct eps__curves *c, double log_floor)
 {
     struct eps__dots_plan plan = {
         .spacing = INFINITY, .most = COARSE_MOST, .tolerance = COARSE_TOLERANCE, .least_tolerance = COARSE_TOLERANCE};
-    for (size_t i = 0; i < c->len; i++) {
-        struct eps__curve *curve = c->powers[i].curve;
-        double range =
-            curve->class->guess(curve, false, log_above(c, log_floor)) + curve->class->guess(curve, true, log_below(c));
-        plan.spacing = fmin(plan.spacing, fmax(range, 1e-12) / COARSE_KNOTS);
-    }
     enum eps_status status = EPS_OK;
+    for (size_t i = 0; i < c->len && status == EPS_OK; i++) {
+        struct eps__curve *curve = c->powers[i].curve;
+        double above = 0, below = 0;
+        status = curve->class->guess(curve, false, log_above(c, log_floor), &above);
+        if (status == EPS_OK)
+            status = curve->class->guess(curve, true, log_below(c), &below);
+        plan.spacing = fmin(plan.spacing, fmax(above + below, 1e-12) / COARSE_KNOTS);
+    }
     for (int i = 0; i < FINER_MAX && status == EPS_OK; i++) { /* where the guess was too far */
         size_t least = SIZE_MAX;
         status = level_make(c, &c->coarse, &plan, log_floor, NULL);

@@ -16,8 +16,8 @@ struct eps__curve_class {
      * the tolerance, relatively. EPS_OK, or why not. */
     enum eps_status (*log_delta)(struct eps__curve *curve, bool reversed, enum eps__estimate estimate, double eps,
                                  double tolerance, double *log_delta);
-    /* Unproven but quick: the eps at which ln delta is about as given. */
-    double (*guess)(struct eps__curve *curve, bool reversed, double log_delta);
+    /* Unproven but quick: the eps at which ln delta is about as given. EPS_NO_MEMORY. */
+    enum eps_status (*guess)(struct eps__curve *curve, bool reversed, double log_delta, double *eps);
     void (*destroy)(struct eps__curve *curve);
 };
 

@@ -29,11 +29,12 @@ static enum eps_status gaussian_log_delta(struct eps__curve *curve, bool reverse
     return EPS_OK;
 }
 
-static double gaussian_guess(struct eps__curve *curve, bool reversed, double log_delta)
+static enum eps_status gaussian_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
 {
     double shift = ((const struct gaussian *)curve)->shift[EPS__UPPER];
     (void)reversed;
-    return shift * (0.5 * shift + fmax(eps__normal_tail_quantile(log_delta), 0)); /* delta is less than this tail */
+    *eps = shift * (0.5 * shift + fmax(eps__normal_tail_quantile(log_delta), 0)); /* delta is less than this tail */
+    return EPS_OK;
 }
 
 static void gaussian_destroy(struct eps__curve *curve)
@@ -102,12 +103,14 @@ static enum eps_status allocation_log_delta(struct eps__curve *curve, bool rever
     return status == EPS_OK ? eps__allocation_log_delta(opened, estimate, eps, log_delta) : status;
 }
 
-static double allocation_guess(struct eps__curve *curve, bool reversed, double log_delta)
+static enum eps_status allocation_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
 {
     struct allocation *allocation = (struct allocation *)curve;
     struct eps__allocation *opened;
     enum eps_status status = open_direction(allocation, reversed, allocation->tolerance, &opened);
-    return status == EPS_OK ? eps__allocation_guess(opened, log_delta) : 1;
+    if (status == EPS_OK)
+        *eps = eps__allocation_guess(opened, log_delta);
+    return status;
 }
 
 static void allocation_destroy(struct eps__curve *curve)
