@@ -159,9 +159,9 @@ static void small_trees_are_coins(void **unused)
             eps__quad raw[ORDERS + 1];
             eps__coins_tree_make(&tree, n, n - 1, p, 1 / (sigma * sigma), everything);
             assert_int_equal(eps__coins_make(&coins, n == 2 ? two : three, n, n, p, 0, sigma), EPS_OK);
-            assert_int_equal(eps__coins_raw(NULL, raw, &units, &coins, ORDERS), EPS_OK);
             for (unsigned a = 2; a <= ORDERS; a++) {
                 eps__quad sum;
+                assert_int_equal(eps__coins_raw(NULL, &raw[a], &units, &coins, a, true), EPS_OK);
                 assert_int_equal(eps__coins_tree_sum(NULL, &sum, &units, &tree, a, 1), EPS_OK);
                 /* The chain's matrix was raised by some roundings, a part of the exponent. */
                 if (!(fabsq(sum / raw[a] - 1) < 1e-13 * (1 + logq(raw[a]))))
@@ -330,7 +330,7 @@ static void what_is_left_out_is_paid_for(void **unused)
     job.query.accountant.max_order = 3;
     answers(found, &job, 2, NAN, 1e-5);
     answers(one, &job, 2, found[EPS_REMOVE], NAN); /* with next to nothing left out */
-    assert_true(one[EPS_REMOVE] <= 1e-5 && one[EPS_REMOVE] >= 0.97e-5);
+    assert_true(one[EPS_REMOVE] <= 1e-5 && one[EPS_REMOVE] >= 0.8e-5);
 }
 
 /* Where mmcc serves, it needs more: its bound is by rows, that of the moments of the whole. */
