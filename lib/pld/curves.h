@@ -13,9 +13,6 @@
 struct eps__curve *eps__curve_allocation(const struct eps_context *context, enum eps_direction direction, size_t bins,
                                          double shift_lower, double shift_upper);
 
-/* A Gaussian of a shift between the two, > 0, in units of sigma: either direction is the other. */
-struct eps__curve *eps__curve_gaussian(double shift_lower, double shift_upper);
-
 struct eps__curves;
 
 /* Without pairs yet. The caller destroys it. EPS_NO_MEMORY. */

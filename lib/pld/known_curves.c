@@ -1,5 +1,5 @@
 /*
- * Pairs whose curves are known: a Gaussian, by its formula, and random allocation, by the law of a mean of lognormals.
+ * A pair whose curve is known: random allocation, by the law of a mean of lognormals.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,52 +10,6 @@
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/allocation.h"
-
-/* ------------------------------------------------------------ a Gaussian */
-
-struct gaussian {
-    struct eps__curve base;
-    double shift[2]; /* by estimate */
-};
-
-static enum eps_status gaussian_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate,
-                                          double eps, double tolerance, double *log_delta)
-{
-    const struct gaussian *gaussian = (const struct gaussian *)curve;
-    double error, value = eps__gaussian_log_delta(gaussian->shift[estimate], eps, &error);
-    (void)reversed;
-    (void)tolerance;
-    *log_delta = eps__certain(estimate, fmin(eps__shift(estimate, value, error), 0));
-    return EPS_OK;
-}
-
-static enum eps_status gaussian_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
-{
-    double shift = ((const struct gaussian *)curve)->shift[EPS__UPPER];
-    (void)reversed;
-    *eps = shift * (0.5 * shift + fmax(eps__normal_tail_quantile(log_delta), 0)); /* delta is less than this tail */
-    return EPS_OK;
-}
-
-static void gaussian_destroy(struct eps__curve *curve)
-{
-    free(curve);
-}
-
-static const struct eps__curve_class gaussian_class = {gaussian_log_delta, gaussian_guess, gaussian_destroy};
-
-struct eps__curve *eps__curve_gaussian(double shift_lower, double shift_upper)
-{
-    struct gaussian *made = calloc(1, sizeof *made);
-    if (!made)
-        return NULL;
-    made->base.class = &gaussian_class;
-    made->shift[EPS__LOWER] = shift_lower;
-    made->shift[EPS__UPPER] = shift_upper;
-    return &made->base;
-}
-
-/* ------------------------------------------------------------ random allocation */
 
 struct allocation {
     struct eps__curve base;
