@@ -20,6 +20,54 @@
 
 static const uint64_t seed = 24077;
 
+/* ------------------------------------------------------------ a curve that has a formula */
+
+/* A Gaussian of a shift between the two, > 0, in units of sigma: either direction is the other. */
+
+struct gaussian {
+    struct eps__curve base;
+    double shift[2]; /* by estimate */
+};
+
+static enum eps_status gaussian_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate,
+                                          double eps, double tolerance, double *log_delta)
+{
+    const struct gaussian *gaussian = (const struct gaussian *)curve;
+    double error, value = eps__gaussian_log_delta(gaussian->shift[estimate], eps, &error);
+    (void)reversed;
+    (void)tolerance;
+    *log_delta = eps__certain(estimate, fmin(eps__shift(estimate, value, error), 0));
+    return EPS_OK;
+}
+
+static enum eps_status gaussian_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
+{
+    double shift = ((const struct gaussian *)curve)->shift[EPS__UPPER];
+    (void)reversed;
+    *eps = shift * (0.5 * shift + fmax(eps__normal_tail_quantile(log_delta), 0)); /* delta is less than this tail */
+    return EPS_OK;
+}
+
+static void gaussian_destroy(struct eps__curve *curve)
+{
+    free(curve);
+}
+
+static const struct eps__curve_class gaussian_class = {gaussian_log_delta, gaussian_guess, gaussian_destroy};
+
+static struct eps__curve *curve_gaussian(double shift_lower, double shift_upper)
+{
+    struct gaussian *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->base.class = &gaussian_class;
+    made->shift[EPS__LOWER] = shift_lower;
+    made->shift[EPS__UPPER] = shift_upper;
+    return &made->base;
+}
+
+/* ------------------------------------------------------------ cases */
+
 struct bracket {
     double upper, lower; /* logarithms */
 };
@@ -69,52 +117,6 @@ static void holds(const struct case_ *c, double eps, double truth, double error,
         fail_msg("%s, %zu bins, %d epochs, shifts %g and %g, eps %g: a width of %g, not %g",
                  c->direction == EPS_ADD ? "add" : "remove", c->bins, (int)c->epochs, c->shift, c->gaussian, eps,
                  found.upper - found.lower, tolerance);
-}
-
-/* ------------------------------------------------------------ a curve that has a formula */
-
-/* A Gaussian of a shift between the two, > 0, in units of sigma: either direction is the other. */
-
-struct gaussian {
-    struct eps__curve base;
-    double shift[2]; /* by estimate */
-};
-
-static enum eps_status gaussian_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate,
-                                          double eps, double tolerance, double *log_delta)
-{
-    const struct gaussian *gaussian = (const struct gaussian *)curve;
-    double error, value = eps__gaussian_log_delta(gaussian->shift[estimate], eps, &error);
-    (void)reversed;
-    (void)tolerance;
-    *log_delta = eps__certain(estimate, fmin(eps__shift(estimate, value, error), 0));
-    return EPS_OK;
-}
-
-static enum eps_status gaussian_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
-{
-    double shift = ((const struct gaussian *)curve)->shift[EPS__UPPER];
-    (void)reversed;
-    *eps = shift * (0.5 * shift + fmax(eps__normal_tail_quantile(log_delta), 0)); /* delta is less than this tail */
-    return EPS_OK;
-}
-
-static void gaussian_destroy(struct eps__curve *curve)
-{
-    free(curve);
-}
-
-static const struct eps__curve_class gaussian_class = {gaussian_log_delta, gaussian_guess, gaussian_destroy};
-
-static struct eps__curve *curve_gaussian(double shift_lower, double shift_upper)
-{
-    struct gaussian *made = calloc(1, sizeof *made);
-    if (!made)
-        return NULL;
-    made->base.class = &gaussian_class;
-    made->shift[EPS__LOWER] = shift_lower;
-    made->shift[EPS__UPPER] = shift_upper;
-    return &made->base;
 }
 
 /* ------------------------------------------------------------ closed forms */
