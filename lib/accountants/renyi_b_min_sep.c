@@ -14,9 +14,9 @@
 #include "lib/moments/b_min_sep.h"
 #include "lib/sampling/scheme.h"
 
-enum { OPENED = 5 };
+enum { OPENED = 3 };
 
-#define LOW 9e8              /* operations on the orders 2 and 3 at one sigma, in the direction of remove */
+#define LOW 4e9              /* operations on the orders 2 and 3 at one sigma, in the direction of remove */
 #define FURTHER 1e8          /* on all of them */
 #define PACE 3.0             /* nanoseconds of one */
 #define SHIFT_MOST 100.0     /* the longest column over sigma */
