@@ -24,7 +24,7 @@ enum { COPIES_MAX = 64, BUILDING = 30, SETTLING = 2 };
 #define TRANSITIONS_MAX 4e6
 #define NUMBERS_MAX 4e7 /* that are held at once */
 #define CACHED 3e5      /* of them, about, that are near at hand */
-#define MISSED 6.0      /* times as long a step takes where they are not */
+#define MISSED 4.0      /* times as long a step takes where they are not */
 #define SMALLEST \
     2500.0 /* -ln of what no number on the way is under: a long double has 11,000; for one copy half of it, a double 700 */
 #define LONG_UNITS 0x1p49 /* units of quadruple roundoff in one of 64 bits */
