@@ -14,9 +14,9 @@
 #include "lib/moments/b_min_sep.h"
 #include "lib/sampling/scheme.h"
 
-enum { OPENED = 5 };
+enum { OPENED = 2, FEW = 4 };
 
-#define LOW 9e8              /* operations on the orders 2 and 3 at one sigma, in the direction of remove */
+#define LOW 4e9              /* operations on the first FEW orders at one sigma, in the direction of remove */
 #define FURTHER 1e8          /* on all of them */
 #define PACE 3.0             /* nanoseconds of one */
 #define SHIFT_MOST 100.0     /* the longest column over sigma */
@@ -51,10 +51,11 @@ static struct eps__spaced spaced_of(const struct eps__setting *setting)
 static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *budget, double *spent)
 {
     struct eps__spaced spaced = spaced_of(setting);
-    unsigned max_order = setting->job->query.accountant.max_order, low = max_order > 0 && max_order < 3 ? max_order : 3;
+    unsigned max_order = setting->job->query.accountant.max_order,
+             low = max_order > 0 && max_order < FEW ? max_order : FEW;
     *budget = direction == EPS_REMOVE ? FURTHER : FURTHER / 4;
     unsigned most = eps__spaced_fits(&spaced, *budget, max_order, spent);
-    if (most >= 3)
+    if (most >= FEW)
         return most;
     *budget = direction == EPS_REMOVE ? LOW : FURTHER;
     return eps__spaced_fits(&spaced, *budget, low, spent);

@@ -23,6 +23,8 @@ enum { COPIES_MAX = 64, BUILDING = 30, SETTLING = 2 };
 
 #define TRANSITIONS_MAX 4e6
 #define NUMBERS_MAX 4e7 /* that are held at once */
+#define CACHED 3e5      /* of them, about, that are near at hand */
+#define MISSED 4.0      /* times as long a step takes where they are not */
 #define SMALLEST \
     2500.0 /* -ln of what no number on the way is under: a long double has 11,000; for one copy half of it, a double 700 */
 #define LONG_UNITS 0x1p49 /* units of quadruple roundoff in one of 64 bits */
@@ -357,7 +359,7 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= COPIES_MAX ||
         a * (double)spaced->examples * (drawings + waitings) > SMALLEST)
         return INFINITY;
-    return len * (BUILDING + steps + changes * (a + 1)) + begins * a + held;
+    return len * (BUILDING + steps * (held > CACHED ? MISSED : 1) + changes * (a + 1)) + begins * a + held;
 }
 
 enum eps_status eps__spaced_raw(const struct eps_context *context, eps__quad *raw, double *units,

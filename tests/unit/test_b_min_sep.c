@@ -260,6 +260,12 @@ static void settled_steps_are_powers(void **unused)
             spaced.coins.p = 0.05;
             toeplitz(&spaced, column, 4, half ? 400 : 360, 1.3);
             sums_of(few[half], &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+            /* Where no two rows are equal each step is taken. */
+            for (size_t i = 1; i < spaced.coins.len; i += 2)
+                spaced.coins.gram[i * 4] = nextafter(spaced.coins.gram[i * 4], INFINITY);
+            sums_of(fine, &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+            for (unsigned a = 2; a <= 3; a++)
+                assert_near(logq(fine[a]), (double)logq(few[half][a]), 1e-12, "each step", a);
             eps__coins_clear(&spaced.coins);
         }
         spaced.coins.p = 0.05;

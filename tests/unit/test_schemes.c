@@ -190,7 +190,7 @@ static void without_coins_nothing_is_known_without_noise(void **state)
         mechanism.sampling.groups = mechanism.sampling.bins = mechanism.sampling.separation = 4;
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct eps__interval bound = eps__sampling_log_delta(&mechanism, direction, 50);
-            if (!eps__sampling_coins(&mechanism))
+            if (!eps__sampling_coins(&mechanism) && name != EPS_SCHEME_B_MIN_SEP)
                 assert_true(bound.lower == 0 && bound.upper == 0 &&
                             isinf(eps__sampling_epsilon(&mechanism, direction, -20)));
             else
