@@ -48,28 +48,28 @@ struct kind {
     bool redraw;
     double sigma;
     double epsilons[EPSILONS];
-    double loose; /* auto is at most so many times the truth */
+    double loose; /* at the first of them auto is at most so many times the truth */
 };
 
 /* clang-format off */
 static const struct kind kinds[] = {
     {"identity, 1 epoch", EPS_FAMILY_IDENTITY, 20, 20, NULL, 0, 1, false, 0.8, {0.4, 1.4}, 1.005},
     {"identity, 3 epochs", EPS_FAMILY_IDENTITY, 60, 20, NULL, 0, 1, false, 1.4, {0.4, 1.4}, 1.005},
-    {"identity, 3 epochs, redrawn", EPS_FAMILY_IDENTITY, 60, 20, NULL, 0, 1, true, 1, {0.6, 2}, 4},
-    {"4 bands, 1 epoch", EPS_FAMILY_TOEPLITZ, 20, 20, short_column, 4, 1, false, 1.1, {0.5, 1.5}, 3},
-    {"4 bands, 3 epochs", EPS_FAMILY_TOEPLITZ, 60, 20, short_column, 4, 1, false, 2, {0.4, 1.4}, 3},
-    {"8 bands over 6 bins", EPS_FAMILY_TOEPLITZ, 24, 6, wide_column, 8, 1, false, 3, {0.9, 2.4}, 6},
-    {"8 bands, 8 bins", EPS_FAMILY_TOEPLITZ, 24, 8, wide_column, 8, 1, false, 2.5, {0.8, 2.2}, 6},
-    {"all bands, 1 epoch", EPS_FAMILY_SQUARE_ROOT, 20, 20, NULL, 0, 1, false, 1.5, {0.6, 1.8}, 8},
-    {"all bands, 4 epochs", EPS_FAMILY_SQUARE_ROOT, 40, 10, NULL, 0, 1, false, 4, {1, 2.6}, 8},
-    {"a tree, 1 epoch", EPS_FAMILY_TREE, 16, 16, NULL, 0, 1, false, 2, {1, 2.4}, 8},
-    {"a tree, 3 epochs", EPS_FAMILY_TREE, 24, 8, NULL, 0, 1, false, 6, {0.8, 2.3}, 8},
-    {"stamps of an epoch each", EPS_FAMILY_TOEPLITZ, 36, 12, short_column, 4, 3, false, 2, {0.7, 1.9}, 4},
-    {"stamps of an epoch each, redrawn", EPS_FAMILY_TOEPLITZ, 36, 12, short_column, 4, 3, true, 1.6, {1.1, 2.3}, 6},
-    {"stamps across epochs", EPS_FAMILY_TOEPLITZ, 36, 12, short_column, 4, 2, false, 2, {0.7, 1.9}, 4},
-    {"entries of every scale", EPS_FAMILY_TOEPLITZ, 36, 12, uneven_column, 5, 1, false, 1.2, {1.1, 3}, 4},
-    {"columns of zeros, 1 epoch", EPS_FAMILY_DENSE, 6, 6, bare_rows, 6, 1, false, 1.5, {0.4, 3}, 8},
-    {"columns of zeros, 2 epochs", EPS_FAMILY_DENSE, 6, 3, bare_rows, 6, 1, false, 1.5, {1.1, 5}, 8},
+    {"identity, 3 epochs, redrawn", EPS_FAMILY_IDENTITY, 60, 20, NULL, 0, 1, true, 1, {0.6, 2}, 1.005},
+    {"4 bands, 1 epoch", EPS_FAMILY_TOEPLITZ, 20, 20, short_column, 4, 1, false, 1.1, {0.5, 1.5}, 1.7},
+    {"4 bands, 3 epochs", EPS_FAMILY_TOEPLITZ, 60, 20, short_column, 4, 1, false, 2, {0.4, 1.4}, 1.6},
+    {"8 bands over 6 bins", EPS_FAMILY_TOEPLITZ, 24, 6, wide_column, 8, 1, false, 3, {0.9, 2.4}, 1.6},
+    {"8 bands, 8 bins", EPS_FAMILY_TOEPLITZ, 24, 8, wide_column, 8, 1, false, 2.5, {0.8, 2.2}, 1.6},
+    {"all bands, 1 epoch", EPS_FAMILY_SQUARE_ROOT, 20, 20, NULL, 0, 1, false, 1.5, {0.6, 1.8}, 2},
+    {"all bands, 4 epochs", EPS_FAMILY_SQUARE_ROOT, 40, 10, NULL, 0, 1, false, 4, {1, 2.6}, 1.7},
+    {"a tree, 1 epoch", EPS_FAMILY_TREE, 16, 16, NULL, 0, 1, false, 2, {1, 2.4}, 2.2},
+    {"a tree, 3 epochs", EPS_FAMILY_TREE, 24, 8, NULL, 0, 1, false, 6, {0.8, 2.3}, 1.5},
+    {"stamps of an epoch each", EPS_FAMILY_TOEPLITZ, 36, 12, short_column, 4, 3, false, 2, {0.7, 1.9}, 1.9},
+    {"stamps of an epoch each, redrawn", EPS_FAMILY_TOEPLITZ, 36, 12, short_column, 4, 3, true, 1.6, {1.1, 2.3}, 4.5},
+    {"stamps across epochs", EPS_FAMILY_TOEPLITZ, 36, 12, short_column, 4, 2, false, 2, {0.7, 1.9}, 1.8},
+    {"entries of every scale", EPS_FAMILY_TOEPLITZ, 36, 12, uneven_column, 5, 1, false, 1.2, {1.1, 3}, 4.2},
+    {"columns of zeros, 1 epoch", EPS_FAMILY_DENSE, 6, 6, bare_rows, 6, 1, false, 1.5, {0.4, 3}, 2.3},
+    {"columns of zeros, 2 epochs", EPS_FAMILY_DENSE, 6, 3, bare_rows, 6, 1, false, 1.5, {1.1, 5}, 1.1},
 };
 /* clang-format on */
 
@@ -215,13 +215,13 @@ static void ask_all(struct eps_job *job, double epsilon, double bounds[EPS_ACCOU
             ask(job, accountants[a], bounds);
 }
 
-/* No bound is under the draws; auto's is near them, in the direction that rules and where they say much. */
+/* No bound is under the draws; auto's is near them, in the direction that rules. */
 static void check_kind(const struct kind *kind, size_t samples)
 {
     struct eps_job job = job_of(kind);
     struct means means;
     struct estimate estimates[EPS_DIRECTIONS][EPSILONS];
-    double widest[EPS_ACCOUNTANT_COUNT] = {0};
+    double widest[EPS_ACCOUNTANT_COUNT] = {0}, first = 0;
     make_means(&means, &job.mechanism);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         estimate_all(estimates[direction], &means, direction, kind->epsilons, kind->sigma, samples);
@@ -238,9 +238,11 @@ static void check_kind(const struct kind *kind, size_t samples)
                              eps_accountant_name(a), (int)direction, kind->epsilons[e], bounds[a][direction], it.mean,
                              it.deviation);
             }
+            double high = truth->mean + DEVIATIONS * truth->deviation;
+            if (e == 0 && a == EPS_ACCOUNTANT_AUTO)
+                first = fmax(bounds[a][EPS_REMOVE], bounds[a][EPS_ADD]) / high;
             if (truth->mean > 50 * truth->deviation)
-                widest[a] = fmax(widest[a], fmax(bounds[a][EPS_REMOVE], bounds[a][EPS_ADD]) /
-                                                (truth->mean + DEVIATIONS * truth->deviation));
+                widest[a] = fmax(widest[a], fmax(bounds[a][EPS_REMOVE], bounds[a][EPS_ADD]) / high);
         }
     }
     print_message("# %s: over the draws at most", kind->name);
@@ -248,7 +250,7 @@ static void check_kind(const struct kind *kind, size_t samples)
         if (widest[a] > 0)
             print_message(" %s %.3g", eps_accountant_name(a), widest[a]);
     print_message("\n");
-    assert_true(widest[EPS_ACCOUNTANT_AUTO] > 0 && widest[EPS_ACCOUNTANT_AUTO] <= kind->loose);
+    assert_true(first > 0.8 && first <= kind->loose);
 }
 
 static void no_bound_is_under_the_draws(void **unused)
