@@ -71,7 +71,7 @@ static void add_epoch(const struct eps__setting *setting, struct kinds *kinds, d
 /* The epochs by their norms (L34). Every column is counted in one epoch. */
 static void find_kinds(const struct eps__setting *setting, struct kinds *kinds)
 {
-    size_t n = setting->job->mechanism.n, bins = bins_of(setting), counted = 0;
+    size_t n = setting->job->mechanism.n, bins = bins_of(setting), epochs = n / bins, counted = 0;
     double squares = 0;
     assert(bins > 0 && n % bins == 0);
     *kinds = (struct kinds){.even = true, .few = true};
@@ -87,7 +87,7 @@ static void find_kinds(const struct eps__setting *setting, struct kinds *kinds)
         add_epoch(setting, kinds, lower, upper);
     }
     assert(counted == n);
-    kinds->total = eps__raise(sqrt(squares), (double)(n / bins) + 8);
+    kinds->total = eps__raise(sqrt(squares), (double)epochs + 8);
 }
 
 /* ------------------------------------------------------------ the profile */

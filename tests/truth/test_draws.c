@@ -207,7 +207,7 @@ static void ask(struct eps_job *job, enum eps_accountant accountant,
 static void ask_all(struct eps_job *job, double epsilon, double bounds[EPS_ACCOUNTANT_COUNT][EPS_DIRECTIONS])
 {
     job->query.epsilon = epsilon;
-    for (size_t a = 0; a < EPS_ACCOUNTANT_COUNT; a++)
+    for (enum eps_accountant a = 0; a < EPS_ACCOUNTANT_COUNT; a++)
         bounds[a][EPS_REMOVE] = bounds[a][EPS_ADD] = NAN;
     ask(job, EPS_ACCOUNTANT_AUTO, bounds);
     for (size_t a = 0; a < ACCOUNTANTS; a++)
@@ -230,7 +230,7 @@ static void check_kind(const struct kind *kind, size_t samples)
         const struct estimate *remove = &estimates[EPS_REMOVE][e], *add = &estimates[EPS_ADD][e];
         const struct estimate *truth = remove->mean > add->mean ? remove : add;
         ask_all(&job, kind->epsilons[e], bounds);
-        for (size_t a = 0; a < EPS_ACCOUNTANT_COUNT; a++) {
+        for (enum eps_accountant a = 0; a < EPS_ACCOUNTANT_COUNT; a++) {
             for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                 struct estimate it = estimates[direction][e];
                 if (bounds[a][direction] < it.mean - DEVIATIONS * it.deviation)
@@ -246,7 +246,7 @@ static void check_kind(const struct kind *kind, size_t samples)
         }
     }
     print_message("# %s: over the draws at most", kind->name);
-    for (size_t a = 0; a < EPS_ACCOUNTANT_COUNT; a++)
+    for (enum eps_accountant a = 0; a < EPS_ACCOUNTANT_COUNT; a++)
         if (widest[a] > 0)
             print_message(" %s %.3g", eps_accountant_name(a), widest[a]);
     print_message("\n");
