@@ -18,6 +18,7 @@
 #include "lib/moments/b_min_sep.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
 
 enum { STEPS_MAX = 9, PATTERNS_MAX = 4000, ORDER_MAX = 4 };
 
@@ -344,21 +345,6 @@ static struct eps_job spaced_job(size_t n, double p, size_t separation, const do
     return job;
 }
 
-/* delta in both directions by the accountant asked for. */
-static void deltas(double found[EPS_DIRECTIONS], struct eps_job *job, double sigma, double eps)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.epsilon = eps;
-    job->query.noise_multiplier = sigma;
-    job->query.delta = NAN;
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    for (size_t i = 0; i < result->candidates_len; i++)
-        found[result->candidates[i].direction] = result->candidates[i].value;
-    eps_result_destroy(result);
-}
-
 /* By quadrature over all patterns. */
 static void delta_is_never_under_the_truth(void **unused)
 {
@@ -378,7 +364,7 @@ static void delta_is_never_under_the_truth(void **unused)
         if (trial % 4 == 1) /* several examples */
             job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 3);
         struct truth truth = truth_open(&job.mechanism);
-        deltas(found, &job, sigma, eps);
+        solved_deltas(found, &job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -414,13 +400,13 @@ static void rarer_draws_are_below(void **unused)
         double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
         double found[EPS_DIRECTIONS], poisson[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
         struct eps_job job = spaced_job(n, p, 1, &one, 1);
-        deltas(found, &job, sigma, eps);
+        solved_deltas(found, &job, sigma, eps);
         job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
         job.mechanism.sampling.separation = 0;
-        deltas(poisson, &job, sigma, eps);
+        solved_deltas(poisson, &job, sigma, eps);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, &job, sigma, eps);
         double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
         double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
@@ -442,24 +428,13 @@ static void certain_draws_are_answered_as_bins(void **unused)
         struct eps_job job = spaced_job(35, 1, 7, column, 3);
         double sigma = trial % 2 ? 1 : 4, eps = trial / 2 ? 2 : 0.3;
         job.query.accountant.max_order = 3;
-        deltas(spaced, &job, sigma, eps);
+        solved_deltas(spaced, &job, sigma, eps);
         job.mechanism.sampling = (struct eps_sampling){
             .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = 7, .examples_per_user = 1, .warm_start = true};
-        deltas(bins, &job, sigma, eps);
+        solved_deltas(bins, &job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             assert_near((eps__quad)spaced[direction], bins[direction], 1e-6, "bins", (unsigned)trial);
     }
-}
-
-static void declined(struct eps_job *job, const char *pointer)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = 1;
-    job->query.epsilon = 1;
-    enum eps_status status = eps_solve(NULL, &result, &error, job);
-    if (status != EPS_UNSUPPORTED || strcmp(error.pointer, pointer) != 0)
-        fail_msg("%s: %s, not %s", error.pointer, error.message, pointer);
 }
 
 static void what_nobody_derived_is_declined(void **unused)
@@ -468,27 +443,27 @@ static void what_nobody_derived_is_declined(void **unused)
     static const double column[] = {1, 0.5, 0.2}, negative[] = {1, -0.5};
     struct eps_job job = spaced_job(100, 0.1, 3, column, 3);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    declined(&job, "/adjacency");
+    assert_declined(&job, "/adjacency");
     job = spaced_job(100, 0.1, 3, column, 3);
     job.mechanism.sampling.truncation = true;
     job.mechanism.sampling.dataset_size = 1000;
     job.mechanism.sampling.max_batch_size = 200;
-    declined(&job, "/sampling/truncation");
+    assert_declined(&job, "/sampling/truncation");
     job = spaced_job(100, 0.1, 3, column, 3);
     job.query.accountant.bandwidth = 2;
-    declined(&job, "/accountant/bandwidth");
+    assert_declined(&job, "/accountant/bandwidth");
     job = spaced_job(100, 0.1, 2, column, 3);
-    declined(&job, "/sampling/separation");
+    assert_declined(&job, "/sampling/separation");
     job = spaced_job(100, 0.1, 3, negative, 2);
-    declined(&job, "/matrix");
+    assert_declined(&job, "/matrix");
     job = spaced_job(8, 0.1, 8, column, 3);
     job.mechanism.matrix = (struct eps_matrix){
         .family = EPS_FAMILY_TREE, .stamps = 1, .decoder = EPS_DECODER_FULL, .normalization = EPS_NORMALIZATION_NONE};
-    declined(&job, "/matrix");
+    assert_declined(&job, "/matrix");
     job = spaced_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
     job.mechanism.sampling.examples_per_user = ((size_t)1 << 32) + 1;
     job.mechanism.sampling.warm_start = false;
-    declined(&job, "/sampling/separation");
+    assert_declined(&job, "/sampling/separation");
 }
 
 int main(void)

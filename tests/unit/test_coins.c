@@ -18,6 +18,7 @@
 #include "lib/numerics/bound.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
 
 enum { STEPS_MAX = 8, WIDTH_MAX = 4, ORDERS = 24 };
 static const uint64_t seed = 141421;
@@ -330,21 +331,6 @@ static struct eps_job toeplitz_job(size_t n, double p, const double *column, siz
     return job;
 }
 
-/* delta in both directions by renyi. */
-static void deltas(double found[EPS_DIRECTIONS], struct eps_job *job, double sigma, double eps)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.epsilon = eps;
-    job->query.noise_multiplier = sigma;
-    job->query.delta = NAN;
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    for (size_t i = 0; i < result->candidates_len; i++)
-        found[result->candidates[i].direction] = result->candidates[i].value;
-    eps_result_destroy(result);
-}
-
 static void delta_is_never_under_the_truth(void **unused)
 {
     (void)unused;
@@ -360,7 +346,7 @@ static void delta_is_never_under_the_truth(void **unused)
         double sigma = sigmas[trial % 9 / 3], found[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, columns[draw_below(&state, 4)], bands);
         struct truth truth = truth_open(&job.mechanism);
-        deltas(found, &job, sigma, eps);
+        solved_deltas(found, &job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -394,10 +380,10 @@ static void rarer_coins_are_below(void **unused)
         double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, &one, 1);
-        deltas(found, &job, sigma, eps);
+        solved_deltas(found, &job, sigma, eps);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, &job, sigma, eps);
         double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
         double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
@@ -423,7 +409,7 @@ static void extremes_are_sound(void **unused)
                found[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(2, p, columns[which] + (which == 3), 2);
         struct truth truth = truth_open(&job.mechanism);
-        deltas(found, &job, sigma, eps);
+        solved_deltas(found, &job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -446,26 +432,15 @@ static void tails_are_sound(void **unused)
     for (size_t trial = 0; trial < 27; trial++) {
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS], p = coins[trial % 3], sigma = sigmas[trial / 3 % 3];
         struct eps_job job = toeplitz_job(3, p, &one, 1);
-        deltas(found, &job, sigma, epsilons[trial / 9]);
+        solved_deltas(found, &job, sigma, epsilons[trial / 9]);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        deltas(exact, &job, sigma, epsilons[trial / 9]);
+        solved_deltas(exact, &job, sigma, epsilons[trial / 9]);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             if (!(found[direction] >= exact[direction] * (1 - 2e-3)))
                 fail_msg("p = %g, sigma = %g, eps = %g, direction %d: %g, but %g", p, sigma, epsilons[trial / 9],
                          (int)direction, found[direction], exact[direction]);
     }
-}
-
-static void declined(struct eps_job *job, const char *pointer)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = 1;
-    job->query.epsilon = 1;
-    enum eps_status status = eps_solve(NULL, &result, &error, job);
-    if (status != EPS_UNSUPPORTED || strcmp(error.pointer, pointer) != 0)
-        fail_msg("%s: %s, not %s", error.pointer, error.message, pointer);
 }
 
 static void what_nobody_derived_is_declined(void **unused)
@@ -474,10 +449,10 @@ static void what_nobody_derived_is_declined(void **unused)
     static const double column[12] = {1, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2}, negative[] = {1, -0.5};
     struct eps_job job = toeplitz_job(100, 0.1, column, 2);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    declined(&job, "/adjacency");
+    assert_declined(&job, "/adjacency");
     job = toeplitz_job(100, 0.1, column, 2);
     job.mechanism.sampling.examples_per_user = 2;
-    declined(&job, "/sampling/examples_per_user");
+    assert_declined(&job, "/sampling/examples_per_user");
     eps_job_init(&job);
     job.mechanism.n = 8;
     job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
@@ -485,11 +460,11 @@ static void what_nobody_derived_is_declined(void **unused)
     job.mechanism.sampling.last_iterate = true;
     job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
     eps_job_defaults(&job);
-    declined(&job, "/sampling/last_iterate");
+    assert_declined(&job, "/sampling/last_iterate");
     job = toeplitz_job(100, 0.1, negative, 2);
-    declined(&job, "/matrix");
+    assert_declined(&job, "/matrix");
     job = toeplitz_job(100, 0.1, column, 12);
-    declined(&job, "/matrix/bands");
+    assert_declined(&job, "/matrix/bands");
 }
 
 int main(void)

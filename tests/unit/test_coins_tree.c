@@ -19,6 +19,7 @@
 #include "lib/numerics/bound.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
 
 enum { STEPS_MAX = 8, ORDERS = 6 };
 static const uint64_t seed = 173205;
@@ -349,31 +350,20 @@ static void mmcc_needs_more(void **unused)
     }
 }
 
-static void declined(struct eps_job *job, const char *pointer)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = 1;
-    job->query.epsilon = 1;
-    enum eps_status status = eps_solve(NULL, &result, &error, job);
-    if (status != EPS_UNSUPPORTED || strcmp(error.pointer, pointer) != 0)
-        fail_msg("%s: %s, not %s", error.pointer, error.message, pointer);
-}
-
 static void what_does_not_fit_is_declined(void **unused)
 {
     (void)unused;
     struct eps_job job = tree_job(1024, 1, 0.5);
-    declined(&job, "/sampling/p");
+    assert_declined(&job, "/sampling/p");
     job = tree_job(64, 1, 0.1);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    declined(&job, "/adjacency");
+    assert_declined(&job, "/adjacency");
     job = tree_job(64, 1, 0.1);
     job.mechanism.sampling.examples_per_user = 2;
-    declined(&job, "/sampling/examples_per_user");
+    assert_declined(&job, "/sampling/examples_per_user");
     job = tree_job(64, 1, 0.1);
     job.query.accountant.bandwidth = 2;
-    declined(&job, "/accountant/bandwidth");
+    assert_declined(&job, "/accountant/bandwidth");
 }
 
 int main(void)
