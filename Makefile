@@ -34,7 +34,7 @@ BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 # ---------------------------------------------------------------- what Debian must have
 
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
-              libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev
+              libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev librandom123-dev libsleef-dev
 DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-requests \
              python3-numpy python3-yaml python3-jsonschema python3-venv ca-certificates curl jq
 DEPS_DEMO := curl jq
@@ -79,7 +79,7 @@ LIBS_PKG = $(call lazy,LIBS_PKG,$(PKG) --libs $(PKG_LIB))
 LIBS_SERVER = $(call lazy,LIBS_SERVER,$(PKG) --libs $(PKG_SERVER))
 LIBS_CMOCKA = $(call lazy,LIBS_CMOCKA,$(PKG) --libs cmocka)
 BLAS_DIR = $(call lazy,BLAS_DIR,$(PKG) --variable=libdir openblas)
-LIBS_LIB = $(LIBS_PKG) -lquadmath -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
+LIBS_LIB = $(LIBS_PKG) -lsleef -lquadmath -Wl,--disable-new-dtags,-rpath,$(BLAS_DIR:/=) -lm
 
 CFLAGS ?=
 LDFLAGS ?=

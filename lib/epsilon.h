@@ -233,6 +233,7 @@ enum eps_tuning_member {
     EPS_TUNING_THRESHOLD_SHARE,
     EPS_TUNING_ESTIMATOR,
     EPS_TUNING_MAX_SECONDS,
+    EPS_TUNING_AUDIT,
     EPS_TUNING_MEMBERS
 };
 
@@ -248,6 +249,7 @@ struct eps_tuning {
     double threshold_share;       /* monte_carlo: delta'/delta in (0, 1), default 1/2 */
     enum eps_estimator estimator; /* monte_carlo */
     double max_seconds;           /* monte_carlo: NAN: none */
+    uint64_t audit;               /* any: draws that bound the truth from below; 0: none */
     uint32_t given;               /* bits 1u << enum eps_tuning_member: what was written, be it the default */
 };
 
@@ -305,7 +307,7 @@ EPS_API bool eps_serves_accountant(enum eps_accountant accountant);
 
 /* ---------------------------------------------------------------- the context */
 
-enum eps_cache_kind { EPS_CACHE_FACTORIZATION, EPS_CACHE_PLD, EPS_CACHE_KINDS };
+enum eps_cache_kind { EPS_CACHE_FACTORIZATION, EPS_CACHE_PLD, EPS_CACHE_CHUNK, EPS_CACHE_KINDS };
 
 /*
  * What the caller lends to a computation. Every hook may be NULL; `user` is passed to each. Hooks may be
@@ -343,6 +345,26 @@ struct eps_candidate {
     double bad_event_share; /* mmcc, conditional_composition; else NAN */
 };
 
+/* What was drawn for one direction by monte_carlo. */
+struct eps_draws {
+    uint64_t samples;             /* of the answer's own estimate; 0: the direction was answered without any */
+    double threshold;             /* delta': the estimate that was accepted is at most this */
+    double estimate;              /* of delta at the answer, rounded up */
+    double standard_error;        /* of the estimate */
+    double failure_probability;   /* that so low an estimate is met where delta is larger than it may be */
+    uint64_t seed;                /* in [0, 2^53] */
+    enum eps_estimator estimator; /* plain or tilted */
+    double bound;                 /* M: no value of the estimator is larger; 1 for plain */
+    double plain_samples;         /* what plain draws would have needed for the same, about */
+};
+
+/* What draws say that the truth is at least, for one direction: never part of the guarantee. */
+struct eps_audit {
+    uint64_t samples; /* 0: none */
+    double lower;     /* of delta, or of epsilon where that was asked for, at the answer; with probability 99.9% */
+    double ratio;     /* the answer over it; NAN where it is 0 */
+};
+
 struct eps_curve_point {
     double epsilon;
     double delta;  /* the larger of the two directions: an upper bound */
@@ -365,6 +387,9 @@ struct eps_result {
     struct eps_candidate directions[EPS_DIRECTIONS]; /* the best candidate of each direction */
     struct eps_candidate *candidates;                /* everything that was tried */
     size_t candidates_len;
+    struct eps_draws draws[EPS_DIRECTIONS];
+    struct eps_audit audit[EPS_DIRECTIONS];
+    bool cut_short; /* max_seconds ended it: not what the same job would be answered with more time */
     enum eps_adjacency adjacency;
     bool adaptive;
     double p;                     /* the participation probability in force; NAN where there is none */

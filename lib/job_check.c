@@ -133,7 +133,8 @@ static uint32_t tuning_given(const struct eps_tuning *tuning)
                                               [EPS_TUNING_BANDWIDTH] = tuning->bandwidth != 0,
                                               [EPS_TUNING_SAMPLES] = tuning->samples != 0,
                                               [EPS_TUNING_SEED] = tuning->seed != -1,
-                                              [EPS_TUNING_MAX_SECONDS] = !isnan(tuning->max_seconds)};
+                                              [EPS_TUNING_MAX_SECONDS] = !isnan(tuning->max_seconds),
+                                              [EPS_TUNING_AUDIT] = tuning->audit > 0};
     uint32_t given = tuning->given;
     for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
         given |= (uint32_t)differs[i] << i;
@@ -153,6 +154,7 @@ static void check_tuning_taken(struct eps__check *check, const struct eps_tuning
         [EPS_TUNING_THRESHOLD_SHARE] = "/accountant/threshold_share",
         [EPS_TUNING_ESTIMATOR] = "/accountant/estimator",
         [EPS_TUNING_MAX_SECONDS] = "/accountant/max_seconds",
+        [EPS_TUNING_AUDIT] = "/accountant/audit",
     };
 
     for (int i = 0; i < EPS_TUNING_MEMBERS; i++)

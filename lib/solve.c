@@ -131,7 +131,7 @@ static void run_task(void *arg, size_t index)
     struct task *task = &tasks->items[index];
     const struct eps__accountant *accountant = task->accountant;
     task->status = accountant->solve
-                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction)
+                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction, INFINITY)
                        : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction);
     eps__meter_end(&task->meter);
 }
@@ -185,7 +185,8 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
         lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
-            guarantee[task->direction] = task->accountant->guarantee;
+            guarantee[task->direction] = task->answer.guarantee;
+            result->draws[task->direction] = task->answer.draws;
             found[task->direction] = true;
         }
     }

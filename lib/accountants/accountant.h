@@ -31,6 +31,9 @@ struct eps__answer {
     double value, lower;
     double bad_event_share;  /* NAN where nothing is spent on bad events */
     unsigned order, moments; /* 0 where there are none */
+    enum eps_guarantee guarantee;
+    struct eps_draws draws;
+    bool cut_short; /* by max_seconds */
 };
 
 /*
@@ -72,7 +75,6 @@ struct eps__accountant {
     uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
-    enum eps_guarantee guarantee;
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps_result *result);
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
@@ -89,9 +91,9 @@ struct eps__accountant {
     /* The smallest sigma it can open. */
     double (*least_sigma)(const struct eps__setting *setting);
     /* Solves for the job's unknown by itself; then there is no open() and no least_sigma(). NULL: the search on a profile does
-     * (lib/search.h). EPS_OK, or why not. */
+     * (lib/search.h). proven: the least value that the deterministic accountants found for the direction. EPS_OK, or why not. */
     enum eps_status (*solve)(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
-                             enum eps_direction direction);
+                             enum eps_direction direction, double proven);
 };
 
 /* An `assume` of several: that rows may depend on those before, or on none. */

@@ -1,0 +1,330 @@
+/*
+ * Draws under b-min-sep sampling whose separation is at least the strategy's bands (BMS section 5.2, Algorithms 3 and 4): y = C x + z, and P/Q
+ * by a recursion backward in time,
+ *     f_i = (1-p)^k f_(i+1) + sum over j = 1..k of Binom(k,p)(j) N(j c_i)/N(0) f_(i+b),    f_i = 1 from n on,
+ * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits.
+ *
+ * The recursion runs in numbers, scaled by powers of two, not in logarithms; where they would leave the range in which nothing is lost
+ * it is run again with an exponent for each (L52).
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sleef.h>
+
+#include "lib/accountants/mc_columns.h"
+#include "lib/accountants/mc_law.h"
+#include "lib/error.h"
+#include "lib/numerics/bound.h"
+#include "lib/sampling/scheme.h"
+
+#define SCALE 300 /* what has grown over 2^SCALE is divided by that */
+#define LARGEST 0x1p600
+#define LEAST 0x1p-600
+#define RING_LEAST 0x1p-900
+#define OPERATIONS 40.0 /* of a normal, an exponential and a step of the recursion, in multiply-adds */
+
+struct spaced_law {
+    struct eps__mc_law base;
+    struct eps__mc_columns columns;
+    struct eps__spaced_steps steps;
+    double keep, log_pick[EPS__TOGETHER_MAX];
+};
+
+/* Where draw() works. */
+struct work {
+    double *y, *factor, *ring, *exponent;
+    struct eps__mc_steps steps;
+};
+
+static size_t slots_of(const struct spaced_law *law)
+{
+    return (eps__spaced_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
+           sizeof(double);
+}
+
+static struct work work_of(const struct spaced_law *law, double *scratch)
+{
+    struct work work = {.y = scratch};
+    work.factor = work.y + eps__mc_columns_scratch(&law->columns);
+    work.ring = work.factor + law->columns.tile * EPS__LANES;
+    work.exponent = work.ring + law->steps.separation * EPS__LANES;
+    work.steps.slots = (void *)(work.exponent + law->steps.separation * EPS__LANES);
+    work.steps.most = slots_of(law) * sizeof(double) / sizeof(struct eps__participated);
+    return work;
+}
+
+static size_t scratch_of(const struct spaced_law *law)
+{
+    return eps__mc_columns_scratch(&law->columns) +
+           (law->columns.tile + 2 * law->steps.separation + slots_of(law)) * EPS__LANES;
+}
+
+/* The exponents of the factors of row r of a tile that begins at `from`, of j examples together. */
+static double exponent_of(const struct spaced_law *law, size_t i, double product, unsigned j)
+{
+    return (j * product - (double)j * j * law->columns.half[i]) + law->log_pick[j - 1];
+}
+
+/* ------------------------------------------------------------ in numbers */
+
+/* The factors sum_j Binom(k,p)(j) N(j c_i)/N(0) of a tile in the place of its products <h_i, y>. */
+static void make_factors(double *factor, const struct spaced_law *law, size_t from, size_t rows)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double *row = factor + r * EPS__LANES, sum[EPS__LANES] = {0}, power[EPS__LANES];
+        for (unsigned j = 1; j <= law->steps.examples; j++) {
+            for (size_t lane = 0; lane < EPS__LANES; lane++)
+                power[lane] = exponent_of(law, from + r, row[lane], j);
+            eps__exp_lanes(power, 1);
+            for (size_t lane = 0; lane < EPS__LANES; lane++)
+                sum[lane] += power[lane];
+        }
+        memcpy(row, sum, sizeof sum);
+    }
+}
+
+/* Divides the lane by 2^SCALE; false where something small is left over. */
+static bool scale_down(double *ring, size_t separation, size_t lane, double *exponent)
+{
+    bool safe = true;
+    for (size_t i = 0; i < separation; i++) {
+        ring[i * EPS__LANES + lane] *= 0x1p-300;
+        safe &= ring[i * EPS__LANES + lane] >= RING_LEAST;
+    }
+    exponent[lane] += SCALE;
+    return safe;
+}
+
+/* The tile's steps. False where a number left the range. */
+static bool recur(const struct spaced_law *law, const double *factor, double *ring, double *exponent, size_t from,
+                  size_t end)
+{
+    size_t separation = law->steps.separation;
+    bool safe = true;
+    for (size_t i = end; safe && i-- > from;) {
+        double *now = ring + i % separation * EPS__LANES;
+        const double *after = ring + (i + 1) % separation * EPS__LANES, *e = factor + (i - from) * EPS__LANES;
+        bool beyond = false;
+        for (size_t lane = 0; lane < EPS__LANES; lane++) {
+            double value = law->keep * after[lane] + e[lane] * now[lane];
+            now[lane] = value;
+            beyond |= !(value >= LEAST && value <= 0x1p300);
+        }
+        for (size_t lane = 0; beyond && safe && lane < EPS__LANES; lane++) {
+            safe &= now[lane] >= LEAST && now[lane] <= LARGEST;
+            if (safe && now[lane] > 0x1p300)
+                safe &= scale_down(ring, separation, lane, exponent);
+        }
+    }
+    return safe;
+}
+
+/* ------------------------------------------------------------ with an exponent for each */
+
+/* mantissa 2^exponent, the mantissa 0 or in [1/2, 1). */
+struct scaled {
+    double mantissa, exponent;
+};
+
+static struct scaled normal(double mantissa, double exponent)
+{
+    int shift;
+    mantissa = frexp(mantissa, &shift);
+    return (struct scaled){mantissa, mantissa == 0 ? -INFINITY : exponent + shift};
+}
+
+static struct scaled add(struct scaled a, struct scaled b)
+{
+    if (a.exponent < b.exponent)
+        return add(b, a);
+    double apart = b.exponent - a.exponent;
+    return apart > -200 ? normal(a.mantissa + ldexp(b.mantissa, (int)apart), a.exponent) : a;
+}
+
+/* e^x */
+static struct scaled power(double x)
+{
+    double whole = rint(x * M_LOG2E);
+    return normal(Sleef_cinz_expd1_u10purec(fma(-whole, 0x1.abc9e3b39803fp-56, fma(-whole, M_LN2, x))), whole);
+}
+
+/* The same for one lane, of the products in the place of the factors. */
+static void recur_scaled(const struct spaced_law *law, const double *product, double *ring, double *exponent,
+                         size_t from, size_t end)
+{
+    size_t separation = law->steps.separation;
+    for (size_t i = end; i-- > from;)
+        for (size_t lane = 0; lane < EPS__LANES; lane++) {
+            size_t now = i % separation * EPS__LANES + lane, after = (i + 1) % separation * EPS__LANES + lane;
+            struct scaled factor = {0, -INFINITY};
+            for (unsigned j = 1; j <= law->steps.examples; j++)
+                factor = add(factor, power(exponent_of(law, i, product[(i - from) * EPS__LANES + lane], j)));
+            struct scaled sum = add(normal(law->keep * ring[after], exponent[after]),
+                                    normal(factor.mantissa * ring[now], factor.exponent + exponent[now]));
+            ring[now] = sum.mantissa;
+            exponent[now] = sum.exponent;
+        }
+}
+
+/* ------------------------------------------------------------ a draw */
+
+/* ln P/Q of what the ring holds at the end. exponent: a row, or one for each row of the ring. */
+static void finish(const struct spaced_law *law, const double *ring, const double *exponent, bool scaled, double *loss)
+{
+    const struct eps__spaced_steps *steps = &law->steps;
+    double sign = law->base.direction == EPS_REMOVE ? 1 : -1;
+    for (size_t lane = 0; lane < EPS__LANES; lane++) {
+        struct scaled sum = {0, -INFINITY};
+        double waits = steps->warm ? 1 / (1 + (double)(steps->separation - 1) * steps->p) : 1;
+        for (size_t i = 0; i < (steps->warm ? steps->separation : 1); i++) {
+            size_t at = i * EPS__LANES + lane;
+            sum = add(sum, normal(ring[at] * (i > 0 ? steps->p : 1), exponent[scaled ? at : lane]));
+        }
+        double log_ratio = Sleef_cinz_logd1_u10purec(sum.mantissa * waits) + sum.exponent * M_LN2;
+        loss[lane] = sign * log_ratio;
+    }
+}
+
+static bool run(const struct spaced_law *law, const struct eps__stream *stream, uint32_t first, struct work *work,
+                bool scaled, double *loss)
+{
+    const struct eps__mc_columns *columns = &law->columns;
+    size_t n = columns->n, tile = columns->tile, separation = law->steps.separation;
+    bool safe = true;
+    for (uint32_t lane = 0; lane < EPS__LANES; lane++)
+        work->steps.len[lane] =
+            law->base.direction == EPS_REMOVE
+                ? eps__spaced_draw(work->steps.slots + lane * work->steps.most, &law->steps, stream, first + lane)
+                : 0;
+    for (size_t i = 0; i < separation * EPS__LANES; i++) {
+        work->ring[i] = scaled ? 0.5 : 1;
+        work->exponent[i] = scaled ? 1 : 0;
+    }
+    for (size_t end = n, from; safe && end > 0; end = from) {
+        from = (end - 1) / tile * tile;
+        eps__mc_columns_tile(work->y, columns, stream, first, &work->steps, from, end);
+        eps__correlate_lanes(work->factor, work->y, columns->entries + from * columns->stride, columns->stride,
+                             columns->width, end - from);
+        if (scaled) {
+            recur_scaled(law, work->factor, work->ring, work->exponent, from, end);
+        } else {
+            make_factors(work->factor, law, from, end - from);
+            safe = recur(law, work->factor, work->ring, work->exponent, from, end);
+        }
+    }
+    if (safe)
+        finish(law, work->ring, work->exponent, scaled, loss);
+    return safe;
+}
+
+static void draw(const struct eps__mc_law *base, const struct eps__stream *stream, uint32_t first, double *scratch,
+                 double *loss, double *log_weight)
+{
+    const struct spaced_law *law = (const struct spaced_law *)base;
+    struct work work = work_of(law, scratch);
+    if (!run(law, stream, first, &work, false, loss))
+        (void)run(law, stream, first, &work, true, loss);
+    for (size_t lane = 0; lane < EPS__LANES; lane++)
+        log_weight[lane] = 0;
+}
+
+/* ------------------------------------------------------------ the kind */
+
+static bool concerns(const struct eps_mechanism *mechanism)
+{
+    return eps__scheme_of(mechanism)->spaced;
+}
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
+    if (sampling->truncation)
+        return eps__decline(error, "/sampling/truncation",
+                            "monte_carlo does not serve truncated batches; leave truncation out");
+    if (sampling->examples_per_user > EPS__TOGETHER_MAX)
+        return eps__decline(error, "/sampling/examples_per_user", "monte_carlo serves at most 64 examples of one user");
+    if (!eps__strategy_lower_triangular(setting->strategy) ||
+        eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
+        return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy under b_min_sep");
+    if (eps_strategy_bands(setting->strategy) > sampling->separation)
+        return eps__decline(error, "/sampling/separation",
+                            "monte_carlo serves b_min_sep where the separation is at least the strategy's bands; raise "
+                            "it, or use fewer bands");
+    return true;
+}
+
+static bool exact(const struct eps__setting *setting)
+{
+    (void)setting;
+    return true;
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    double n = (double)mechanism->n, bands = (double)eps_strategy_bands(setting->strategy);
+    bool alike = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TOEPLITZ;
+    *operations = n * (bands + OPERATIONS + 20 * (double)mechanism->sampling.examples_per_user);
+    *bytes = 8 * (n * (alike ? 2 : bands + 1) +
+                  EPS__LANES * (3.0 * (double)mechanism->sampling.separation + 2 * bands + 200 + n));
+}
+
+static void destroy(struct eps__mc_law *base)
+{
+    struct spaced_law *law = (struct spaced_law *)base;
+    eps__mc_columns_clear(&law->columns);
+    free(law);
+}
+
+static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
+                                const struct eps__mc_aim *aim)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    if (aim->tilted)
+        return EPS_UNSUPPORTED;
+    struct spaced_law *law = calloc(1, sizeof *law);
+    if (!law)
+        return EPS_NO_MEMORY;
+    law->steps = (struct eps__spaced_steps){.n = mechanism->n,
+                                            .separation = sampling->separation,
+                                            .p = setting->p,
+                                            .examples = (unsigned)sampling->examples_per_user,
+                                            .warm = sampling->warm_start};
+    eps__spaced_steps_fill(&law->steps);
+    enum eps_status status =
+        eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation, law->steps.examples);
+    if (status != EPS_OK) {
+        destroy(&law->base);
+        return status;
+    }
+    law->keep = law->steps.p < 1 ? Sleef_cinz_expd1_u10purec(law->steps.log_keep) : 0;
+    for (unsigned j = 0; j < law->steps.examples; j++)
+        law->log_pick[j] = Sleef_cinz_logd1_u10purec(law->steps.pick[j]);
+    double n = (double)mechanism->n, starts = (double)eps__spaced_steps_most(&law->steps);
+    double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
+    law->base = (struct eps__mc_law){.kind = &eps__mc_b_min_sep, .direction = aim->direction};
+    /* L52: relative errors of a sum of products are those of the longest product. */
+    law->base.loss_error =
+        eps__raise(n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
+                       starts * (eps__mc_columns_error(&law->columns, law->steps.examples) + 1024 * EPS__UNIT_ROUNDOFF),
+                   64);
+    law->base.scratch = scratch_of(law);
+    cost(setting, &law->base.operations, &n);
+    law->base.operations *= EPS__LANES;
+    *out = &law->base;
+    return EPS_OK;
+}
+
+const struct eps__mc_kind eps__mc_b_min_sep = {.concerns = concerns,
+                                               .serves = serves,
+                                               .exact = exact,
+                                               .cost = cost,
+                                               .open = open_law,
+                                               .draw = draw,
+                                               .destroy = destroy};

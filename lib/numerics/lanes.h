@@ -1,0 +1,49 @@
+/*
+ * Sixteen draws side by side: counter-based random numbers, and the loops that every draw is made of.
+ *
+ * Everything here gives the same bits on every machine, for any number of threads, in any order: a number is a function of
+ * the stream's key, its chunk, the draw within it and the number's own index; lanes never mix; products are fused or not as
+ * written; and e^x, ln x, sin and cos are SLEEF's that do not depend on the machine.
+ *
+ * An array of lanes holds row after row of EPS__LANES numbers, one a draw.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_NUMERICS_LANES_H
+#define EPS_NUMERICS_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EPS__LANES = 16 };
+
+/* No standard normal drawn here is larger, nor the logarithm of a uniform smaller than -NORMAL_MOST^2/2. */
+#define EPS__NORMAL_MOST 9.5
+
+/* The random numbers of one chunk of draws: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw 2011) under this key. */
+struct eps__stream {
+    uint32_t key[2];
+    uint64_t chunk;
+};
+
+/*
+ * Standard normals number first .. first + rows - 1 of the draws draw .. draw + EPS__LANES - 1, into `rows` rows; by Box and
+ * Muller from uniforms of 64 bits, so that |z| < EPS__NORMAL_MOST. first and rows even, both under 2^32; draw a multiple of EPS__LANES
+ * under 2^24.
+ */
+void eps__normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
+
+/* Uniform number `index` of one draw, in (0, 1): (odd number) 2^-54. Independent of all normals. */
+double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t index);
+
+/* x <- e^x, ln x. Each within a unit and a half of roundoff (SLEEF's 1.0 ULP), where the result is a normal number; EXP: 0 under -744, INFINITY over 710. */
+void eps__exp_lanes(double *x, size_t rows);
+void eps__log_lanes(double *x, size_t rows);
+
+/*
+ * out[i] = sum over d < width of column[d] y[i + d], for i < rows: y has rows + width - 1 rows. Added by ascending d, each product
+ * fused with its sum. With `stride`, row i has the column that begins at column + i stride.
+ */
+void eps__correlate_lanes(double *out, const double *y, const double *column, size_t stride, size_t width, size_t rows);
+
+#endif

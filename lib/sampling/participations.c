@@ -1,0 +1,75 @@
+/*
+ * See participations.h. A user waits for a geometric number of steps: ln u / ln(1-p)^k, rounded down.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/sampling/participations.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include <sleef.h>
+
+void eps__spaced_steps_fill(struct eps__spaced_steps *steps)
+{
+    double k = steps->examples, p = steps->p;
+    assert(steps->examples >= 1 && steps->examples <= EPS__TOGETHER_MAX && steps->separation >= 1 && p > 0 && p <= 1);
+    steps->log_keep = p < 1 ? k * Sleef_cinz_log1pd1_u10purec(-p) : -INFINITY;
+    double log_p = Sleef_cinz_logd1_u10purec(p), log_q = steps->log_keep / k, ways = 1;
+    for (unsigned j = 1; j <= steps->examples; j++) {
+        ways *= (k - j + 1) / j;
+        double log_rest = j < steps->examples ? (k - j) * log_q : 0;
+        steps->pick[j - 1] = ways * Sleef_cinz_expd1_u10purec(j * log_p + log_rest);
+    }
+}
+
+size_t eps__spaced_steps_most(const struct eps__spaced_steps *steps)
+{
+    return (steps->n - 1) / steps->separation + 1;
+}
+
+/* The step from which the user waits: 0 from a cold start, else that of a process that has run for long. */
+static size_t first_waiting(const struct eps__spaced_steps *steps, double u)
+{
+    if (!steps->warm || steps->separation == 1)
+        return 0;
+    double barred = (double)(steps->separation - 1), waits = 1 / (1 + barred * steps->p);
+    if (u < waits)
+        return 0;
+    size_t step = (size_t)((u - waits) / (1 - waits) * barred);
+    return 1 + (step < steps->separation - 2 ? step : steps->separation - 2);
+}
+
+/* How many are drawn together where any is. */
+static uint32_t together(const struct eps__spaced_steps *steps, double u)
+{
+    double any = 0;
+    for (unsigned j = 0; j < steps->examples; j++)
+        any += steps->pick[j];
+    double left = u * any;
+    for (uint32_t j = 1; j < steps->examples; j++) {
+        left -= steps->pick[j - 1];
+        if (left < 0)
+            return j;
+    }
+    return steps->examples;
+}
+
+size_t eps__spaced_draw(struct eps__participated *out, const struct eps__spaced_steps *steps,
+                        const struct eps__stream *stream, uint32_t draw)
+{
+    size_t len = 0, used = 0, step = first_waiting(steps, steps->warm ? eps__uniform(stream, draw, used++) : 0);
+    for (;; step += steps->separation) {
+        if (steps->p < 1) {
+            double wait = floor(Sleef_cinz_logd1_u10purec(eps__uniform(stream, draw, used++)) / steps->log_keep);
+            if (!(wait < (double)steps->n))
+                return len;
+            step += (size_t)wait;
+        }
+        if (step >= steps->n)
+            return len;
+        uint32_t examples = steps->examples > 1 ? together(steps, eps__uniform(stream, draw, used++)) : 1;
+        assert(len < eps__spaced_steps_most(steps));
+        out[len++] = (struct eps__participated){(uint32_t)step, examples};
+    }
+}

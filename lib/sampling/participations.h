@@ -1,0 +1,43 @@
+/*
+ * Drawing x: the steps at which one example, or one user's examples, takes part, from counter-based random numbers.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_SAMPLING_PARTICIPATIONS_H
+#define EPS_SAMPLING_PARTICIPATIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/numerics/lanes.h"
+
+struct eps__participated {
+    uint32_t step;
+    uint32_t examples; /* how many together: at least 1 */
+};
+
+enum { EPS__TOGETHER_MAX = 64 };
+
+/* b-min-sep, and Poisson where separation = 1: a user that waits is drawn with probability 1 - (1-p)^k, and then sits out the next
+ * separation - 1 steps. Filled in by eps__spaced_law(). */
+struct eps__spaced_steps {
+    size_t n, separation;
+    double p;
+    unsigned examples; /* k <= EPS__TOGETHER_MAX */
+    bool warm;
+    double log_keep;                /* k ln(1-p) */
+    double pick[EPS__TOGETHER_MAX]; /* Binom(k,p)(j + 1) */
+};
+
+/* Sets log_keep and pick from the rest. */
+void eps__spaced_steps_fill(struct eps__spaced_steps *steps);
+
+/* No draw has more participations than these. */
+size_t eps__spaced_steps_most(const struct eps__spaced_steps *steps);
+
+/* Of one draw, ascending: at least `separation` apart, under n. Returns how many, at most eps__spaced_steps_most(). */
+size_t eps__spaced_draw(struct eps__participated *out, const struct eps__spaced_steps *steps,
+                        const struct eps__stream *stream, uint32_t draw);
+
+#endif
