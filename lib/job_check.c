@@ -141,6 +141,9 @@ static uint32_t tuning_given(const struct eps_tuning *tuning)
     return given;
 }
 
+/* What every accountant takes, for it changes none of them. */
+#define TAKEN_BY_ALL (1u << EPS_TUNING_AUDIT)
+
 static void check_tuning_taken(struct eps__check *check, const struct eps_tuning *tuning,
                                const struct eps__accountant *accountant)
 {
@@ -154,11 +157,12 @@ static void check_tuning_taken(struct eps__check *check, const struct eps_tuning
         [EPS_TUNING_THRESHOLD_SHARE] = "/accountant/threshold_share",
         [EPS_TUNING_ESTIMATOR] = "/accountant/estimator",
         [EPS_TUNING_MAX_SECONDS] = "/accountant/max_seconds",
-        [EPS_TUNING_AUDIT] = "/accountant/audit",
+        [EPS_TUNING_AUDIT] = "/accountant/audit", /* see TAKEN_BY_ALL: never refused here */
     };
 
+    uint32_t foreign = tuning_given(tuning) & ~accountant->tuning & ~TAKEN_BY_ALL;
     for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
-        if ((tuning_given(tuning) & ~accountant->tuning) >> i & 1)
+        if (foreign >> i & 1)
             eps__check_fail(check, pointers[i], "is no tuning of %s: leave it out, or ask for auto, which takes all",
                             accountant->name);
 }
@@ -182,6 +186,9 @@ static void check_tuning(struct eps__check *check)
     check_tuning_taken(check, tuning, accountant);
     if (check->job->query.curve && !accountant->curves)
         refuse_curve(check, accountant->method);
+    if (check->job->query.curve && tuning->audit > 0)
+        eps__check_fail(check, "/accountant/audit",
+                        "leave it out with curve: true: draws are held against one answer, and a curve has many");
     if (!(tuning->tolerance >= 1e-9 && tuning->tolerance <= 0.1))
         eps__check_fail(check, "/accountant/tolerance", "must lie in [1e-9, 0.1]");
     if (!isnan(tuning->bad_event_share) && !(tuning->bad_event_share > 0.0 && tuning->bad_event_share < 1.0))

@@ -274,6 +274,8 @@ static json_t *random_accountant(uint64_t *state, bool curve)
         if (coin(state))
             put(accountant, "max_seconds", json_real(100.0 * random_real(state)));
     }
+    if (!curve)
+        maybe_count(state, accountant, "audit", 1000000000);
     return accountant;
 }
 
