@@ -98,7 +98,7 @@ static const char *const statements[SQL_COUNT] = {
      * result names stays: a job may come to name that result at any time, and uses go with their results. */
     [SQL_BLOB_OLDEST] = "SELECT rowid FROM blobs AS b WHERE kind <> 2 AND (kind <> 0 OR NOT EXISTS "
                         "(SELECT 1 FROM uses AS u WHERE u.key = b.key)) ORDER BY kind DESC, used_at LIMIT 1",
-    [SQL_CHUNK_OLDEST] = "SELECT rowid FROM blobs WHERE kind = 2 ORDER BY used_at LIMIT 1",
+    [SQL_CHUNK_OLDEST] = "SELECT rowid FROM blobs INDEXED BY chunks_by_use WHERE kind = 2 ORDER BY used_at LIMIT 1",
     [SQL_BLOB_OUTDATED] = "DELETE FROM blobs WHERE version <> ?1 AND (kind <> 0 OR NOT EXISTS "
                           "(SELECT 1 FROM uses AS u WHERE u.key = blobs.key))",
 };
