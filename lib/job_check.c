@@ -18,6 +18,7 @@
 #include "lib/strategy/families/family.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
+#define SAMPLES_MOST (UINT64_C(1) << 40)
 #define MAX_SEED ((int64_t)1 << 53)
 
 /* ---------------------------------------------------------------- the sampling */
@@ -199,6 +200,11 @@ static void check_tuning(struct eps__check *check)
         eps__check_fail(check, "/accountant/seed", "must lie in [0, 2^53]");
     if (!(tuning->threshold_share > 0.0 && tuning->threshold_share < 1.0))
         eps__check_fail(check, "/accountant/threshold_share", "must lie in (0, 1)");
+    if (tuning->samples > 0 && tuning->threshold_share != 0.5)
+        eps__check_fail(check, "/accountant/threshold_share",
+                        "follows from samples where they are given: leave one of the two out");
+    if (tuning->samples > SAMPLES_MOST)
+        eps__check_fail(check, "/accountant/samples", "must be at most 2^40");
     if (eps_estimator_name(tuning->estimator) == NULL)
         eps__check_fail(check, "/accountant/estimator", "must be auto, plain or tilted");
     if (!isnan(tuning->max_seconds) && !(tuning->max_seconds > 0.0 && isfinite(tuning->max_seconds)))

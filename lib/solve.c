@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,27 @@ static struct lineup choose_lineup(const struct eps__setting *setting, struct ep
     return lineup;
 }
 
+/* Who draws starts from what is proven without: before it run those that `auto` would. */
+static struct lineup make_lineup(const struct eps__setting *setting, struct eps_error *error)
+{
+    struct lineup lineup = choose_lineup(setting, error);
+    if (lineup.len != 1 || !lineup.items[0]->solve)
+        return lineup;
+    const struct eps__accountant *drawing = lineup.items[0];
+    struct eps_job job;
+    struct eps__setting proving = *setting;
+    eps_job_init(&job);
+    job = (struct eps_job){setting->job->mechanism, {.accountant = job.query.accountant}};
+    job.query.epsilon = setting->job->query.epsilon;
+    job.query.delta = setting->job->query.delta;
+    job.query.noise_multiplier = setting->job->query.noise_multiplier;
+    proving.job = &job;
+    lineup = choose_lineup(&proving, NULL);
+    assert(lineup.len < EPS__ACCOUNTANTS_MAX);
+    lineup.items[lineup.len++] = drawing;
+    return lineup;
+}
+
 static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant *const *accountants,
                                   size_t len, double *operations, double *bytes, struct eps_error *error)
 {
@@ -101,7 +123,7 @@ enum eps_status eps_job_serves(const struct eps_context *context, struct eps_err
         return status;
     if (!setting.strategy) /* what only the optimised matrix can tell shows while the job runs */
         return check_cost(&setting, NULL, 0, operations, bytes, error);
-    struct lineup lineup = choose_lineup(&setting, error);
+    struct lineup lineup = make_lineup(&setting, error);
     status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, operations, bytes, error) : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
     return status;
@@ -121,29 +143,52 @@ struct task {
 
 struct tasks {
     struct task items[EPS__ACCOUNTANTS_MAX * EPS_DIRECTIONS];
-    size_t len;
+    size_t len, first; /* first: of those that run, all before it having run */
     struct eps__meters meters;
 };
+
+/* The least value that those before `end` found for the direction. */
+static double proven_before(const struct tasks *tasks, size_t end, enum eps_direction direction)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < end; i++)
+        if (tasks->items[i].status == EPS_OK && tasks->items[i].direction == direction)
+            least = fmin(least, tasks->items[i].answer.value);
+    return least;
+}
 
 static void run_task(void *arg, size_t index)
 {
     struct tasks *tasks = arg;
-    struct task *task = &tasks->items[index];
+    struct task *task = &tasks->items[tasks->first + index];
     const struct eps__accountant *accountant = task->accountant;
     task->status = accountant->solve
-                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction, INFINITY)
+                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction,
+                                           proven_before(tasks, tasks->first, task->direction))
                        : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction);
     eps__meter_end(&task->meter);
 }
 
-static void run_tasks(const struct eps_context *context, struct tasks *tasks)
+/* Those from tasks->first to before `end`. */
+static void run_part(const struct eps_context *context, struct tasks *tasks, size_t end)
 {
     if (context && context->parallel_for) {
-        context->parallel_for(context->user, tasks->len, run_task, tasks);
-        return;
+        context->parallel_for(context->user, end - tasks->first, run_task, tasks);
+    } else {
+        for (size_t i = 0; i < end - tasks->first; i++)
+            run_task(tasks, i);
     }
-    for (size_t i = 0; i < tasks->len; i++)
-        run_task(tasks, i);
+    tasks->first = end;
+}
+
+/* First those that prove, then those that draw; the former stand before the latter. */
+static void run_tasks(const struct eps_context *context, struct tasks *tasks)
+{
+    size_t drawing = 0;
+    while (drawing < tasks->len && !tasks->items[drawing].accountant->solve)
+        drawing++;
+    run_part(context, tasks, drawing);
+    run_part(context, tasks, tasks->len);
 }
 
 /* What another time would not be so: then there is no answer, for one without this candidate might be kept for ever. */
@@ -182,6 +227,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                                           .moments = task->answer.moments,
                                           .bad_event_share = task->answer.bad_event_share};
         result->candidates[result->candidates_len++] = candidate;
+        result->cut_short |= task->answer.cut_short;
         lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
@@ -201,6 +247,8 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
     result->guarantee = guarantee[EPS_REMOVE] > guarantee[EPS_ADD] ? guarantee[EPS_REMOVE] : guarantee[EPS_ADD];
     result->bracket_upper = worse->value;
     result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
+    if (result->draws[worse->direction].samples > 0) /* its uncertainty is not numerical */
+        result->bracket_lower = result->bracket_upper = NAN;
     switch (result->solved_for) {
     case EPS_SOLVE_EPSILON:
         result->epsilon = worse->value;
@@ -243,7 +291,7 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
         enum eps_accountant name = result->directions[d].accountant;
         const struct eps__accountant *accountant = eps__accountant_find(name);
         if (accountant->assume && (d == 0 || name != result->directions[0].accountant))
-            accountant->assume(&list, result);
+            accountant->assume(&list, setting, result);
     }
     return !list.failed;
 }
@@ -431,7 +479,7 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
         return status;
     setting.context = context;
     setting.tally = &tally;
-    struct lineup lineup = choose_lineup(&setting, error);
+    struct lineup lineup = make_lineup(&setting, error);
     status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, NULL, NULL, error) : EPS_UNSUPPORTED;
     if (status != EPS_OK)
         goto out;

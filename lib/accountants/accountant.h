@@ -76,7 +76,7 @@ struct eps__accountant {
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
-    void (*assume)(struct eps__sentences *list, const struct eps_result *result);
+    void (*assume)(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result);
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     /* Whether its answer is exact up to rounding: then `auto` runs it alone. */
@@ -97,7 +97,8 @@ struct eps__accountant {
 };
 
 /* An `assume` of several: that rows may depend on those before, or on none. */
-void eps__assume_causal_order(struct eps__sentences *list, const struct eps_result *result);
+void eps__assume_causal_order(struct eps__sentences *list, const struct eps__setting *setting,
+                              const struct eps_result *result);
 
 /* The table, in the order in which `auto` tries them; NULL at the end. */
 extern const struct eps__accountant *const eps__accountants[];

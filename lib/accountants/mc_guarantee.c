@@ -94,6 +94,18 @@ uint64_t eps__mc_samples(double threshold, double delta, double most)
     return (uint64_t)ceil(high);
 }
 
+double eps__mc_threshold(double samples, double delta, double most)
+{
+    double low = 0, high = delta;
+    if (eps__mc_guarantee(samples, 0, most, NULL) > delta)
+        return -1;
+    for (int i = 0; i < STEPS && high - low > 1e-9 * high; i++) {
+        double middle = 0.5 * (low + high);
+        *(eps__mc_guarantee(samples, middle, most, NULL) <= delta ? &low : &high) = middle;
+    }
+    return low;
+}
+
 /* A mean of at least t over a truth under it has the same bound, the coins exchanged. */
 double eps__mc_least(double samples, double mean, double failure)
 {

@@ -22,6 +22,9 @@ double eps__mc_guarantee(double samples, double threshold, double most, double *
  * does. */
 uint64_t eps__mc_samples(double threshold, double delta, double most);
 
+/* The largest threshold, about, with which so many samples guarantee delta; a negative number where not even 0 does. */
+double eps__mc_threshold(double samples, double delta, double most);
+
 /* What the true mean is at least but for a probability of `failure` in (0, 1), where the samples' is `mean`: rounded down. */
 double eps__mc_least(double samples, double mean, double failure);
 

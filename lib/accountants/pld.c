@@ -296,10 +296,10 @@ static bool tight(const struct eps__setting *setting)
     return !eps__pld_allocates(setting) || eps__pld_allocation_exact(setting);
 }
 
-static void assume(struct eps__sentences *list, const struct eps_result *result)
+static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
 {
     if (result->bins > 0)
-        eps__assume_causal_order(list, result);
+        eps__assume_causal_order(list, setting, result);
 }
 
 static double step_count(const struct eps__setting *setting)

@@ -13,7 +13,8 @@
     row(renyi)                   \
     row(conditional_composition) \
     row(mmcc)                    \
-    row(gaussian)
+    row(gaussian)                \
+    row(monte_carlo)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct eps__accountant eps__accountant_##name;
@@ -22,18 +23,11 @@ ACCOUNTANTS(DECLARE)
 #define ADDRESS(name) &eps__accountant_##name,
 const struct eps__accountant *const eps__accountants[] = {ACCOUNTANTS(ADDRESS) NULL};
 
-#define TUNING(member) (1u << EPS_TUNING_##member)
+/* `auto`, which takes all. */
+static const struct eps__accountant automatic = {
+    .method = EPS_ACCOUNTANT_AUTO, .name = "auto", .tuning = UINT32_MAX, .curves = true};
 
-/* `auto`, which takes all, and what has no accountant yet but a name that jobs may use. */
-static const struct eps__accountant names_alone[] = {
-    {.method = EPS_ACCOUNTANT_AUTO, .name = "auto", .tuning = UINT32_MAX, .curves = true},
-    {.method = EPS_ACCOUNTANT_MONTE_CARLO,
-     .name = "monte_carlo",
-     .tuning = TUNING(SAMPLES) | TUNING(SEED) | TUNING(THRESHOLD_SHARE) | TUNING(ESTIMATOR) | TUNING(MAX_SECONDS)},
-};
-
-_Static_assert(sizeof eps__accountants / sizeof *eps__accountants - 1 + sizeof names_alone / sizeof *names_alone ==
-                   EPS_ACCOUNTANT_COUNT,
+_Static_assert(sizeof eps__accountants / sizeof *eps__accountants == EPS_ACCOUNTANT_COUNT,
                "each accountant has one row");
 
 const struct eps__accountant *eps__accountant_find(enum eps_accountant method)
@@ -41,10 +35,7 @@ const struct eps__accountant *eps__accountant_find(enum eps_accountant method)
     for (size_t i = 0; eps__accountants[i]; i++)
         if (eps__accountants[i]->method == method)
             return eps__accountants[i];
-    for (size_t i = 0; i < sizeof names_alone / sizeof *names_alone; i++)
-        if (names_alone[i].method == method)
-            return &names_alone[i];
-    return NULL;
+    return method == EPS_ACCOUNTANT_AUTO ? &automatic : NULL;
 }
 
 bool eps_serves_accountant(enum eps_accountant method)
@@ -82,8 +73,10 @@ void eps__accountant_names_curves(char *text, size_t size)
     list_names(text, size, EPS_ACCOUNTANT_AUTO + 1, true);
 }
 
-void eps__assume_causal_order(struct eps__sentences *list, const struct eps_result *result)
+void eps__assume_causal_order(struct eps__sentences *list, const struct eps__setting *setting,
+                              const struct eps_result *result)
 {
+    (void)setting;
     eps__sentence(list, "%s",
                   result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
                                    : "the inputs do not depend on what was released before");
@@ -113,6 +106,8 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
     for (size_t i = 0; eps__accountants[i]; i++) {
         const struct eps__accountant *accountant = eps__accountants[i];
         bool serves = accountant->serves(setting, &why);
+        if (wanted == EPS_ACCOUNTANT_AUTO && accountant->solve) /* draws are asked for by name */
+            continue;
         if (serves && wanted == EPS_ACCOUNTANT_AUTO && accountant->exact(setting)) {
             serving[0] = accountant;
             return 1;

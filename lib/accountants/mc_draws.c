@@ -1,0 +1,257 @@
+/*
+ * See mc_draws.h.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/accountants/mc_draws.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/error.h"
+#include "lib/numerics/bound.h"
+#include "lib/numerics/hash.h"
+
+enum { WAVE = 16, BLOCK_MOST = 4096 };
+
+#define BLOCK_OPERATIONS 4e8 /* of one block, about: what is lost where the process is killed */
+#define POLL_OPERATIONS 3e6
+
+double eps__mc_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+uint64_t eps__mc_whole(uint64_t samples)
+{
+    return (samples + EPS__MC_CHUNK - 1) / EPS__MC_CHUNK * EPS__MC_CHUNK;
+}
+
+/* One wave of blocks, which threads share. */
+struct wave {
+    const struct eps__mc_run *run;
+    struct eps__mc_tally tallies[WAVE];
+    enum eps_status status[WAVE];
+    uint64_t first, chunks; /* of the first block; of all */
+    uint64_t block;         /* chunks of one */
+    struct eps__stream stream;
+    uint8_t key[EPS__HASH_BYTES];
+};
+
+/* What sets these draws apart from all others: the mechanism, the law, the seed, and what they are for. */
+static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run, const struct eps__mc_grid *grid)
+{
+    const struct eps_sampling *sampling = &run->setting->job->mechanism.sampling;
+    const struct eps__mc_law *law = run->law;
+    struct eps__hash hash;
+    double numbers[] = {run->sigma, run->setting->p, law->loss_error, law->log_weight_error, grid->first, grid->step};
+    uint64_t counts[] = {EPS_ACCOUNTING_VERSION,
+                         run->seed,
+                         run->candidate,
+                         sampling->scheme,
+                         sampling->groups,
+                         sampling->bins,
+                         sampling->separation,
+                         sampling->warm_start,
+                         sampling->truncation,
+                         sampling->max_batch_size,
+                         sampling->dataset_size,
+                         sampling->examples_per_user,
+                         law->direction,
+                         law->tilted,
+                         law->order,
+                         grid->len,
+                         run->setting->job->mechanism.adjacency};
+    const char *id = eps_strategy_id(run->setting->strategy);
+    eps__hash_init(&hash, "epsilond draws");
+    eps__hash_bytes(&hash, id, strlen(id));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        eps__hash_u64(&hash, counts[i]);
+    eps__hash_doubles(&hash, numbers, sizeof numbers / sizeof *numbers);
+    eps__hash_final(&hash, digest);
+}
+
+/* ------------------------------------------------------------ a block */
+
+/* As a blob: the count, the largest, the sums. */
+static size_t blob_len(const struct eps__mc_tally *tally)
+{
+    return sizeof(double) * (2 + tally->grid.len * EPS__MC_SUMS);
+}
+
+static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uint64_t block)
+{
+    struct eps__hash hash;
+    eps__hash_init(&hash, "epsilond block of draws");
+    eps__hash_bytes(&hash, wave->key, sizeof wave->key);
+    eps__hash_u64(&hash, block);
+    eps__hash_u64(&hash, wave->block);
+    eps__hash_u64(&hash, wave->chunks);
+    eps__hash_final(&hash, key);
+}
+
+static bool fetch(struct eps__mc_tally *tally, const struct eps_context *context, const uint8_t *key, uint64_t draws)
+{
+    void *blob = NULL;
+    size_t len = 0;
+    if (!context || !context->cache_get || !context->cache_put ||
+        !context->cache_get(context->user, EPS_CACHE_CHUNK, key, &blob, &len))
+        return false;
+    bool whole = len == blob_len(tally);
+    if (whole) {
+        const double *numbers = blob;
+        whole = numbers[0] == (double)draws;
+        tally->count = draws;
+        tally->largest = numbers[1];
+        memcpy(tally->sums, numbers + 2, len - 2 * sizeof *numbers);
+    }
+    free(blob);
+    return whole;
+}
+
+static void offer(const struct eps__mc_tally *tally, const struct eps_context *context, const uint8_t *key)
+{
+    if (!context || !context->cache_get || !context->cache_put)
+        return;
+    double *blob = malloc(blob_len(tally));
+    if (!blob)
+        return; /* it is computed again, if it must be */
+    blob[0] = (double)tally->count;
+    blob[1] = tally->largest;
+    memcpy(blob + 2, tally->sums, blob_len(tally) - 2 * sizeof *blob);
+    context->cache_put(context->user, EPS_CACHE_CHUNK, key, blob, blob_len(tally));
+    free(blob);
+}
+
+/* The draws of one chunk. */
+static enum eps_status draw_chunk(struct eps__mc_tally *tally, const struct wave *wave, uint64_t chunk, double *scratch)
+{
+    const struct eps__mc_law *law = wave->run->law;
+    struct eps__stream stream = wave->stream;
+    double loss[EPS__LANES], log_weight[EPS__LANES], since = INFINITY;
+    enum eps_status status = EPS_OK;
+    stream.chunk = chunk;
+    for (uint32_t first = 0; first < EPS__MC_CHUNK && status == EPS_OK; first += EPS__LANES) {
+        if (since >= POLL_OPERATIONS) {
+            status = eps__poll(wave->run->setting->context);
+            since = 0;
+        }
+        law->kind->draw(law, &stream, first, scratch, loss, log_weight);
+        eps__mc_tally_add(tally, law, loss, log_weight);
+        since += law->operations;
+    }
+    eps__meter_add(wave->run->setting->meter, law->operations * (EPS__MC_CHUNK / EPS__LANES));
+    return status;
+}
+
+static void run_block(void *arg, size_t index)
+{
+    struct wave *wave = arg;
+    struct eps__mc_tally *tally = &wave->tallies[index];
+    const struct eps_context *context = wave->run->setting->context;
+    uint64_t block = wave->first + index, from = block * wave->block;
+    uint64_t to = from + wave->block < wave->chunks ? from + wave->block : wave->chunks;
+    uint8_t key[EPS__HASH_BYTES];
+    assert(from < to);
+    eps__mc_tally_reset(tally);
+    block_key(key, wave, block);
+    if (fetch(tally, context, key, (to - from) * EPS__MC_CHUNK)) {
+        eps__meter_add(wave->run->setting->meter,
+                       wave->run->law->operations * (double)((to - from) * (EPS__MC_CHUNK / EPS__LANES)));
+        wave->status[index] = EPS_OK;
+        return;
+    }
+    size_t bytes = (wave->run->law->scratch * sizeof(double) + 63) / 64 * 64;
+    double *scratch = aligned_alloc(64, bytes > 0 ? bytes : 64);
+    enum eps_status status = scratch ? EPS_OK : EPS_NO_MEMORY;
+    for (uint64_t chunk = from; chunk < to && status == EPS_OK; chunk++)
+        status = draw_chunk(tally, wave, chunk, scratch);
+    free(scratch);
+    if (status == EPS_OK)
+        offer(tally, context, key);
+    wave->status[index] = status;
+}
+
+/* ------------------------------------------------------------ waves of them */
+
+static void run_wave(struct wave *wave, size_t len)
+{
+    const struct eps_context *context = wave->run->setting->context;
+    if (context && context->parallel_for && len > 1) {
+        context->parallel_for(context->user, len, run_block, wave);
+        return;
+    }
+    for (size_t i = 0; i < len; i++)
+        run_block(wave, i);
+}
+
+/* Whether the mean over all draws is over `enough` whatever those still to come are worth. */
+static bool is_over(const struct eps__mc_tally *tally, const struct eps__mc_run *run, uint64_t samples)
+{
+    if (!(run->enough < INFINITY) || tally->count == 0)
+        return false;
+    double least = eps__mc_tally_mean(tally, 0) * ((double)tally->count / (double)samples);
+    return eps__lower(least, 2 * (double)tally->count + 1e6) > run->enough;
+}
+
+/* No value is over what the law says it is at most. */
+static bool is_bounded(const struct eps__mc_tally *tally, const struct eps__mc_law *law)
+{
+    double most = law->kind->log_most ? law->kind->log_most(law, tally->grid.first) : 0;
+    return tally->largest <= eps__raise(eps__exp_bound(EPS__UPPER, most, 0), 64);
+}
+
+static enum eps_status draw_waves(struct wave *wave, struct eps__mc_tally *tally, bool *complete, bool *over)
+{
+    const struct eps__mc_run *run = wave->run;
+    uint64_t blocks = (wave->chunks + wave->block - 1) / wave->block;
+    enum eps_status status = EPS_OK;
+    for (; wave->first < blocks && status == EPS_OK; wave->first += WAVE) {
+        size_t len = (size_t)(blocks - wave->first < WAVE ? blocks - wave->first : WAVE);
+        run_wave(wave, len);
+        for (size_t i = 0; i < len && status == EPS_OK; i++) {
+            status = wave->status[i];
+            if (status == EPS_OK)
+                eps__mc_tally_join(tally, &wave->tallies[i]);
+        }
+        if (status == EPS_OK && !is_bounded(tally, run->law))
+            return EPS_INTERNAL;
+        *complete = status == EPS_OK && tally->count == wave->chunks * EPS__MC_CHUNK;
+        *over = status == EPS_OK && is_over(tally, run, wave->chunks * EPS__MC_CHUNK);
+        if (*over || (!*complete && eps__mc_now() >= run->until))
+            break;
+    }
+    return status;
+}
+
+/* As few operations as a block should have, in whole chunks; a short run is still shared out. */
+static uint64_t block_of(const struct eps__mc_law *law, uint64_t chunks)
+{
+    double one = law->operations * (EPS__MC_CHUNK / EPS__LANES);
+    double wanted = fmin(fmax(BLOCK_OPERATIONS / fmax(one, 1), 1), BLOCK_MOST);
+    uint64_t share = (chunks + WAVE - 1) / WAVE;
+    return (uint64_t)wanted < share ? (uint64_t)wanted : share;
+}
+
+enum eps_status eps__mc_draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct eps__mc_run *run)
+{
+    struct wave wave = {.run = run, .chunks = eps__mc_whole(run->samples) / EPS__MC_CHUNK};
+    enum eps_status status = EPS_OK;
+    assert(run->samples > 0 && tally->count == 0);
+    wave.block = block_of(run->law, wave.chunks);
+    hash_run(wave.key, run, &tally->grid);
+    memcpy(wave.stream.key, wave.key, sizeof wave.stream.key);
+    for (size_t i = 0; i < WAVE && status == EPS_OK; i++)
+        status = eps__mc_tally_make(&wave.tallies[i], &tally->grid);
+    *complete = *over = false;
+    if (status == EPS_OK)
+        status = draw_waves(&wave, tally, complete, over);
+    for (size_t i = 0; i < WAVE; i++)
+        eps__mc_tally_clear(&wave.tallies[i]);
+    return status;
+}
