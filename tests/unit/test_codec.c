@@ -294,6 +294,9 @@ static const struct {
     {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"auto\",\"audit\":1.5}}", "/accountant/audit"},
     {"{\"n\":9," POISSON ",\"noise_multiplier\":1,\"curve\":true,\"accountant\":{\"method\":\"pld\",\"audit\":9}}",
      "/accountant/audit"},
+    {"{\"n\":9," POISSON "," ASKED
+     ",\"accountant\":{\"method\":\"monte_carlo\",\"samples\":1099511627777,\"threshold_share\":0.25}}",
+     "/accountant/threshold_share /accountant/samples"},
     {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"monte_carlo\",\"samples\":0,\"threshold_share\":1,"
      "\"estimator\":\"best\",\"max_seconds\":0,\"audit\":-1}}",
      "/accountant/samples /accountant/estimator /accountant/audit /accountant/threshold_share /accountant/max_seconds"},
@@ -723,9 +726,11 @@ static void the_tuning_of_draws_is_in_the_canonical_job(void **state)
         {"\"monte_carlo\"", "{\"method\":\"monte_carlo\",\"threshold_share\":0.5,\"estimator\":\"auto\"}"},
         {"{\"audit\":1e3,\"method\":\"pld\"}", "{\"method\":\"pld\",\"tolerance\":0.001,\"audit\":1000}"},
         {"{\"audit\":7,\"max_seconds\":2,\"estimator\":\"tilted\",\"threshold_share\":0.25,\"seed\":0,"
-         "\"samples\":1e6,\"method\":\"monte_carlo\"}",
-         "{\"method\":\"monte_carlo\",\"samples\":1000000,\"seed\":0,\"threshold_share\":0.25,"
+         "\"method\":\"monte_carlo\"}",
+         "{\"method\":\"monte_carlo\",\"seed\":0,\"threshold_share\":0.25,"
          "\"estimator\":\"tilted\",\"max_seconds\":2,\"audit\":7}"},
+        {"{\"samples\":1e6,\"method\":\"monte_carlo\"}",
+         "{\"method\":\"monte_carlo\",\"samples\":1000000,\"threshold_share\":0.5,\"estimator\":\"auto\"}"},
     };
 
     (void)state;
