@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, ONE_BY_ONE, PATIENCE, check_problem, until
+from conftest import BINARY, ONE_BY_ONE, check_problem, until
 
 # Answered by some thousands of draws.
 SPACED = {"n": 32, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.05}}
@@ -27,7 +27,7 @@ def tuned(job, **members):
 
 
 # Some seconds of draws, which come to the database block by block; and more than anyone waits for.
-SLOW = tuned(DELTA, samples=3_000_000)
+SLOW = tuned(DELTA, samples=1_000_000)
 ENDLESS = tuned(DELTA, samples=2_000_000_000)
 
 
@@ -215,7 +215,7 @@ def test_an_answer_that_was_cut_short_is_its_own_jobs(launch):
     job = tuned(DELTA, samples=200_000_000, max_seconds=1)
     started = time.monotonic()
     first = server.solve(job)
-    assert time.monotonic() - started < PATIENCE / 10
+    assert time.monotonic() - started < 5
     result = first["result"]
     assert result["guarantee"] == "high_probability" and 0 < result["delta"] < 0.08
     for draws in result["monte_carlo"].values():
