@@ -214,8 +214,9 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     for (size_t i = 0; i < tasks->len; i++) {
         const struct task *task = &tasks->items[i];
+        bool drawn = task->accountant->solve; /* of which no bracket tells anything */
         if (task->status != EPS_OK) {
-            lower[task->direction] = 0;
+            lower[task->direction] = drawn ? lower[task->direction] : 0;
             if (!failed || is_passing(task->status))
                 failed = task;
             continue;
@@ -228,7 +229,8 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                                           .bad_event_share = task->answer.bad_event_share};
         result->candidates[result->candidates_len++] = candidate;
         result->cut_short |= task->answer.cut_short;
-        lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
+        if (!drawn)
+            lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
             guarantee[task->direction] = task->answer.guarantee;

@@ -25,11 +25,12 @@ enum {
     MARGIN = 2,   /* above where a pilot passed, the list of candidates begins */
     PILOT_PLAIN = 1 << 16,
     PILOT_TILTED = 1 << 13,
-    PILOT_PARTS = 4, /* a pilot on a ladder has so small a part of the draws of a candidate */
+    PILOT_PARTS = 2, /* a pilot on a ladder has so small a part of the draws of a candidate */
     SAMPLES_LEAST = 1 << 12
 };
 
 #define RATIO 1.01
+#define SURE 2.5  /* standard errors by which a pilot passes, so that what begins the list passes too */
 #define WORTH 0.5 /* a tilt whose values are at most this is worth its trouble */
 #define SAMPLES_MOST 0x1p40
 #define SAMPLES_GUESS 0x1p23 /* where a tilt may do with less than plain draws need */
@@ -338,7 +339,8 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
         status = draw(&tally, &trial->complete, &over, search, law, sigma, &grid, candidate,
                       eps__mc_whole(samples / part), threshold);
     if (status == EPS_OK && trial->complete && !over) {
-        trial->passed = eps__mc_tally_mean(&tally, 0) <= threshold;
+        double spare = part > 1 ? SURE * eps__mc_tally_error(&tally, 0) : 0;
+        trial->passed = eps__mc_tally_mean(&tally, 0) + spare <= threshold;
         (void)eps__mc_guarantee((double)tally.count, threshold, most, &failure);
         describe(&answer, search, law, &tally, 0, threshold, most, failure, delta);
         trial->draws = answer.draws;
@@ -350,7 +352,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     return status;
 }
 
-/* The last rung, about, at which draws pass. */
+/* The last rung, about, at which draws pass without doubt. */
 static enum eps_status pilot_noise(const struct search *search, double proven, size_t *found, bool *complete)
 {
     size_t low = 0, high = LADDER;
@@ -374,8 +376,7 @@ static enum eps_status solve_noise(struct eps__answer *answer, struct search *se
     bool complete = true;
     enum eps_status status = pilot_noise(search, proven, &found, &complete);
     struct trial trial = {.passed = true};
-    for (size_t i = found > MARGIN ? found - MARGIN : 1; status == EPS_OK && complete && trial.passed && i <= LADDER;
-         i++) {
+    for (size_t i = found > 0 ? found : 1; status == EPS_OK && complete && trial.passed && i <= LADDER; i++) {
         double sigma = rung(proven, i);
         status = try_sigma(&trial, search, sigma, (uint64_t)CANDIDATE << 32 | i, 1);
         complete = trial.complete;
