@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/accountants/mc_audit.h"
 #include "lib/curve.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
@@ -94,6 +95,10 @@ static enum eps_status check_cost(const struct eps__setting *setting, const stru
         total += one_operations;
         largest = fmax(largest, one_bytes);
     }
+    double audit = 0;
+    if (setting->strategy && setting->job->query.accountant.audit > 0 && !eps__mc_audits(setting, &audit, error))
+        return EPS_UNSUPPORTED;
+    total += audit;
     double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
     double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
     if (total > limit_operations || largest > limit_bytes) {
@@ -441,6 +446,14 @@ static double strategy_share(const struct eps_mechanism *mechanism)
     return eps__sampling_random(mechanism) ? 0.06 : 0.95;
 }
 
+static enum eps_status audit(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting)
+{
+    enum eps_status status = EPS_OK;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++)
+        status = eps__mc_audit(&result->audit[d], setting, d, result);
+    return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit was not finished");
+}
+
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
                                     const struct eps__setting *setting, const struct lineup *lineup)
 {
@@ -501,6 +514,8 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
                             job->query.accountant.tolerance);
     else
         status = solve_scalar(made, error, &setting, &lineup);
+    if (status == EPS_OK && job->query.accountant.audit > 0)
+        status = audit(made, error, &setting);
     if (status == EPS_OK)
         status = fill_figures(made, error, &setting);
     if (status != EPS_OK)

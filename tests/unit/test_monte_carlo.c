@@ -63,11 +63,9 @@ static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, doubl
     struct eps_result *result;
     job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
     job.mechanism.sampling.separation = 0;
-    job.query = (struct eps_query){eps, NAN, sigma, false, job.query.accountant};
-    job.query.accountant = (struct eps_tuning){0};
     struct eps_job plain;
     eps_job_init(&plain);
-    job.query.accountant = plain.query.accountant;
+    job.query = (struct eps_query){eps, NAN, sigma, false, plain.query.accountant};
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     result = solve(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
@@ -184,7 +182,7 @@ static void low_means_are_as_rare_as_chernoff_says(void **unused)
                                   .samples = 1024,
                                   .enough = INFINITY,
                                   .until = INFINITY};
-        assert_int_equal(eps__mc_tally_make(&tally, &grid), EPS_OK);
+        assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
         assert_int_equal(eps__mc_draw(&tally, &complete, &over, &run), EPS_OK);
         assert_true(complete && !over && tally.count == 1024 && tally.largest <= 1);
         for (size_t i = 0; i < 4; i++)
@@ -215,7 +213,7 @@ static void sums_are_those_of_the_draws(void **unused)
     struct eps__mc_tally tally;
     long double sums[POINTS] = {0}, squares[POINTS] = {0}, largest = 0;
     uint64_t state = 5;
-    assert_int_equal(eps__mc_tally_make(&tally, &grid), EPS_OK);
+    assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
     for (int i = 0; i < DRAWS; i += EPS__LANES) {
         double loss[EPS__LANES], log_weight[EPS__LANES];
         for (int lane = 0; lane < EPS__LANES; lane++) {
@@ -262,6 +260,44 @@ static void the_ladder_ends_before_the_first_failure(void **unused)
             assert_true(answer.draws.samples > 0 && answer.draws.estimate <= answer.draws.threshold);
             assert_true(answer.draws.threshold == eps__lower(0.5 * 5e-2, 2) && answer.draws.seed == (uint64_t)seed);
         }
+}
+
+static void an_audit_is_under_the_truth(void **unused)
+{
+    (void)unused;
+    double exact[EPS_DIRECTIONS];
+    struct eps_job job = poisson_like(16, 0.2);
+    struct eps_job plain;
+    eps_job_init(&plain);
+    job.query.accountant = plain.query.accountant;
+    job.query.accountant.audit = 300000;
+    job.query.noise_multiplier = 1.1;
+    job.query.epsilon = 1;
+    exact_deltas(exact, job, 1, 1.1);
+    struct eps_result *result = solve(NULL, job);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps_audit *audit = &result->audit[d];
+        assert_true(audit->lower <= exact[d] && audit->lower >= 0.9 * exact[d] && audit->samples >= 300000);
+        assert_true(audit->ratio == result->delta / audit->lower);
+    }
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_DETERMINISTIC);
+    eps_result_destroy(result);
+
+    job.query.epsilon = NAN;
+    job.query.delta = exact[EPS_REMOVE];
+    result = solve(NULL, job);
+    const struct eps_audit *audit = &result->audit[EPS_REMOVE];
+    assert_true(audit->lower <= 1.001 && audit->lower >= 0.97 && audit->ratio == result->epsilon / audit->lower);
+    assert_true(result->audit[EPS_ADD].lower < 1);
+    eps_result_destroy(result);
+
+    struct eps_error error = {0};
+    job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nobody draws */
+    job.mechanism.sampling.separation = 0;
+    job.mechanism.sampling.p = NAN;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
+    assert_string_equal(error.pointer, "/accountant/audit");
 }
 
 /* ------------------------------------------------------------ the same bits */
@@ -419,6 +455,7 @@ int main(void)
         cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
         cmocka_unit_test(sums_are_those_of_the_draws),
         cmocka_unit_test(the_ladder_ends_before_the_first_failure),
+        cmocka_unit_test(an_audit_is_under_the_truth),
         cmocka_unit_test(bits_do_not_depend_on_who_draws),
         cmocka_unit_test(what_was_not_derived_is_refused),
     };
