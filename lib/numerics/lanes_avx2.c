@@ -1,20 +1,16 @@
 /*
  * Lanes by fours (lanes_of.h), for machines with AVX2 and FMA.
  *
+ * The Makefile has this file alone compiled for such machines; lanes.c asks before it calls.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/numerics/lanes_variant.h"
 
-#if defined __x86_64__
+#if defined __AVX2__
 
 #include <immintrin.h>
-
-#if defined __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#endif
+#include <sleef.h>
 
 enum { WIDTH = 4, TILE = 4 };
 
@@ -25,13 +21,14 @@ struct turned {
     vec sine, cosine;
 };
 
-/* sleef.h declares them only to a file that is compiled for nothing but such machines. */
-vec Sleef_cinz_expd4_u10avx(vec);
-vec Sleef_cinz_logd4_u10avx(vec);
-struct turned Sleef_cinz_sincospid4_u35avx(vec);
 #define exp_of Sleef_cinz_expd4_u10avx
 #define log_of Sleef_cinz_logd4_u10avx
-#define turn_of Sleef_cinz_sincospid4_u35avx
+
+static inline struct turned turn_of(vec x)
+{
+    Sleef___m256d_2 at = Sleef_cinz_sincospid4_u35avx(x);
+    return (struct turned){at.x, at.y};
+}
 
 static inline vec load(const double *x)
 {
@@ -111,11 +108,5 @@ static inline int outside(vec x, double least, double most)
 #include "lib/numerics/lanes_of.h"
 
 const struct eps__lanes_variant eps__lanes_avx2 = LANES_VARIANT("avx2");
-
-#if defined __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
 
 #endif

@@ -1,20 +1,16 @@
 /*
  * Lanes by eights (lanes_of.h), for machines with AVX-512.
  *
+ * The Makefile has this file alone compiled for such machines; lanes.c asks before it calls.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/numerics/lanes_variant.h"
 
-#if defined __x86_64__
+#if defined __AVX512DQ__
 
 #include <immintrin.h>
-
-#if defined __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,fma")
-#endif
+#include <sleef.h>
 
 enum { WIDTH = 8, TILE = 8 };
 
@@ -25,13 +21,14 @@ struct turned {
     vec sine, cosine;
 };
 
-/* sleef.h declares them only to a file that is compiled for nothing but such machines. */
-vec Sleef_cinz_expd8_u10avx512fnofma(vec);
-vec Sleef_cinz_logd8_u10avx512fnofma(vec);
-struct turned Sleef_cinz_sincospid8_u35avx512fnofma(vec);
 #define exp_of Sleef_cinz_expd8_u10avx512fnofma
 #define log_of Sleef_cinz_logd8_u10avx512fnofma
-#define turn_of Sleef_cinz_sincospid8_u35avx512fnofma
+
+static inline struct turned turn_of(vec x)
+{
+    Sleef___m512d_2 at = Sleef_cinz_sincospid8_u35avx512fnofma(x);
+    return (struct turned){at.x, at.y};
+}
 
 static inline vec load(const double *x)
 {
@@ -101,11 +98,5 @@ static inline int outside(vec x, double least, double most)
 #include "lib/numerics/lanes_of.h"
 
 const struct eps__lanes_variant eps__lanes_avx512 = LANES_VARIANT("avx512");
-
-#if defined __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
 
 #endif

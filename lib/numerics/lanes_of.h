@@ -17,6 +17,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "lib/numerics/lanes_variant.h"
 
