@@ -32,6 +32,7 @@ struct block {
 static inline void philox(struct block *at, words (*key)[2])
 {
     const words first = spread(0xD2511F53), second = spread(0xCD9E8D57);
+#pragma GCC unroll 10
     for (int i = 0; i < ROUNDS; i++) {
         words a = low_product(at->word[0], first), b = low_product(at->word[2], second);
         *at = (struct block){{high(b) ^ at->word[1] ^ key[i][0], b, high(a) ^ at->word[3] ^ key[i][1], a}};
@@ -88,12 +89,20 @@ static void log_rows(double *x, size_t rows)
 
 static void mixture(double *x, const double *half, const double *log_pick, unsigned terms, size_t rows)
 {
-    for (size_t i = 0; i < rows; i++)
-        for (double *at = x + i * EPS__LANES, *end = at + EPS__LANES; at < end; at += WIDTH) {
-            vec product = load(at), sum = splat(0);
+    vec pick = splat(log_pick[0]);
+    if (terms == 1)
+        for (size_t i = 0; i < rows; i++)
+            for (size_t lane = 0; lane < EPS__LANES; lane += WIDTH, x += WIDTH)
+                store(x, (load(x) - splat(half[i])) + pick);
+    if (terms == 1)
+        exp_rows(x - rows * EPS__LANES, rows);
+    else
+        for (size_t i = 0; i < rows * EPS__LANES; i += WIDTH, x += WIDTH) {
+            vec product = load(x), sum = splat(0);
             for (unsigned j = 1; j <= terms; j++)
-                sum = sum + exp_of((splat(j) * product - splat((double)j * j * half[i])) + splat(log_pick[j - 1]));
-            store(at, sum);
+                sum = sum + exp_of((splat(j) * product - splat((double)j * j * half[i / EPS__LANES])) +
+                                   splat(log_pick[j - 1]));
+            store(x, sum);
         }
 }
 
@@ -158,10 +167,7 @@ static void correlate(double *out, const double *y, const double *column, size_t
     for (; TILE > 1 && width >= TILE && i + TILE <= rows; i += TILE)
         for (size_t lane = 0; lane < EPS__LANES; lane += PARTS * WIDTH) {
             size_t at = i * EPS__LANES + lane;
-            if (stride == 0)
-                correlate_tile(out + at, y + at, column, 0, width);
-            else
-                correlate_tile(out + at, y + at, column + i * stride, stride, width);
+            correlate_tile(out + at, y + at, column + i * stride, stride, width);
         }
     for (; i < rows; i++)
         correlate_row(out + i * EPS__LANES, y + i * EPS__LANES, column + i * stride, width);
