@@ -281,6 +281,11 @@ void eps__mc_poisson_exponents(const struct eps__mc_law *law, const struct eps__
 
 /* ------------------------------------------------------------ the kind */
 
+static bool tree(const struct eps__setting *setting)
+{
+    return eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
+}
+
 /* m: the earlier rounds of a part that have a row in common with one. */
 static size_t memory_of(const struct eps__setting *setting)
 {
@@ -314,9 +319,11 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     if (!serves_sampling(&mechanism->sampling, error))
         return false;
-    if (!eps__strategy_lower_triangular(setting->strategy) || blocks.shape == EPS__SHAPE_TREE)
-        return eps__decline(error, "/matrix",
-                            "monte_carlo needs a lower-triangular, banded strategy where rounds are coins");
+    if (!eps__strategy_lower_triangular(setting->strategy))
+        return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy where rounds are coins");
+    if (tree(setting))
+        return eps__sampling_parts(mechanism) == 1 ||
+               eps__decline(error, "/matrix", "monte_carlo serves trees under poisson, without groups that take turns");
     if (memory_of(setting) > MEMORY_MAX)
         return eps__decline(error, "/matrix/bands",
                             "monte_carlo serves coins only where a round shares rows with at most 11 others of its "
@@ -330,8 +337,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 
 static bool exact(const struct eps__setting *setting)
 {
-    (void)setting;
-    return true;
+    return !tree(setting) || eps__mc_tree_exact(setting);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -340,6 +346,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double n = (double)mechanism->n, bands = (double)eps_strategy_bands(setting->strategy);
     double rounds = ceil(n / (double)eps__sampling_groups(mechanism)), states = ldexp(1, (int)memory_of(setting));
     bool alike = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TOEPLITZ;
+    if (tree(setting)) {
+        eps__mc_tree_cost(setting, operations, bytes);
+        return;
+    }
     *operations = n * OPERATIONS + rounds * (bands + OPERATIONS + 2 * states);
     *bytes = 8 * ((alike ? n : n * bands) + 2 * (double)memory_of(setting) * (alike ? MEMORY_MAX : rounds) + n +
                   EPS__LANES * (4 * states + rounds + 2 * bands + 200));
@@ -348,6 +358,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static void destroy(struct eps__mc_law *base)
 {
     struct coins_law *law = (struct coins_law *)base;
+    if (base->kind == &eps__mc_tree) {
+        eps__mc_tree.destroy(base);
+        return;
+    }
     eps__mc_columns_clear(&law->columns);
     free(law->met);
     free(law->parted);
@@ -410,6 +424,8 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     if (aim->tilted)
         return EPS_UNSUPPORTED;
+    if (tree(setting))
+        return eps__mc_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
     struct coins_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;

@@ -11,12 +11,14 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <gsl/gsl_cdf.h>
 
 #include <math.h>
 
 #include "lib/accountants/mc_poisson.h"
 #include "lib/sampling/participations.h"
 #include "lib/setting.h"
+#include "lib/strategy/strategy.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/matrices.h"
 #include "tests/unit/solved.h"
@@ -105,8 +107,26 @@ static struct columns columns_of(const struct eps_strategy *strategy, size_t gro
     return columns;
 }
 
-/* ln P/Q at y. */
-static long double log_ratio(const struct columns *columns, double p, const long double *y)
+/* Rows' counts, each of which is at most `cap` (0: any). A tree's entries are 0 or all alike. */
+static bool within(const struct columns *columns, size_t pattern, const size_t *cap)
+{
+    for (size_t r = 0; cap && r < columns->rows; r++) {
+        size_t taken = 0, under = 0;
+        for (size_t k = 0; k < columns->rounds; k++) {
+            under += columns->at[r * columns->rounds + k] > 0;
+            taken += columns->at[r * columns->rounds + k] > 0 && pattern >> k & 1;
+        }
+        size_t height = 0;
+        while ((size_t)1 << height < under)
+            height++;
+        if (taken > cap[height])
+            return false;
+    }
+    return true;
+}
+
+/* ln P/Q at y, without patterns that are not within the caps. */
+static long double log_ratio(const struct columns *columns, double p, const long double *y, const size_t *cap)
 {
     size_t rounds = columns->rounds, patterns = (size_t)1 << rounds;
     long double exponent[1 << ROUNDS_MAX], most = -INFINITY, sum = 0;
@@ -120,6 +140,8 @@ static long double log_ratio(const struct columns *columns, double p, const long
         }
         for (size_t k = 0; k < rounds; k++)
             exponent[x] += logl(x >> k & 1 ? (long double)p : 1 - (long double)p);
+        if (!within(columns, x, cap))
+            exponent[x] = -INFINITY;
         most = fmaxl(most, exponent[x]);
     }
     for (size_t x = 0; x < patterns; x++)
@@ -127,9 +149,9 @@ static long double log_ratio(const struct columns *columns, double p, const long
     return most + logl(sum);
 }
 
-/* The rows that lane `lane` drew: normals, and the columns of its coins. */
-static void rows_of(long double *y, const struct columns *columns, double p, bool taken,
-                    const struct eps__stream *stream, uint32_t first, uint32_t lane)
+/* The rows that lane `lane` drew: normals, and the columns of its coins, which are returned. */
+static size_t rows_of(long double *y, const struct columns *columns, double p, bool taken,
+                      const struct eps__stream *stream, uint32_t first, uint32_t lane)
 {
     double normals[(2 * STEPS_MAX + 2) * EPS__LANES];
     struct eps__participated slots[STEPS_MAX];
@@ -142,6 +164,10 @@ static void rows_of(long double *y, const struct columns *columns, double p, boo
         for (size_t i = 0; i < len; i++)
             y[r] += columns->at[r * columns->rounds + slots[i].step];
     }
+    size_t pattern = 0;
+    for (size_t i = 0; i < len; i++)
+        pattern |= (size_t)1 << slots[i].step;
+    return pattern;
 }
 
 /* Some draws of the job, in both directions, against all patterns. Returns the largest |loss|. */
@@ -161,7 +187,7 @@ static double check_losses(const struct eps_job *job, double sigma, size_t draws
             uint32_t first = EPS__LANES * (uint32_t)(i % 4), lane = (uint32_t)(5 * i) % EPS__LANES;
             draw_losses(&opened, &stream, first, loss);
             rows_of(y, &columns, p, direction == EPS_REMOVE, &stream, first, lane);
-            long double exact = log_ratio(&columns, p, y) * (direction == EPS_REMOVE ? 1 : -1);
+            long double exact = log_ratio(&columns, p, y, NULL) * (direction == EPS_REMOVE ? 1 : -1);
             double off = (double)fabsl((long double)loss[lane] - exact);
             if (!(off <= opened.law->loss_error && opened.law->loss_error < 1e-10 * (1 + 1 / (sigma * sigma))))
                 fail_msg("n = %zu, sigma %g, p %g: %.17g for %.17Lg, claimed %g", columns.rounds, sigma, p, loss[lane],
@@ -229,6 +255,81 @@ static void stamps_are_all_patterns(void **unused)
     check_losses(&job, 0.8, 16);
 }
 
+/* Full trees and those that the stream's end cuts. */
+static void trees_are_all_patterns(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 2;
+    for (int trial = 0; trial < 40; trial++) {
+        size_t stamps = 1 + draw_below(&state, 3), block = 1 + draw_below(&state, stamps == 1 ? 10 : 8 / stamps);
+        struct eps_job job = new_job(EPS_FAMILY_TREE, stamps * block, trial % 11 == 10 ? 1 : draw_log(&state, 1e-3, 1));
+        job.mechanism.matrix.stamps = stamps;
+        check_losses(&job, noises[trial % 4], 8);
+    }
+}
+
+/* Patterns over the caps are left out, and draws of them are worth all that they can be: delta counts them whole. */
+static void patterns_over_the_caps_are_certain(void **unused)
+{
+    (void)unused;
+    static const size_t sizes[] = {8, 10, 7};
+    size_t over = 0, inside = 0;
+    for (size_t trial = 0; trial < 12; trial++) {
+        enum eps_direction direction = trial % 2 ? EPS_ADD : EPS_REMOVE;
+        size_t n = sizes[trial % 3], cap[EPS__MC_HEIGHT_MAX + 1];
+        double sigma = trial < 6 ? 1 : 0.02, p = 0.4, rare = -2 - (double)(trial % 2), loss[EPS__LANES];
+        struct eps_job job = new_job(EPS_FAMILY_TREE, n, p);
+        struct eps__mc_aim aim = {.sigma = sigma, .direction = direction};
+        struct opened opened;
+        long double y[2 * STEPS_MAX];
+        open_law(&opened, &job, sigma, direction);
+        opened.kind->destroy(opened.law);
+        assert_int_equal(eps__mc_tree_open(&opened.law, &opened.setting, &aim, rare), EPS_OK);
+        struct columns columns = columns_of(opened.setting.strategy, 1, sigma);
+        size_t height = eps__strategy_blocks(opened.setting.strategy).height;
+        eps__mc_tree_caps(cap, n, height, 1, p, rare);
+        assert_true(cap[height] < n);
+        struct eps__stream stream = stream_of(trial);
+        draw_losses(&opened, &stream, 0, loss);
+        for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
+            size_t pattern = rows_of(y, &columns, p, direction == EPS_REMOVE, &stream, 0, lane);
+            long double exact = log_ratio(&columns, p, y, cap) * (direction == EPS_REMOVE ? 1 : -1);
+            bool certain = !within(&columns, pattern, cap);
+            over += certain;
+            inside += !certain;
+            if (certain ? loss[lane] != EPS__MC_CERTAIN
+                        : !(fabsl((long double)loss[lane] - exact) <= (long double)opened.law->loss_error))
+                fail_msg("trial %zu: %.17g for %.17Lg%s", trial, loss[lane], exact, certain ? ", certain" : "");
+        }
+        free(columns.at);
+        close_law(&opened);
+    }
+    assert_true(over > 10 && inside > 100);
+}
+
+/* Of m coins no more than the cap are 1, but for e^-rare. */
+static void caps_are_rarely_met(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed + 3;
+    for (int trial = 0; trial < 60; trial++) {
+        size_t leaves = 1 + draw_below(&state, 3000), height = 0, stamps = 1 + draw_below(&state, 4);
+        size_t cap[EPS__MC_HEIGHT_MAX + 1];
+        double p = draw_log(&state, 1e-5, 1), rare = 5 + 40 * draw_unit(&state), sum = 0;
+        while ((size_t)1 << height < leaves)
+            height++;
+        eps__mc_tree_caps(cap, leaves, height, stamps, p, rare);
+        for (size_t h = 0; h <= height; h++) {
+            size_t under = (size_t)1 << h < leaves ? (size_t)1 << h : leaves;
+            assert_true(cap[h] >= 1 && cap[h] <= under);
+            sum += (double)stamps * (double)(((leaves - 1) >> h) + 1) *
+                   gsl_cdf_binomial_Q((unsigned)cap[h], p, (unsigned)under);
+        }
+        assert_true(sum <= exp(-rare));
+        assert_true((double)cap[height] <= 8 * (p * (double)leaves + rare + 20));
+    }
+}
+
 /* The forms of one draw: with an exponent for each number, and without. Long runs go over many tiles, and scale up and down. */
 static void both_forms_agree(void **unused)
 {
@@ -247,6 +348,28 @@ static void both_forms_agree(void **unused)
             eps__mc_poisson_exponents(opened.law, &stream, 32, opened.scratch, expected);
             for (size_t lane = 0; lane < EPS__LANES; lane++)
                 if (!(fabs(loss[lane] - expected[lane]) <= opened.law->loss_error && opened.law->loss_error < 1e-7))
+                    fail_msg("%.17g and %.17g, claimed %g", loss[lane], expected[lane], opened.law->loss_error);
+            close_law(&opened);
+        }
+    }
+}
+
+/* The same of trees, of which some are cut, and some patterns are left out. */
+static void both_forms_of_trees_agree(void **unused)
+{
+    (void)unused;
+    for (int trial = 0; trial < 6; trial++) {
+        struct eps_job job = new_job(EPS_FAMILY_TREE, 2 * (300 + 37 * (size_t)trial), trial % 2 ? 0.05 : 0.004);
+        job.mechanism.matrix.stamps = 2;
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            struct opened opened;
+            double loss[EPS__LANES], expected[EPS__LANES];
+            struct eps__stream stream = stream_of(3);
+            open_law(&opened, &job, trial < 3 ? 8 : 1.5, direction);
+            draw_losses(&opened, &stream, 32, loss);
+            eps__mc_tree_exponents(opened.law, &stream, 32, opened.scratch, expected);
+            for (size_t lane = 0; lane < EPS__LANES; lane++)
+                if (!(fabs(loss[lane] - expected[lane]) <= opened.law->loss_error && opened.law->loss_error < 1e-8))
                     fail_msg("%.17g and %.17g, claimed %g", loss[lane], expected[lane], opened.law->loss_error);
             close_law(&opened);
         }
@@ -359,6 +482,37 @@ static void independent_rounds_are_those_of_pld(void **unused)
     }
 }
 
+/* P is a law: the mean of P/Q under Q is 1. */
+static void ratios_have_mean_one(void **unused)
+{
+    (void)unused;
+    double coefficients[12] = {1};
+    for (size_t d = 1; d < 12; d++)
+        coefficients[d] = coefficients[d - 1] * (1 - 0.5 / (double)d);
+    for (int which = 0; which < 3; which++) {
+        struct eps_job job = new_job(which == 2 ? EPS_FAMILY_TREE : EPS_FAMILY_TOEPLITZ, which ? 333 : 60, 0.02);
+        if (which < 2) {
+            job.mechanism.matrix.coefficients = coefficients;
+            job.mechanism.matrix.coefficients_len = which ? 6 : 12;
+        }
+        struct opened opened;
+        double sum = 0, square = 0, draws = which ? 2048 : 512, loss[EPS__LANES];
+        open_law(&opened, &job, which == 2 ? 6 : 2, EPS_ADD);
+        for (uint32_t first = 0; first < draws; first += EPS__LANES) {
+            struct eps__stream stream = stream_of(5);
+            draw_losses(&opened, &stream, first, loss);
+            for (size_t lane = 0; lane < EPS__LANES; lane++) {
+                sum += exp(-loss[lane]);
+                square += exp(-2 * loss[lane]);
+            }
+        }
+        double mean = sum / draws, error = sqrt((square / draws - mean * mean) / draws);
+        if (!(fabs(mean - 1) <= 4 * error && error < 0.05))
+            fail_msg("%d: %g +- %g", which, mean, error);
+        close_law(&opened);
+    }
+}
+
 /* ------------------------------------------------------------ what is not served */
 
 static void what_is_not_derived_is_declined(void **unused)
@@ -400,10 +554,15 @@ int main(void)
         cmocka_unit_test(bands_are_all_patterns),
         cmocka_unit_test(toeplitz_bands_are_all_patterns),
         cmocka_unit_test(stamps_are_all_patterns),
+        cmocka_unit_test(trees_are_all_patterns),
+        cmocka_unit_test(patterns_over_the_caps_are_certain),
+        cmocka_unit_test(caps_are_rarely_met),
         cmocka_unit_test(both_forms_agree),
+        cmocka_unit_test(both_forms_of_trees_agree),
         cmocka_unit_test(bits_do_not_depend_on_the_order),
         cmocka_unit_test(means_are_those_of_quadrature),
         cmocka_unit_test(independent_rounds_are_those_of_pld),
+        cmocka_unit_test(ratios_have_mean_one),
         cmocka_unit_test(what_is_not_derived_is_declined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
