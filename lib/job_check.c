@@ -142,9 +142,6 @@ static uint32_t tuning_given(const struct eps_tuning *tuning)
     return given;
 }
 
-/* What every accountant takes, for it changes none of them. */
-#define TAKEN_BY_ALL (1u << EPS_TUNING_AUDIT)
-
 static void check_tuning_taken(struct eps__check *check, const struct eps_tuning *tuning,
                                const struct eps__accountant *accountant)
 {
@@ -158,12 +155,11 @@ static void check_tuning_taken(struct eps__check *check, const struct eps_tuning
         [EPS_TUNING_THRESHOLD_SHARE] = "/accountant/threshold_share",
         [EPS_TUNING_ESTIMATOR] = "/accountant/estimator",
         [EPS_TUNING_MAX_SECONDS] = "/accountant/max_seconds",
-        [EPS_TUNING_AUDIT] = "/accountant/audit", /* see TAKEN_BY_ALL: never refused here */
+        [EPS_TUNING_AUDIT] = "/accountant/audit",
     };
 
-    uint32_t foreign = tuning_given(tuning) & ~accountant->tuning & ~TAKEN_BY_ALL;
     for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
-        if (foreign >> i & 1)
+        if (i != EPS_TUNING_AUDIT && (tuning_given(tuning) & ~accountant->tuning) >> i & 1) /* any may be audited */
             eps__check_fail(check, pointers[i], "is no tuning of %s: leave it out, or ask for auto, which takes all",
                             accountant->name);
 }
@@ -187,9 +183,6 @@ static void check_tuning(struct eps__check *check)
     check_tuning_taken(check, tuning, accountant);
     if (check->job->query.curve && !accountant->curves)
         refuse_curve(check, accountant->method);
-    if (check->job->query.curve && tuning->audit > 0)
-        eps__check_fail(check, "/accountant/audit",
-                        "leave it out with curve: true: draws are held against one answer, and a curve has many");
     if (!(tuning->tolerance >= 1e-9 && tuning->tolerance <= 0.1))
         eps__check_fail(check, "/accountant/tolerance", "must lie in [1e-9, 0.1]");
     if (!isnan(tuning->bad_event_share) && !(tuning->bad_event_share > 0.0 && tuning->bad_event_share < 1.0))
@@ -203,6 +196,10 @@ static void check_tuning(struct eps__check *check)
     if (tuning->samples > 0 && tuning->threshold_share != 0.5)
         eps__check_fail(check, "/accountant/threshold_share",
                         "follows from samples where they are given: leave one of the two out");
+    if (tuning->audit > SAMPLES_MOST)
+        eps__check_fail(check, "/accountant/audit", "must be at most 2^40");
+    if (tuning->audit > 0 && check->job->query.curve)
+        eps__check_fail(check, "/accountant/audit", "is of one value, and not of a curve: leave one of the two out");
     if (tuning->samples > SAMPLES_MOST)
         eps__check_fail(check, "/accountant/samples", "must be at most 2^40");
     if (eps_estimator_name(tuning->estimator) == NULL)

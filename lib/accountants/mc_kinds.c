@@ -7,7 +7,8 @@
 
 /* clang-format off */
 #define KINDS(row)     \
-    row(b_min_sep)
+    row(b_min_sep)     \
+    row(poisson)
 /* clang-format on */
 
 #define ADDRESS(name) &eps__mc_##name,

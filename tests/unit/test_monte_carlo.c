@@ -16,7 +16,9 @@
 
 #include "lib/accountants/mc_draws.h"
 #include "lib/accountants/mc_guarantee.h"
+#include "lib/numerics/bound.h"
 #include "lib/setting.h"
+#include "tests/unit/draw.h"
 
 /* n steps of b-min-sep whose separation is 1: Poisson, whose loss distribution is known. */
 static struct eps_job poisson_like(size_t n, double p)
@@ -41,14 +43,18 @@ static struct eps_result *solve(const struct eps_context *context, struct eps_jo
     return result;
 }
 
-/* What Monte Carlo found for the direction, whether or not it is the best. */
-static double own_value(const struct eps_result *result, enum eps_direction direction)
+/* By the accountant alone, from a bound that is said to be proven. */
+static enum eps_status draw_alone(struct eps__answer *answer, const struct eps_context *context, struct eps_job job,
+                                  enum eps_direction direction, double proven)
 {
-    for (size_t i = 0; i < result->candidates_len; i++)
-        if (result->candidates[i].accountant == EPS_ACCOUNTANT_MONTE_CARLO &&
-            result->candidates[i].direction == direction)
-            return result->candidates[i].value;
-    return NAN;
+    struct eps__setting setting;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    assert_int_equal(eps__setting_open(&setting, &error, context, &job), EPS_OK);
+    enum eps_status status =
+        eps__accountant_find(EPS_ACCOUNTANT_MONTE_CARLO)->solve(answer, &error, &setting, direction, proven);
+    eps__setting_close(&setting);
+    return status;
 }
 
 /* delta of the same steps under Poisson, by the exact loss distribution. */
@@ -57,11 +63,9 @@ static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, doubl
     struct eps_result *result;
     job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
     job.mechanism.sampling.separation = 0;
-    job.query = (struct eps_query){eps, NAN, sigma, false, job.query.accountant};
-    job.query.accountant = (struct eps_tuning){0};
     struct eps_job plain;
     eps_job_init(&plain);
-    job.query.accountant = plain.query.accountant;
+    job.query = (struct eps_query){eps, NAN, sigma, false, plain.query.accountant};
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     result = solve(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
@@ -139,7 +143,6 @@ static void it_fails_no_more_often_than_it_says(void **unused)
         failures += answer.value < exact[EPS_REMOVE];
         near += answer.value < 2 * exact[EPS_REMOVE];
         most = fmax(most, answer.draws.failure_probability);
-        eps__setting_close(&setting);
     }
     /* the smallest count that 99.9% of binomials do not exceed */
     unsigned limit = 0;
@@ -179,7 +182,7 @@ static void low_means_are_as_rare_as_chernoff_says(void **unused)
                                   .samples = 1024,
                                   .enough = INFINITY,
                                   .until = INFINITY};
-        assert_int_equal(eps__mc_tally_make(&tally, &grid), EPS_OK);
+        assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
         assert_int_equal(eps__mc_draw(&tally, &complete, &over, &run), EPS_OK);
         assert_true(complete && !over && tally.count == 1024 && tally.largest <= 1);
         for (size_t i = 0; i < 4; i++)
@@ -196,6 +199,105 @@ static void low_means_are_as_rare_as_chernoff_says(void **unused)
     assert_in_range(under[3], SEEDS / 3, SEEDS * 2 / 3); /* half of the means are under the truth */
     eps__mc_b_min_sep.destroy(law);
     eps__setting_close(&setting);
+}
+
+/* ------------------------------------------------------------ sums, and what is read off them */
+
+/* The mean over many draws at every point, by their definition. */
+static void sums_are_those_of_the_draws(void **unused)
+{
+    (void)unused;
+    enum { DRAWS = 64 * EPS__LANES, POINTS = 9 };
+    struct eps__mc_law law = {.tilted = true, .loss_error = 0.03, .log_weight_error = 0.01};
+    struct eps__mc_grid grid = {0.25, 0.37, POINTS};
+    struct eps__mc_tally tally;
+    long double sums[POINTS] = {0}, squares[POINTS] = {0}, largest = 0;
+    uint64_t state = 5;
+    assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
+    for (int i = 0; i < DRAWS; i += EPS__LANES) {
+        double loss[EPS__LANES], log_weight[EPS__LANES];
+        for (int lane = 0; lane < EPS__LANES; lane++) {
+            loss[lane] = i == 0 && lane < POINTS ? eps__mc_grid_at(&grid, (size_t)lane) - law.loss_error
+                                                 : draw_between(&state, -1, 5);
+            log_weight[lane] = draw_between(&state, -9, 1);
+            long double w = expl(log_weight[lane] + 0.01L);
+            for (size_t k = 0; k < POINTS; k++) {
+                long double value = w * fmaxl(-expm1l(eps__mc_grid_at(&grid, k) - loss[lane] - 0.03L), 0);
+                sums[k] += value;
+                squares[k] += value * value;
+                largest = fmaxl(largest, value);
+            }
+        }
+        eps__mc_tally_add(&tally, &law, loss, log_weight);
+    }
+    for (size_t k = 0; k < POINTS; k++) {
+        long double mean = sums[k] / DRAWS, error = sqrtl((squares[k] / DRAWS - mean * mean) / DRAWS);
+        double own = eps__mc_tally_mean(&tally, k);
+        assert_true(own >= mean * (1 - 1e-15L) && own <= mean * (1 + 1e-11L));
+        assert_true(fabsl(eps__mc_tally_error(&tally, k) - error) <= 1e-6L * error);
+    }
+    assert_true(fabsl(tally.largest - largest) <= 1e-12L * largest && tally.count == DRAWS);
+    double bad[EPS__LANES] = {0}, weight[EPS__LANES] = {0};
+    bad[3] = NAN;
+    eps__mc_tally_add(&tally, &law, bad, weight);
+    assert_true(isinf(tally.largest));
+    eps__mc_tally_clear(&tally);
+}
+
+/* The noise that is used is one whose own draws passed. */
+static void the_ladder_ends_before_the_first_failure(void **unused)
+{
+    (void)unused;
+    struct eps_job job = poisson_like(16, 0.2);
+    job.query.epsilon = 1;
+    job.query.delta = 5e-2;
+    for (int64_t seed = 0; seed < 6; seed++)
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            struct eps__answer answer;
+            job.query.accountant.seed = seed;
+            assert_int_equal(draw_alone(&answer, NULL, job, d, 2), EPS_OK);
+            assert_true(answer.value < 1.6 && answer.guarantee == EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE);
+            assert_true(answer.draws.samples > 0 && answer.draws.estimate <= answer.draws.threshold);
+            assert_true(answer.draws.threshold == eps__lower(0.5 * 5e-2, 2) && answer.draws.seed == (uint64_t)seed);
+        }
+}
+
+static void an_audit_is_under_the_truth(void **unused)
+{
+    (void)unused;
+    double exact[EPS_DIRECTIONS];
+    struct eps_job job = poisson_like(16, 0.2);
+    struct eps_job plain;
+    eps_job_init(&plain);
+    job.query.accountant = plain.query.accountant;
+    job.query.accountant.audit = 300000;
+    job.query.noise_multiplier = 1.1;
+    job.query.epsilon = 1;
+    exact_deltas(exact, job, 1, 1.1);
+    struct eps_result *result = solve(NULL, job);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps_audit *audit = &result->audit[d];
+        assert_true(audit->lower <= exact[d] && audit->lower >= 0.9 * exact[d] && audit->samples >= 300000);
+        assert_true(audit->ratio == result->delta / audit->lower);
+    }
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_DETERMINISTIC);
+    eps_result_destroy(result);
+
+    job.query.epsilon = NAN;
+    job.query.delta = exact[EPS_REMOVE];
+    result = solve(NULL, job);
+    const struct eps_audit *audit = &result->audit[EPS_REMOVE];
+    assert_true(audit->lower <= 1.001 && audit->lower >= 0.97 && audit->ratio == result->epsilon / audit->lower);
+    assert_true(result->audit[EPS_ADD].lower < 1);
+    eps_result_destroy(result);
+
+    struct eps_error error = {0};
+    job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nobody draws */
+    job.mechanism.sampling.separation = 0;
+    job.mechanism.sampling.p = NAN;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
+    assert_string_equal(error.pointer, "/accountant/audit");
 }
 
 /* ------------------------------------------------------------ the same bits */
@@ -267,39 +369,36 @@ static void forget(struct caller *caller)
     free(caller);
 }
 
-static void assert_same(const struct eps_result *a, const struct eps_result *b)
+static void assert_same(const struct eps__answer *a, const struct eps__answer *b)
 {
-    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
-        double own = own_value(a, d), other = own_value(b, d);
-        assert_memory_equal(&own, &other, sizeof own);
-        assert_memory_equal(&a->draws[d].estimate, &b->draws[d].estimate, sizeof(double));
-        assert_memory_equal(&a->draws[d].standard_error, &b->draws[d].standard_error, sizeof(double));
-        assert_true(a->draws[d].samples == b->draws[d].samples && a->draws[d].seed == b->draws[d].seed);
-    }
+    assert_memory_equal(&a->value, &b->value, sizeof(double));
+    assert_memory_equal(&a->draws.estimate, &b->draws.estimate, sizeof(double));
+    assert_memory_equal(&a->draws.standard_error, &b->draws.standard_error, sizeof(double));
+    assert_true(a->draws.samples == b->draws.samples && a->draws.seed == b->draws.seed && a->draws.samples > 0);
 }
 
 static void bits_do_not_depend_on_who_draws(void **unused)
 {
     (void)unused;
     struct eps_job job = poisson_like(48, 0.1);
+    double proven[] = {3, 1, 4};
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     job.mechanism.matrix.bands = 4;
     job.mechanism.sampling.separation = 4;
-    job.query.noise_multiplier = 2;
     for (int unknown = 0; unknown < 3; unknown++) {
-        job.query.epsilon = unknown == 0 ? NAN : 1.5;
+        struct eps__answer plain, other;
+        job.query.epsilon = unknown == 0 ? NAN : 1;
         job.query.delta = unknown == 1 ? NAN : 4e-2;
         job.query.noise_multiplier = unknown == 2 ? NAN : 2;
-        struct eps_result *plain = solve(NULL, job);
+        assert_int_equal(draw_alone(&plain, NULL, job, EPS_REMOVE, proven[unknown]), EPS_OK);
         struct caller *caller = calloc(1, sizeof *caller);
         assert_non_null(caller);
         caller->backwards = true;
         caller->patience = SIZE_MAX;
         struct eps_context context = context_of(caller);
-        struct eps_result *other = solve(&context, job);
-        assert_same(plain, other);
+        assert_int_equal(draw_alone(&other, &context, job, EPS_REMOVE, proven[unknown]), EPS_OK);
+        assert_same(&plain, &other);
         assert_true(caller->kept_len > 2 && caller->hits == 0);
-        eps_result_destroy(other);
         size_t all = caller->kept_len;
         forget(caller);
 
@@ -308,17 +407,13 @@ static void bits_do_not_depend_on_who_draws(void **unused)
         assert_non_null(caller);
         caller->patience = all / 2;
         context = context_of(caller);
-        struct eps_job filled = job;
-        eps_job_defaults(&filled);
-        assert_int_equal(eps_solve(&context, &other, NULL, &filled), EPS_CANCELED);
+        assert_int_equal(draw_alone(&other, &context, job, EPS_REMOVE, proven[unknown]), EPS_CANCELED);
         assert_true(caller->kept_len >= all / 2 && caller->kept_len < all);
         caller->patience = SIZE_MAX;
-        other = solve(&context, job);
-        assert_true(caller->hits > 0);
-        assert_same(plain, other);
-        eps_result_destroy(other);
+        assert_int_equal(draw_alone(&other, &context, job, EPS_REMOVE, proven[unknown]), EPS_OK);
+        assert_true(caller->hits >= all / 2);
+        assert_same(&plain, &other);
         forget(caller);
-        eps_result_destroy(plain);
     }
 }
 
@@ -355,8 +450,13 @@ static void what_was_not_derived_is_refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_over_the_truth_and_near_it), cmocka_unit_test(it_fails_no_more_often_than_it_says),
-        cmocka_unit_test(low_means_are_as_rare_as_chernoff_says), cmocka_unit_test(bits_do_not_depend_on_who_draws),
+        cmocka_unit_test(answers_are_over_the_truth_and_near_it),
+        cmocka_unit_test(it_fails_no_more_often_than_it_says),
+        cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
+        cmocka_unit_test(sums_are_those_of_the_draws),
+        cmocka_unit_test(the_ladder_ends_before_the_first_failure),
+        cmocka_unit_test(an_audit_is_under_the_truth),
+        cmocka_unit_test(bits_do_not_depend_on_who_draws),
         cmocka_unit_test(what_was_not_derived_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
