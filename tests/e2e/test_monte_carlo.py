@@ -235,6 +235,35 @@ def test_an_answer_that_was_cut_short_is_its_own_jobs(launch):
     assert server.solve(whole)["result"]["cache"]["result"] == "hit"
 
 
+# ---------------------------------------------------------------- audits
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("method", ["auto", "renyi", "gaussian", "monte_carlo"])
+def test_an_audit_is_beside_the_answer(server, method):
+    job = dict(EPSILON, accountant={"method": method, "audit": 20_000})
+    document = server.solve(job)
+    result = document["result"]
+    assert document["job"]["accountant"]["audit"] == 20_000
+    alone = server.solve(dict(EPSILON, accountant=method))["result"]
+    assert (alone["epsilon"], alone["guarantee"]) == (result["epsilon"], result["guarantee"])
+    assert "audit" not in alone and ("monte_carlo" in result) == (method == "monte_carlo")
+    for audit in result["audit"].values():
+        assert set(audit) == {"samples", "lower", "ratio"} and audit["samples"] >= 20_000
+        assert 0 <= audit["lower"] <= result["epsilon"]
+        assert audit["ratio"] == (pytest.approx(result["epsilon"] / audit["lower"]) if audit["lower"] else None)
+    if method != "gaussian":  # whose bound is twenty times too much
+        assert result["audit"]["remove"]["ratio"] < 2
+
+
+def test_an_audit_of_noise_is_of_delta(server):
+    result = server.solve(dict(NOISE, accountant={"method": "renyi", "audit": 50_000}))["result"]
+    assert 1e-2 / 4 < max(audit["lower"] for audit in result["audit"].values()) <= 1e-2
+    check_problem(server.post(dict(SPACED, noise_multiplier=1, curve=True, accountant={"method": "renyi", "audit": 9})),
+                  422, "invalid-job", "/accountant/audit")
+    check_problem(server.post(dict(EPSILON, sampling={"scheme": "none"}, accountant={"method": "auto", "audit": 9})),
+                  422, "unsupported", "/accountant/audit")
+
+
 # ---------------------------------------------------------------- what there is not
 
 @pytest.mark.sanitized
