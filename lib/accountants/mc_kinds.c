@@ -7,7 +7,8 @@
 
 /* clang-format off */
 #define KINDS(row)     \
-    row(b_min_sep)
+    row(b_min_sep)     \
+    row(balls_in_bins)
 /* clang-format on */
 
 #define ADDRESS(name) &eps__mc_##name,
