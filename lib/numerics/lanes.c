@@ -45,7 +45,7 @@ double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t inde
 {
     philox4x32_ctr_t bits = counter(stream, draw, UNIFORMS, (uint32_t)(index / 2));
     const uint32_t *half = bits.v + 2 * (index % 2);
-    return ((double)(word(half[0], half[1]) >> 11) + 0.5) * 0x1p-53;
+    return ((double)(word(half[0], half[1]) >> 12) + 0.5) * 0x1p-52; /* exact: 53 bits */
 }
 
 void eps__exp_lanes(double *x, size_t rows)
