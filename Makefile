@@ -154,7 +154,7 @@ $(BIN)/epsilon.pc: lib/epsilon.h Makefile
 	@mkdir -p $(@D)
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: epsilon' 'Description: differential-privacy accounting for correlated noise and sampling' \
-	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lquadmath -lm' \
+	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lsleef -lquadmath -lm' \
 	    'Cflags: -I$${includedir}' > $@
 
 $(B)/embedded.c: server/embed.sh $(EMBED)
