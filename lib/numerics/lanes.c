@@ -121,7 +121,7 @@ double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t inde
     philox4x32_key_t key = {{stream->key[0], stream->key[1]}};
     philox4x32_ctr_t bits = philox4x32(at, key);
     const uint32_t *half = bits.v + 2 * (index % 2);
-    return ((double)(((uint64_t)half[1] << 32 | half[0]) >> 11) + 0.5) * 0x1p-53;
+    return ((double)(((uint64_t)half[1] << 32 | half[0]) >> 12) + 0.5) * 0x1p-52; /* exact: 53 bits */
 }
 
 void eps__exp_lanes(double *x, size_t rows)

@@ -33,7 +33,7 @@ struct eps__stream {
  */
 void eps__normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
 
-/* Uniform number `index` of one draw, in (0, 1): (odd number) 2^-54. Independent of all normals. */
+/* Uniform number `index` of one draw, in (0, 1): (odd number) 2^-53, all equally likely. Independent of all normals. */
 double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t index);
 
 /* x <- e^x, ln x. Each within a unit and a half of roundoff (SLEEF's 1.0 ULP), where the result is a normal number; EXP: 0 under -744, INFINITY over 710. */
