@@ -35,7 +35,7 @@ TOYS = (("toy_prefix", "FAMILY", "lib/strategy/families", "families.c", "FAMILIE
 
 NONE = {"scheme": "none", "epochs": 4}
 GAUSSIAN = {"n": 100, "sampling": NONE, "noise_multiplier": 2, "delta": 1e-6, "accountant": "gaussian"}
-DELTA = {"n": 4, "sampling": NONE, "noise_multiplier": 2, "epsilon": 1, "accountant": "gaussian"}
+DELTA = {"n": 4, "sampling": NONE, "noise_multiplier": 2, "epsilon": 1}
 SAMPLED = {"n": 100, "noise_multiplier": 1, "delta": 1e-6}
 
 
@@ -56,7 +56,7 @@ def guaranteed(result):
 
 
 def certain(result):
-    return ["estimate_verify_release", 1, "toy_certain"] if result["guarantee"] == "deterministic" else None
+    return ["estimate_verify_release", result["delta"] / 2, "toy_certain"] if result["guarantee"] == "deterministic" else None
 
 
 # What is asked for, the job with the toy and what to look at, the job without and what to look at.
@@ -69,7 +69,7 @@ QUESTIONS = (
      dict(SAMPLED, sampling={"scheme": "poisson", "p": 0.01}), epsilon),
     ("the accountant toy_double says twice what gaussian says",
      dict(GAUSSIAN, accountant="toy_double"), epsilon, GAUSSIAN, doubled),
-    ("the accountant toy_certain solves by itself, and its guarantee is the result's",
+    ("the accountant toy_certain solves by itself from what is proven, and its guarantee is the result's",
      dict(DELTA, accountant="toy_certain"), guaranteed, DELTA, certain),
 )
 

@@ -105,6 +105,23 @@ def test_no_separation_is_poisson(server):
         assert low < drawn["directions"][direction]["value"] < 1.1 * low
 
 
+@pytest.mark.parametrize("change", [
+    {"sampling": {"scheme": "balls_in_bins", "bins": 8}},
+    {"sampling": {"scheme": "poisson", "p": 0.05}},
+    {"sampling": {"scheme": "cyclic_poisson", "p": 0.2, "groups": 1}},
+    {"sampling": {"scheme": "poisson", "p": 0.05}, "matrix": {"family": "tree"}},
+], ids=["balls_in_bins", "poisson", "cyclic_poisson", "tree"])
+def test_every_scheme_that_is_drawn_is_between_the_truth_and_what_is_proven(server, change):
+    job = dict(tuned(EPSILON, samples=100_000), **change)
+    if change.get("matrix") != {"family": "tree"}:  # whose draws are a bound, too
+        job["accountant"]["audit"] = 100_000
+    result = server.solve(job)["result"]
+    proven = min(max(c["value"] for c in result["candidates"] if c["accountant"] == name)
+                 for name in {c["accountant"] for c in result["candidates"]} - {"monte_carlo"})
+    assert result["guarantee"] == "high_probability"
+    assert max([audit["lower"] for audit in result.get("audit", {}).values()], default=0) < result["epsilon"] < proven
+
+
 # ---------------------------------------------------------------- seeds
 
 @pytest.mark.sanitized
