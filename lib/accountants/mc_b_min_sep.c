@@ -182,8 +182,7 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
     for (size_t end = n, from; safe && end > 0; end = from) {
         from = (end - 1) / tile * tile;
         eps__mc_columns_tile(work->y, columns, stream, first, &work->steps, from, end);
-        eps__correlate_lanes(work->factor, work->y, columns->entries + from * columns->stride, columns->stride,
-                             columns->width, end - from);
+        eps__mc_columns_correlate(work->factor, work->y, columns, from, end);
         if (scaled) {
             recur_scaled(law, work->factor, work->ring, work->exponent, from, end);
         } else {
