@@ -84,6 +84,10 @@ LIBS_LIB = $(LIBS_PKG) -lsleef -lquadmath -Wl,--disable-new-dtags,-rpath,$(BLAS_
 CFLAGS ?=
 LDFLAGS ?=
 COMPILE = $(CC) $(LANGUAGE) $(OPT) $(WARNINGS) $(CFLAGS_LIB) $(CFLAGS)
+# By a file's name, what it alone is compiled for: lib/numerics/lanes.c asks the machine before it calls what is there.
+X86 = $(filter x86_64%,$(call lazy,MACHINE,$(CC) -dumpmachine))
+FOR_lanes_avx2 = $(if $(X86),-mavx2 -mfma)
+FOR_lanes_avx512 = $(if $(X86),-mavx512f -mavx512dq -mfma)
 LINK = $(CC) -pthread $(OPT) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 
 # ---------------------------------------------------------------- what is there
@@ -150,7 +154,7 @@ $(BIN)/epsilon.pc: lib/epsilon.h Makefile
 	@mkdir -p $(@D)
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: epsilon' 'Description: differential-privacy accounting for correlated noise and sampling' \
-	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lquadmath -lm' \
+	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lsleef -lquadmath -lm' \
 	    'Cflags: -I$${includedir}' > $@
 
 $(B)/embedded.c: server/embed.sh $(EMBED)
@@ -162,7 +166,7 @@ $(B)/embedded.o: $(B)/embedded.c $(B)/flags
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) -MMD -MP -c -o $@ $<
+	$(COMPILE) $(FOR_$(*F)) -MMD -MP -c -o $@ $<
 
 # A change of compiler or flags rebuilds; asking costs one shell.
 $(B)/flags: FORCE
@@ -320,7 +324,7 @@ tidy:
 
 $(B)/tidy/%.ok: % .clang-tidy
 	@mkdir -p $(@D)
-	clang-tidy-14 --quiet $< -- $(LANGUAGE) $(filter-out -Werror,$(WARNINGS)) $(CFLAGS_LIB) 2>/dev/null
+	clang-tidy-14 --quiet $< -- $(LANGUAGE) $(filter-out -Werror,$(WARNINGS)) $(CFLAGS_LIB) $(FOR_$(*F)) 2>/dev/null
 	@touch $@
 
 SOURCES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)

@@ -256,6 +256,7 @@ static const struct api_field tuning_fields[] = {
      .name_at = estimator_at,
      .allowed = BIT(EPS_ESTIMATOR_COUNT) - 1},
     REAL(eps_tuning, "max_seconds", max_seconds, SAMPLED),
+    COUNT(eps_tuning, "audit", audit, API_ALL),
 };
 
 static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_variants = true,

@@ -1,6 +1,6 @@
 /*
  * Answers to JSON and CSV. A figure that is not known or not defined is null; members that only some accountants
- * or families have (order, moments, bad_event_share, blt) appear where they were set.
+ * or families have (order, moments, bad_event_share, monte_carlo, audit, blt) appear where they were set.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -78,6 +78,56 @@ static json_t *encode_candidates(struct encoder *encoder, const struct eps_resul
         append(encoder, json, entry);
     }
     return json;
+}
+
+/* What was drawn for each direction: null for one that was answered without. */
+static json_t *encode_draws(struct encoder *encoder, const struct eps_result *result)
+{
+    json_t *json = json_object();
+
+    for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        const struct eps_draws *draws = &result->draws[direction];
+        json_t *entry = draws->samples > 0 ? json_object() : json_null();
+        if (draws->samples > 0) {
+            set(encoder, entry, "samples", json_integer((json_int_t)draws->samples));
+            set(encoder, entry, "threshold", api_number(draws->threshold));
+            set(encoder, entry, "estimate", api_number(draws->estimate));
+            set(encoder, entry, "standard_error", api_number(draws->standard_error));
+            set(encoder, entry, "failure_probability", api_number(draws->failure_probability));
+            set(encoder, entry, "seed", json_integer((json_int_t)draws->seed));
+            set(encoder, entry, "estimator", json_string(eps_estimator_name(draws->estimator)));
+            set(encoder, entry, "bound", api_number(draws->bound));
+            set(encoder, entry, "plain_samples", api_number(draws->plain_samples));
+        }
+        set(encoder, json, eps_direction_name((enum eps_direction)direction), entry);
+    }
+    return json;
+}
+
+static json_t *encode_audit(struct encoder *encoder, const struct eps_result *result)
+{
+    json_t *json = json_object();
+
+    for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        const struct eps_audit *audit = &result->audit[direction];
+        json_t *entry = audit->samples > 0 ? json_object() : json_null();
+        if (audit->samples > 0) {
+            set(encoder, entry, "samples", json_integer((json_int_t)audit->samples));
+            set(encoder, entry, "lower", api_number(audit->lower));
+            set(encoder, entry, "ratio", api_number(audit->ratio));
+        }
+        set(encoder, json, eps_direction_name((enum eps_direction)direction), entry);
+    }
+    return json;
+}
+
+/* Members of answers for which something was drawn. */
+static void set_sampled(struct encoder *encoder, json_t *json, const struct eps_result *result)
+{
+    if (result->draws[EPS_REMOVE].samples > 0 || result->draws[EPS_ADD].samples > 0)
+        set(encoder, json, "monte_carlo", encode_draws(encoder, result));
+    if (result->audit[EPS_REMOVE].samples > 0 || result->audit[EPS_ADD].samples > 0)
+        set(encoder, json, "audit", encode_audit(encoder, result));
 }
 
 static json_t *encode_sentences(struct encoder *encoder, char *const *sentences, size_t len)
@@ -198,6 +248,7 @@ json_t *api_result_encode(const struct eps_result *result)
     set(&encoder, json, "accountant", json_string(eps_accountant_name(result->accountant)));
     set(&encoder, json, "directions", encode_directions(&encoder, result));
     set(&encoder, json, "candidates", encode_candidates(&encoder, result));
+    set_sampled(&encoder, json, result);
     set(&encoder, json, "adjacency", json_string(eps_adjacency_name(result->adjacency)));
     set(&encoder, json, "adaptive", json_boolean(result->adaptive));
     set(&encoder, json, "sampling", encode_sampling(&encoder, result));

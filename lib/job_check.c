@@ -159,7 +159,7 @@ static void check_tuning_taken(struct eps__check *check, const struct eps_tuning
     };
 
     for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
-        if ((tuning_given(tuning) & ~accountant->tuning) >> i & 1)
+        if (i != EPS_TUNING_AUDIT && (tuning_given(tuning) & ~accountant->tuning) >> i & 1) /* any may be audited */
             eps__check_fail(check, pointers[i], "is no tuning of %s: leave it out, or ask for auto, which takes all",
                             accountant->name);
 }
@@ -196,6 +196,10 @@ static void check_tuning(struct eps__check *check)
     if (tuning->samples > 0 && tuning->threshold_share != 0.5)
         eps__check_fail(check, "/accountant/threshold_share",
                         "follows from samples where they are given: leave one of the two out");
+    if (tuning->audit > SAMPLES_MOST)
+        eps__check_fail(check, "/accountant/audit", "must be at most 2^40");
+    if (tuning->audit > 0 && check->job->query.curve)
+        eps__check_fail(check, "/accountant/audit", "is of one value, and not of a curve: leave one of the two out");
     if (tuning->samples > SAMPLES_MOST)
         eps__check_fail(check, "/accountant/samples", "must be at most 2^40");
     if (eps_estimator_name(tuning->estimator) == NULL)

@@ -17,6 +17,9 @@ void eps__sentence(struct eps__sentences *list, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    for (size_t i = 0; i < *list->len; i++)
+        if (strcmp((*list->items)[i], text) == 0)
+            return; /* said before */
     char **grown = list->failed ? NULL : realloc(*list->items, (*list->len + 1) * sizeof *grown);
     if (grown)
         *list->items = grown;

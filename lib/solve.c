@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/accountants/mc_audit.h"
 #include "lib/curve.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
@@ -94,6 +95,10 @@ static enum eps_status check_cost(const struct eps__setting *setting, const stru
         total += one_operations;
         largest = fmax(largest, one_bytes);
     }
+    double audit = 0;
+    if (setting->strategy && setting->job->query.accountant.audit > 0 && !eps__mc_audits(setting, &audit, error))
+        return EPS_UNSUPPORTED;
+    total += audit;
     double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
     double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
     if (total > limit_operations || largest > limit_bytes) {
@@ -214,8 +219,9 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     for (size_t i = 0; i < tasks->len; i++) {
         const struct task *task = &tasks->items[i];
+        bool drawn = task->accountant->solve; /* of which no bracket tells anything */
         if (task->status != EPS_OK) {
-            lower[task->direction] = 0;
+            lower[task->direction] = drawn ? lower[task->direction] : 0;
             if (!failed || is_passing(task->status))
                 failed = task;
             continue;
@@ -228,7 +234,8 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
                                           .bad_event_share = task->answer.bad_event_share};
         result->candidates[result->candidates_len++] = candidate;
         result->cut_short |= task->answer.cut_short;
-        lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
+        if (!drawn)
+            lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
         if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
             result->directions[task->direction] = candidate;
             guarantee[task->direction] = task->answer.guarantee;
@@ -439,6 +446,14 @@ static double strategy_share(const struct eps_mechanism *mechanism)
     return eps__sampling_random(mechanism) ? 0.06 : 0.95;
 }
 
+static enum eps_status audit(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting)
+{
+    enum eps_status status = EPS_OK;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++)
+        status = eps__mc_audit(&result->audit[d], setting, d, result);
+    return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit was not finished");
+}
+
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
                                     const struct eps__setting *setting, const struct lineup *lineup)
 {
@@ -499,6 +514,8 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
                             job->query.accountant.tolerance);
     else
         status = solve_scalar(made, error, &setting, &lineup);
+    if (status == EPS_OK && job->query.accountant.audit > 0)
+        status = audit(made, error, &setting);
     if (status == EPS_OK)
         status = fill_figures(made, error, &setting);
     if (status != EPS_OK)

@@ -59,6 +59,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     struct store_options options = {
         .path = config->db,
         .cache_bytes = config->cache_bytes,
+        .chunk_bytes = config->chunk_bytes,
         .max_bytes = config->max_db,
         .keep_seconds = config->keep_seconds,
         .expired = jobs_expired,

@@ -169,8 +169,10 @@ static int solve_one(struct solving *solving, char *message, size_t message_size
         return print_problem(NULL);
     }
     if (solving->config.db) {
-        struct store_options options = {
-            .path = solving->config.db, .guest = true, .cache_bytes = solving->config.cache_bytes};
+        struct store_options options = {.path = solving->config.db,
+                                        .guest = true,
+                                        .cache_bytes = solving->config.cache_bytes,
+                                        .chunk_bytes = solving->config.chunk_bytes};
         server->store = store_open(&options, message, message_size);
         if (!server->store) {
             return 2;

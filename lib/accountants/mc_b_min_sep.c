@@ -24,7 +24,6 @@
 
 #define SCALE 300 /* what has grown over 2^SCALE is divided by that */
 #define LARGEST 0x1p600
-#define LEAST 0x1p-600
 #define RING_LEAST 0x1p-900
 #define OPERATIONS 40.0 /* of a normal, an exponential and a step of the recursion, in multiply-adds */
 
@@ -64,29 +63,13 @@ static size_t scratch_of(const struct spaced_law *law)
            (law->columns.tile + 2 * law->steps.separation + slots_of(law)) * EPS__LANES;
 }
 
-/* The exponents of the factors of row r of a tile that begins at `from`, of j examples together. */
+/* The exponent of the factor of step i for j examples together, as eps__mixture_lanes() has it. */
 static double exponent_of(const struct spaced_law *law, size_t i, double product, unsigned j)
 {
     return (j * product - (double)j * j * law->columns.half[i]) + law->log_pick[j - 1];
 }
 
 /* ------------------------------------------------------------ in numbers */
-
-/* The factors sum_j Binom(k,p)(j) N(j c_i)/N(0) of a tile in the place of its products <h_i, y>. */
-static void make_factors(double *factor, const struct spaced_law *law, size_t from, size_t rows)
-{
-    for (size_t r = 0; r < rows; r++) {
-        double *row = factor + r * EPS__LANES, sum[EPS__LANES] = {0}, power[EPS__LANES];
-        for (unsigned j = 1; j <= law->steps.examples; j++) {
-            for (size_t lane = 0; lane < EPS__LANES; lane++)
-                power[lane] = exponent_of(law, from + r, row[lane], j);
-            eps__exp_lanes(power, 1);
-            for (size_t lane = 0; lane < EPS__LANES; lane++)
-                sum[lane] += power[lane];
-        }
-        memcpy(row, sum, sizeof sum);
-    }
-}
 
 /* Divides the lane by 2^SCALE; false where something small is left over. */
 static bool scale_down(double *ring, size_t separation, size_t lane, double *exponent)
@@ -100,28 +83,19 @@ static bool scale_down(double *ring, size_t separation, size_t lane, double *exp
     return safe;
 }
 
-/* The tile's steps. False where a number left the range. */
+/* The tile's steps, of the factors sum_j Binom(k,p)(j) N(j c_i)/N(0). False where a number left the range. */
 static bool recur(const struct spaced_law *law, const double *factor, double *ring, double *exponent, size_t from,
                   size_t end)
 {
     size_t separation = law->steps.separation;
-    bool safe = true;
-    for (size_t i = end; safe && i-- > from;) {
-        double *now = ring + i % separation * EPS__LANES;
-        const double *after = ring + (i + 1) % separation * EPS__LANES, *e = factor + (i - from) * EPS__LANES;
-        bool beyond = false;
-        for (size_t lane = 0; lane < EPS__LANES; lane++) {
-            double value = law->keep * after[lane] + e[lane] * now[lane];
-            now[lane] = value;
-            beyond |= !(value >= LEAST && value <= 0x1p300);
-        }
-        for (size_t lane = 0; beyond && safe && lane < EPS__LANES; lane++) {
-            safe &= now[lane] >= LEAST && now[lane] <= LARGEST;
-            if (safe && now[lane] > 0x1p300)
-                safe &= scale_down(ring, separation, lane, exponent);
-        }
+    while ((end = eps__recur_lanes(ring, separation, factor, law->keep, from, end)) != SIZE_MAX) {
+        const double *now = ring + end % separation * EPS__LANES;
+        for (size_t lane = 0; lane < EPS__LANES; lane++)
+            if (!(now[lane] >= EPS__RECUR_LEAST && now[lane] <= LARGEST) ||
+                (now[lane] > EPS__RECUR_MOST && !scale_down(ring, separation, lane, exponent)))
+                return false;
     }
-    return safe;
+    return true;
 }
 
 /* ------------------------------------------------------------ with an exponent for each */
@@ -213,7 +187,7 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
         if (scaled) {
             recur_scaled(law, work->factor, work->ring, work->exponent, from, end);
         } else {
-            make_factors(work->factor, law, from, end - from);
+            eps__mixture_lanes(work->factor, columns->half + from, law->log_pick, law->steps.examples, end - from);
             safe = recur(law, work->factor, work->ring, work->exponent, from, end);
         }
     }

@@ -32,6 +32,36 @@ uint64_t eps__mc_whole(uint64_t samples)
     return (samples + EPS__MC_CHUNK - 1) / EPS__MC_CHUNK * EPS__MC_CHUNK;
 }
 
+uint64_t eps__mc_seed(const struct eps__setting *setting)
+{
+    const struct eps_query *query = &setting->job->query;
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    const char *id = eps_strategy_id(setting->strategy);
+    double absent = -1, numbers[] = {setting->p, isnan(query->epsilon) ? absent : query->epsilon,
+                                     isnan(query->delta) ? absent : query->delta,
+                                     isnan(query->noise_multiplier) ? absent : query->noise_multiplier,
+                                     query->accountant.threshold_share};
+    uint64_t counts[] = {sampling->scheme,         sampling->groups,          sampling->bins,
+                         sampling->separation,     sampling->warm_start,      sampling->truncation,
+                         sampling->max_batch_size, sampling->dataset_size,    sampling->examples_per_user,
+                         mechanism->adjacency,     query->accountant.samples, query->accountant.estimator};
+    uint8_t digest[EPS__HASH_BYTES];
+    struct eps__hash hash;
+    uint64_t seed = 0;
+    if (query->accountant.seed >= 0)
+        return (uint64_t)query->accountant.seed;
+    eps__hash_init(&hash, "epsilond seed");
+    eps__hash_bytes(&hash, id, strlen(id));
+    eps__hash_doubles(&hash, numbers, sizeof numbers / sizeof *numbers);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        eps__hash_u64(&hash, counts[i]);
+    eps__hash_final(&hash, digest);
+    for (size_t i = 0; i < 8; i++)
+        seed = seed << 8 | digest[i];
+    return seed >> 11; /* 53 bits */
+}
+
 /* One wave of blocks, which threads share. */
 struct wave {
     const struct eps__mc_run *run;
@@ -44,8 +74,9 @@ struct wave {
 };
 
 /* What sets these draws apart from all others: the mechanism, the law, the seed, and what they are for. */
-static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run, const struct eps__mc_grid *grid)
+static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run, const struct eps__mc_tally *tally)
 {
+    const struct eps__mc_grid *grid = &tally->grid;
     const struct eps_sampling *sampling = &run->setting->job->mechanism.sampling;
     const struct eps__mc_law *law = run->law;
     struct eps__hash hash;
@@ -53,6 +84,7 @@ static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *
     uint64_t counts[] = {EPS_ACCOUNTING_VERSION,
                          run->seed,
                          run->candidate,
+                         tally->estimate,
                          sampling->scheme,
                          sampling->groups,
                          sampling->bins,
@@ -244,10 +276,10 @@ enum eps_status eps__mc_draw(struct eps__mc_tally *tally, bool *complete, bool *
     enum eps_status status = EPS_OK;
     assert(run->samples > 0 && tally->count == 0);
     wave.block = block_of(run->law, wave.chunks);
-    hash_run(wave.key, run, &tally->grid);
+    hash_run(wave.key, run, tally);
     memcpy(wave.stream.key, wave.key, sizeof wave.stream.key);
     for (size_t i = 0; i < WAVE && status == EPS_OK; i++)
-        status = eps__mc_tally_make(&wave.tallies[i], &tally->grid);
+        status = eps__mc_tally_make(&wave.tallies[i], &tally->grid, tally->estimate);
     *complete = *over = false;
     if (status == EPS_OK)
         status = draw_waves(&wave, tally, complete, over);

@@ -30,6 +30,12 @@ struct eps__mc_run {
  */
 enum eps_status eps__mc_draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct eps__mc_run *run);
 
+/* What draws are for: those of different purposes are independent. The high half of a candidate's number. */
+enum eps__mc_purpose { EPS__MC_PILOT, EPS__MC_CANDIDATE, EPS__MC_AUDIT };
+
+/* The seed: the job's own, or a hash of what it asks, and of nothing that does not change the question; in [0, 2^53]. */
+uint64_t eps__mc_seed(const struct eps__setting *setting);
+
 /* A whole number of chunks of at least so many draws. */
 uint64_t eps__mc_whole(uint64_t samples);
 

@@ -8,6 +8,7 @@
 /* clang-format off */
 #define KINDS(row)     \
     row(b_min_sep)     \
+    row(balls_in_bins) \
     row(poisson)
 /* clang-format on */
 

@@ -20,10 +20,11 @@ double eps__mc_grid_at(const struct eps__mc_grid *grid, size_t k)
     return k > 0 ? grid->first + (double)k * grid->step : grid->first;
 }
 
-enum eps_status eps__mc_tally_make(struct eps__mc_tally *tally, const struct eps__mc_grid *grid)
+enum eps_status eps__mc_tally_make(struct eps__mc_tally *tally, const struct eps__mc_grid *grid,
+                                   enum eps__estimate estimate)
 {
     assert(grid->len >= 1 && (grid->len == 1 || grid->step > 0));
-    *tally = (struct eps__mc_tally){.grid = *grid};
+    *tally = (struct eps__mc_tally){.grid = *grid, .estimate = estimate};
     tally->sums = calloc(grid->len * EPS__MC_SUMS, sizeof *tally->sums);
     return tally->sums ? EPS_OK : EPS_NO_MEMORY;
 }
@@ -57,7 +58,7 @@ void eps__mc_tally_add(struct eps__mc_tally *tally, const struct eps__mc_law *la
                        const double *log_weight)
 {
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
-        double own = eps__add_up(loss[lane], law->loss_error);
+        double own = eps__shift(tally->estimate, loss[lane], law->loss_error);
         if (isnan(own) || isnan(log_weight[lane])) {
             tally->largest = INFINITY; /* more than any value may be */
             continue;
@@ -65,7 +66,9 @@ void eps__mc_tally_add(struct eps__mc_tally *tally, const struct eps__mc_law *la
         if (!(own > tally->grid.first))
             continue;
         size_t k = cell_of(&tally->grid, own);
-        double w = law->tilted ? Sleef_cinz_expd1_u10purec(eps__add_up(log_weight[lane], law->log_weight_error)) : 1;
+        double w = law->tilted
+                       ? Sleef_cinz_expd1_u10purec(eps__shift(tally->estimate, log_weight[lane], law->log_weight_error))
+                       : 1;
         double e = fmin(Sleef_cinz_expd1_u10purec(eps__mc_grid_at(&tally->grid, k) - own), 1), value = w * (1 - e);
         double *sums = tally->sums + k * EPS__MC_SUMS;
         sums[EPS__MC_VALUE] += value;
@@ -89,11 +92,11 @@ void eps__mc_tally_join(struct eps__mc_tally *tally, const struct eps__mc_tally 
     tally->largest = fmax(tally->largest, other->largest);
 }
 
-/* 1 - c, rounded up. */
-static double part_of(const struct eps__mc_grid *grid, size_t j, size_t k)
+/* 1 - c, rounded to the tally's side. */
+static double part_of(const struct eps__mc_tally *tally, size_t j, size_t k)
 {
-    double apart = eps__mc_grid_at(grid, k) - eps__mc_grid_at(grid, j);
-    return k > j ? eps__raise(-expm1(-eps__raise(apart, 4)), 4) : 0;
+    double apart = eps__mc_grid_at(&tally->grid, k) - eps__mc_grid_at(&tally->grid, j);
+    return k > j ? eps__outward(tally->estimate, -expm1(-eps__outward(tally->estimate, apart, 4)), 4) : 0;
 }
 
 double eps__mc_tally_mean(const struct eps__mc_tally *tally, size_t j)
@@ -102,14 +105,15 @@ double eps__mc_tally_mean(const struct eps__mc_tally *tally, size_t j)
     assert(tally->count > 0 && j < tally->grid.len);
     for (size_t k = j; k < tally->grid.len; k++) {
         const double *sums = tally->sums + k * EPS__MC_SUMS;
-        total += sums[EPS__MC_VALUE] + part_of(&tally->grid, j, k) * sums[EPS__MC_REST];
+        total += sums[EPS__MC_VALUE] + part_of(tally, j, k) * sums[EPS__MC_REST];
     }
     /* L53: what was rounded on the way, by a draw and by an addition at most so often; 1 - e was rounded by a part of 1. */
     double rounds = (double)tally->count + (double)tally->grid.len + 32, all = 0;
     for (size_t k = j; k < tally->grid.len; k++)
         all += tally->sums[k * EPS__MC_SUMS + EPS__MC_VALUE] + tally->sums[k * EPS__MC_SUMS + EPS__MC_REST];
-    total = eps__shift(EPS__UPPER, eps__raise(total, rounds), 8 * EPS__UNIT_ROUNDOFF * eps__raise(all, rounds));
-    return eps__raise(total / (double)tally->count, 4);
+    double error = 8 * EPS__UNIT_ROUNDOFF * eps__raise(all, rounds);
+    total = eps__shift(tally->estimate, eps__outward(tally->estimate, total, rounds), error);
+    return fmax(eps__outward(tally->estimate, total / (double)tally->count, 4), 0);
 }
 
 double eps__mc_tally_error(const struct eps__mc_tally *tally, size_t j)
@@ -117,7 +121,7 @@ double eps__mc_tally_error(const struct eps__mc_tally *tally, size_t j)
     double squares = 0, count = (double)tally->count, mean = eps__mc_tally_mean(tally, j);
     for (size_t k = j; k < tally->grid.len; k++) {
         const double *sums = tally->sums + k * EPS__MC_SUMS;
-        double part = part_of(&tally->grid, j, k);
+        double part = part_of(tally, j, k);
         squares += sums[EPS__MC_VALUE_SQUARED] + 2 * part * sums[EPS__MC_VALUE_REST] +
                    part * part * sums[EPS__MC_REST_SQUARED];
     }

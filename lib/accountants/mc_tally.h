@@ -27,15 +27,18 @@ enum eps__mc_sum {
     EPS__MC_SUMS
 };
 
+/* From which side: what losses, weights and sums may be off by counts upwards, or downwards. */
 struct eps__mc_tally {
     struct eps__mc_grid grid;
+    enum eps__estimate estimate;
     uint64_t count;
     double largest; /* of w (1 - e^(epsilon_0 - l)) */
     double *sums;   /* grid.len x EPS__MC_SUMS */
 };
 
 /* Nothing drawn yet. EPS_OK, EPS_NO_MEMORY. The caller clears. */
-enum eps_status eps__mc_tally_make(struct eps__mc_tally *tally, const struct eps__mc_grid *grid);
+enum eps_status eps__mc_tally_make(struct eps__mc_tally *tally, const struct eps__mc_grid *grid,
+                                   enum eps__estimate estimate);
 void eps__mc_tally_clear(struct eps__mc_tally *tally);
 /* Forgets what was drawn. */
 void eps__mc_tally_reset(struct eps__mc_tally *tally);
@@ -47,7 +50,7 @@ void eps__mc_tally_add(struct eps__mc_tally *tally, const struct eps__mc_law *la
 /* What another tally of the same grid holds, beside one's own. */
 void eps__mc_tally_join(struct eps__mc_tally *tally, const struct eps__mc_tally *other);
 
-/* The mean at epsilon_k, rounded up. count over 0. */
+/* The mean at epsilon_k, rounded to its side. count over 0. */
 double eps__mc_tally_mean(const struct eps__mc_tally *tally, size_t k);
 /* Its standard error, about. */
 double eps__mc_tally_error(const struct eps__mc_tally *tally, size_t k);

@@ -10,13 +10,11 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/accountants/mc_draws.h"
 #include "lib/accountants/mc_guarantee.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
-#include "lib/numerics/hash.h"
 #include "lib/sampling/scheme.h"
 
 enum {
@@ -25,17 +23,15 @@ enum {
     MARGIN = 2,   /* above where a pilot passed, the list of candidates begins */
     PILOT_PLAIN = 1 << 16,
     PILOT_TILTED = 1 << 13,
-    PILOT_PARTS = 4, /* a pilot on a ladder has so small a part of the draws of a candidate */
+    PILOT_PARTS = 2, /* a pilot on a ladder has so small a part of the draws of a candidate */
     SAMPLES_LEAST = 1 << 12
 };
 
 #define RATIO 1.01
+#define SURE 2.5  /* standard errors by which a pilot passes, so that what begins the list passes too */
 #define WORTH 0.5 /* a tilt whose values are at most this is worth its trouble */
 #define SAMPLES_MOST 0x1p40
 #define SAMPLES_GUESS 0x1p23 /* where a tilt may do with less than plain draws need */
-
-/* What draws are for: those of different purposes are independent. */
-enum purpose { PILOT, CANDIDATE, AUDIT };
 
 struct search {
     const struct eps__setting *setting;
@@ -46,37 +42,6 @@ struct search {
     double until;
     struct eps_error *error;
 };
-
-/* ------------------------------------------------------------ the seed */
-
-/* Of what the job asks, and of nothing that does not change the question. */
-static uint64_t derived_seed(const struct eps__setting *setting)
-{
-    const struct eps_query *query = &setting->job->query;
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps_sampling *sampling = &mechanism->sampling;
-    const char *id = eps_strategy_id(setting->strategy);
-    double absent = -1, numbers[] = {setting->p, isnan(query->epsilon) ? absent : query->epsilon,
-                                     isnan(query->delta) ? absent : query->delta,
-                                     isnan(query->noise_multiplier) ? absent : query->noise_multiplier,
-                                     query->accountant.threshold_share};
-    uint64_t counts[] = {sampling->scheme,         sampling->groups,          sampling->bins,
-                         sampling->separation,     sampling->warm_start,      sampling->truncation,
-                         sampling->max_batch_size, sampling->dataset_size,    sampling->examples_per_user,
-                         mechanism->adjacency,     query->accountant.samples, query->accountant.estimator};
-    uint8_t digest[EPS__HASH_BYTES];
-    struct eps__hash hash;
-    uint64_t seed = 0;
-    eps__hash_init(&hash, "epsilond seed");
-    eps__hash_bytes(&hash, id, strlen(id));
-    eps__hash_doubles(&hash, numbers, sizeof numbers / sizeof *numbers);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        eps__hash_u64(&hash, counts[i]);
-    eps__hash_final(&hash, digest);
-    for (size_t i = 0; i < 8; i++)
-        seed = seed << 8 | digest[i];
-    return seed >> 11; /* 53 bits */
-}
 
 /* ------------------------------------------------------------ laws and draws */
 
@@ -136,7 +101,7 @@ static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *o
             search->error->operations = operations;
         return EPS_TOO_COSTLY;
     }
-    enum eps_status status = eps__mc_tally_make(tally, grid);
+    enum eps_status status = eps__mc_tally_make(tally, grid, EPS__UPPER);
     return status == EPS_OK ? eps__mc_draw(tally, complete, over, &run) : status;
 }
 
@@ -208,8 +173,8 @@ static enum eps_status pilot_epsilon(const struct search *search, double sigma, 
     enum eps_status status = open_law(&law, search, sigma, 0.8 * proven);
     if (status != EPS_OK)
         return status;
-    status = draw(&tally, &complete, &over, search, law, sigma, &grid, PILOT, law->tilted ? PILOT_TILTED : PILOT_PLAIN,
-                  INFINITY);
+    status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
+                  law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
     if (status == EPS_OK) {
         size_t cell = first_accepted(&tally, search->tuning->threshold_share * delta);
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
@@ -240,7 +205,8 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
     if (!choose_samples(search, delta, most, &samples, &threshold))
         status = refuse_samples(search, delta, most);
     if (status == EPS_OK)
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, CANDIDATE, samples, INFINITY);
+        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
+                      INFINITY);
     if (status == EPS_OK && !complete) {
         answer->cut_short = true;
         threshold = tally.count > 0 ? eps__mc_threshold((double)tally.count, delta, most) : -1;
@@ -276,7 +242,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
     double most = most_at(law, eps), share = search->tuning->threshold_share, failure;
     uint64_t samples = eps__mc_whole(search->tuning->samples);
     if (samples == 0) { /* so many that what they prove is 1/share of what they say, about */
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, PILOT,
+        status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                       law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
         if (status == EPS_OK) {
             double mean = fmin(fmax(eps__mc_tally_mean(&tally, 0), share * proven / 64), proven);
@@ -285,7 +251,8 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
         eps__mc_tally_clear(&tally);
     }
     if (status == EPS_OK) {
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, CANDIDATE, samples, INFINITY);
+        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
+                      INFINITY);
         if (status == EPS_OK && tally.count > 0) {
             double mean = eps__mc_tally_mean(&tally, 0);
             answer->value = fmin(eps__mc_guarantee((double)tally.count, mean, most, &failure), 1);
@@ -338,7 +305,8 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
         status = draw(&tally, &trial->complete, &over, search, law, sigma, &grid, candidate,
                       eps__mc_whole(samples / part), threshold);
     if (status == EPS_OK && trial->complete && !over) {
-        trial->passed = eps__mc_tally_mean(&tally, 0) <= threshold;
+        double spare = part > 1 ? SURE * eps__mc_tally_error(&tally, 0) : 0;
+        trial->passed = eps__mc_tally_mean(&tally, 0) + spare <= threshold;
         (void)eps__mc_guarantee((double)tally.count, threshold, most, &failure);
         describe(&answer, search, law, &tally, 0, threshold, most, failure, delta);
         trial->draws = answer.draws;
@@ -350,7 +318,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     return status;
 }
 
-/* The last rung, about, at which draws pass. */
+/* The last rung, about, at which draws pass without doubt. */
 static enum eps_status pilot_noise(const struct search *search, double proven, size_t *found, bool *complete)
 {
     size_t low = 0, high = LADDER;
@@ -359,7 +327,7 @@ static enum eps_status pilot_noise(const struct search *search, double proven, s
     while (high - low > 1 && status == EPS_OK && *complete) {
         size_t middle = low + (high - low) / 2;
         struct trial trial;
-        status = try_sigma(&trial, search, rung(proven, middle), (uint64_t)PILOT << 32 | middle, PILOT_PARTS);
+        status = try_sigma(&trial, search, rung(proven, middle), (uint64_t)EPS__MC_PILOT << 32 | middle, PILOT_PARTS);
         *complete = trial.complete;
         *(trial.passed ? &low : &high) = middle;
     }
@@ -374,10 +342,9 @@ static enum eps_status solve_noise(struct eps__answer *answer, struct search *se
     bool complete = true;
     enum eps_status status = pilot_noise(search, proven, &found, &complete);
     struct trial trial = {.passed = true};
-    for (size_t i = found > MARGIN ? found - MARGIN : 1; status == EPS_OK && complete && trial.passed && i <= LADDER;
-         i++) {
+    for (size_t i = found > 0 ? found : 1; status == EPS_OK && complete && trial.passed && i <= LADDER; i++) {
         double sigma = rung(proven, i);
-        status = try_sigma(&trial, search, sigma, (uint64_t)CANDIDATE << 32 | i, 1);
+        status = try_sigma(&trial, search, sigma, (uint64_t)EPS__MC_CANDIDATE << 32 | i, 1);
         complete = trial.complete;
         if (status == EPS_OK && trial.passed) {
             answer->value = sigma;
@@ -405,7 +372,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
                             .kind = eps__mc_kind_of(&setting->job->mechanism),
                             .direction = direction,
                             .tuning = tuning,
-                            .seed = tuning->seed >= 0 ? (uint64_t)tuning->seed : derived_seed(setting),
+                            .seed = eps__mc_seed(setting),
                             .until = isnan(tuning->max_seconds) ? INFINITY : eps__mc_now() + 0.5 * tuning->max_seconds,
                             .error = error};
     *answer = (struct eps__answer){.bad_event_share = NAN};

@@ -6,13 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/accountants/merged_bins.h"
 #include "lib/accountants/renyi_law.h"
 #include "lib/error.h"
 #include "lib/moments/redrawn.h"
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
 
-enum { BINS_MOST = 4096, OPENED = 4 };
+enum { OPENED = 4 };
 
 #define EFFORT 1e8       /* operations on the moments of one sigma, in either direction */
 #define QUICK_EFFORT 2e6 /* where a bound is only a starting point */
@@ -48,7 +49,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
                             "over one: identity, or stamps that divide the bins; leave redraw out");
     if (!eps__strategy_lower_triangular(setting->strategy))
         return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy or a tree");
-    if (bins > BINS_MOST && !eps__strategy_is_diagonal(setting->strategy))
+    if (bins > EPS__MERGED_BINS_MOST && !eps__strategy_is_diagonal(setting->strategy))
         return eps__decline(error, "/sampling/bins",
                             "renyi serves at most 4096 bins unless the strategy is diagonal; use fewer bins");
     return true;
@@ -70,34 +71,6 @@ static double least_sigma(const struct eps__setting *setting)
     return setting->sensitivity.value / SHIFT_MOST;
 }
 
-/* The Gram matrix of the merged columns, or of one epoch's, with the error of its entries. */
-static enum eps_status make_bins(struct bins_law *law, double sigma)
-{
-    const struct eps__setting *setting = law->setting;
-    const struct eps_strategy *strategy = setting->strategy;
-    size_t len = eps__sampling_bins(&setting->job->mechanism), n = setting->job->mechanism.n;
-    bool diagonal = eps__strategy_is_diagonal(strategy);
-    double *gram = calloc(diagonal ? len : len * len, sizeof *gram), error = 0;
-    enum eps_status status = gram ? EPS_OK : EPS_NO_MEMORY;
-    if (status == EPS_OK && diagonal) {
-        size_t terms = n / len + 3;
-        error = (double)terms * EPS__UNIT_ROUNDOFF;
-        for (size_t j = 0; j < n; j++) {
-            double norm = eps__strategy_column_norm(strategy, j);
-            gram[j % len] += norm * norm;
-        }
-    } else if (status == EPS_OK) {
-        status = eps__merged_gram(setting->context, gram, &error, strategy, len);
-    }
-    for (size_t i = 0, numbers = diagonal ? len : len * len; status == EPS_OK && law->draws > 1 && i < numbers; i++)
-        gram[i] /= (double)law->draws; /* all epochs are alike (moments/LEMMAS.md, L28) */
-    error += EPS__UNIT_ROUNDOFF;
-    if (status == EPS_OK)
-        status = eps__bins_make(&law->bins, diagonal ? NULL : gram, diagonal ? gram : NULL, len, error, sigma);
-    free(gram);
-    return status;
-}
-
 static void destroy(struct eps__renyi_law *base)
 {
     struct bins_law *law = (struct bins_law *)base;
@@ -116,7 +89,7 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
     law->draws = draws_of(setting);
     law->effort = (struct eps__effort){EFFORT, tuning->max_order, tuning->bandwidth};
     law->quick_effort = (struct eps__effort){QUICK_EFFORT, tuning->max_order, 0};
-    enum eps_status status = make_bins(law, sigma);
+    enum eps_status status = eps__merged_bins(&law->bins, setting, sigma, law->draws);
     if (status != EPS_OK) {
         destroy(&law->base);
         return status;

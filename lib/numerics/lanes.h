@@ -33,7 +33,7 @@ struct eps__stream {
  */
 void eps__normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
 
-/* Uniform number `index` of one draw, in (0, 1): (odd number) 2^-54. Independent of all normals. */
+/* Uniform number `index` of one draw, in (0, 1): (odd number) 2^-53, all equally likely. Independent of all normals. */
 double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t index);
 
 /* x <- e^x, ln x. Each within a unit and a half of roundoff (SLEEF's 1.0 ULP), where the result is a normal number; EXP: 0 under -744, INFINITY over 710. */
@@ -45,5 +45,18 @@ void eps__log_lanes(double *x, size_t rows);
  * fused with its sum. With `stride`, row i has the column that begins at column + i stride.
  */
 void eps__correlate_lanes(double *out, const double *y, const double *column, size_t stride, size_t width, size_t rows);
+
+/* x[i] <- sum over j = 1 .. terms of e^((j x[i] - j^2 half[i]) + log_pick[j - 1]), added by ascending j, nothing fused. */
+void eps__mixture_lanes(double *x, const double *half, const double *log_pick, unsigned terms, size_t rows);
+
+#define EPS__RECUR_LEAST 0x1p-600
+#define EPS__RECUR_MOST 0x1p300
+
+/*
+ * f_i = keep f_(i+1) + factor[i - from] f_(i+separation) for i = end - 1 down to from, nothing fused. The ring has f_i in its row
+ * i mod separation, at first of the steps end .. end + separation - 1. Stops after the first step i one of whose values is not within
+ * EPS__RECUR_LEAST .. EPS__RECUR_MOST, and returns it; SIZE_MAX where there is none.
+ */
+size_t eps__recur_lanes(double *ring, size_t separation, const double *factor, double keep, size_t from, size_t end);
 
 #endif

@@ -346,6 +346,9 @@ void computation_run(struct computation *computation, const struct eps_job *job,
     }
     double elapsed = clock_monotonic() - computation->started;
     record = result_record_create(computation->hash);
+    if (record && result->cut_short) {
+        result_record_part(record);
+    }
     if (!record || !encode_result(record, result, elapsed, computation->compute_seconds)) {
         fail(computation, EPS_NO_MEMORY, "out of memory while encoding the result");
         goto out;

@@ -79,7 +79,7 @@ static void ending_done(struct store_write *write, enum store_status status)
         log_event(LOG_LEVEL_ERROR, "job-end-lost",
                   "detail=\"the end of %zu jobs could not be written; they run again after a restart\"",
                   ending->update.changes_len);
-    } else if (result) {
+    } else if (result && result_record_cached(result)) {
         memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
     }
     struct live *live = ending->lives;

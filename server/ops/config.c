@@ -66,6 +66,8 @@ static const struct option_row rows[] = {
     {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME", "longest run; 0: no bound"},
     {"cache-bytes", KIND_BYTES, FIELD(cache_bytes), BOTH, 0, 1e15, "1GiB", "BYTES",
      "factorisations and PLDs kept in the database"},
+    {"chunk-bytes", KIND_BYTES, FIELD(chunk_bytes), BOTH, 0, 1e15, "64MiB", "BYTES",
+     "draws of Monte Carlo jobs kept in the database: what a job that is started again need not repeat"},
     {"memory-bytes", KIND_BYTES, FIELD(memory_bytes), CONFIG_SERVE, 0, 1e15, "128MiB", "BYTES",
      "finished jobs and results kept in memory"},
     {"keep", KIND_SECONDS, FIELD(keep_seconds), CONFIG_SERVE, 0, 1e11, "30d", "TIME",

@@ -76,7 +76,7 @@ static bool curve_give(void *user)
 static enum handled await_curve(struct request *request, const struct job_record *record, struct result_record *result)
 {
     static const struct holder holder = {curve_give, watching_take_back};
-    if (result->version != EPS_ACCOUNTING_VERSION) {
+    if (!result_record_cached(result)) {
         return reply_problem(
             request, API_PROBLEM_CONFLICT,
             "no curve is computed any more of a result of an earlier accounting version; post the job again");

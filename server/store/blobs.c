@@ -1,7 +1,9 @@
 /*
- * The cache of factorisations and PLDs: checksummed blobs under the accounting version, bounded in bytes. PLDs are
- * evicted before factorisations, of each the least recently used; a factorisation that a kept job names stays. A lookup reads on the caller's thread; everything that writes (put, touch, drop) is
- * queued to the writer, and no computation waits for it.
+ * The cache of factorisations, PLDs and chunks of draws: checksummed blobs under the accounting version. Two bounds in
+ * bytes: one of factorisations and PLDs, of which PLDs are evicted before factorisations, and one of chunks, which a
+ * Monte Carlo job puts by the thousand and only its like reads: they drive nothing else out. Of each kind the least
+ * recently used goes; a factorisation that a kept job names stays. A lookup reads on the caller's thread; everything
+ * that writes (put, touch, drop) is queued to the writer, and no computation waits for it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -77,10 +79,23 @@ static struct blob_write *blob_write_create(struct store *store, enum eps_cache_
     return blob;
 }
 
+/* ---------------------------------------------------------------- bounds */
+
+/* A kind that a damaged row names counts as a PLD, which may go at any time. */
+static enum store_shelf shelf_of(enum eps_cache_kind kind)
+{
+    return kind == EPS_CACHE_CHUNK ? STORE_SHELF_CHUNKS : STORE_SHELF_BLOBS;
+}
+
+static uint64_t shelf_bound(const struct store *store, enum store_shelf shelf)
+{
+    return shelf == STORE_SHELF_CHUNKS ? store->options.chunk_bytes : store->options.cache_bytes;
+}
+
 /* ---------------------------------------------------------------- eviction (writer thread) */
 
 /* Steps a deletion that returns the bytes that went. STORE_NONE: no row did. */
-static enum store_status drop_row(struct store *store, sqlite3_stmt *statement)
+static enum store_status drop_row(struct store *store, sqlite3_stmt *statement, enum store_shelf shelf)
 {
     if (!statement) {
         return STORE_FAILED;
@@ -88,7 +103,7 @@ static enum store_status drop_row(struct store *store, sqlite3_stmt *statement)
     int code = sqlite3_step(statement);
     enum store_status status = code == SQLITE_ROW ? STORE_OK : STORE_NONE;
     if (code == SQLITE_ROW) {
-        store->blob_bytes -= sqlite3_column_int64(statement, 0);
+        store->blob_bytes[shelf] -= sqlite3_column_int64(statement, 0);
         code = sqlite3_step(statement);
     }
     status = code == SQLITE_DONE ? status : store__complain(store->writer, "drop blob");
@@ -96,12 +111,14 @@ static enum store_status drop_row(struct store *store, sqlite3_stmt *statement)
     return status;
 }
 
-enum store_status store__evict(struct store *store, int64_t incoming)
+enum store_status store__evict(struct store *store, enum store_shelf shelf, int64_t incoming)
 {
-    int64_t bound = (int64_t)store->options.cache_bytes;
+    static const enum store_sql oldest_of[STORE_SHELVES] = {
+        [STORE_SHELF_BLOBS] = SQL_BLOB_OLDEST, [STORE_SHELF_CHUNKS] = SQL_CHUNK_OLDEST};
+    int64_t bound = (int64_t)shelf_bound(store, shelf);
     enum store_status status = STORE_OK;
-    while (status == STORE_OK && store->blob_bytes + incoming > bound) {
-        sqlite3_stmt *oldest = store__statement(store->writer, SQL_BLOB_OLDEST);
+    while (status == STORE_OK && store->blob_bytes[shelf] + incoming > bound) {
+        sqlite3_stmt *oldest = store__statement(store->writer, oldest_of[shelf]);
         if (!oldest) {
             return STORE_FAILED;
         }
@@ -116,7 +133,7 @@ enum store_status store__evict(struct store *store, int64_t incoming)
         if (statement) {
             sqlite3_bind_int64(statement, 1, rowid);
         }
-        status = drop_row(store, statement);
+        status = drop_row(store, statement, shelf);
         metric_add(METRIC_CACHE_EVICTIONS, status == STORE_OK);
     }
     return status;
@@ -131,10 +148,17 @@ void store__blob_prepare(struct store *store)
     }
     statement = store__statement(store->writer, SQL_BLOB_TOTAL);
     if (statement && sqlite3_step(statement) == SQLITE_ROW) {
-        store->blob_bytes = sqlite3_column_int64(statement, 0);
+        store->blob_bytes[STORE_SHELF_BLOBS] = sqlite3_column_int64(statement, 0);
+        store->blob_bytes[STORE_SHELF_CHUNKS] = sqlite3_column_int64(statement, 1);
     }
     sqlite3_reset(statement);
-    metric_set(METRIC_CACHE_BYTES, store->blob_bytes);
+    store__blob_tell(store);
+}
+
+void store__blob_tell(const struct store *store)
+{
+    metric_set(METRIC_CACHE_BYTES, store->blob_bytes[STORE_SHELF_BLOBS]);
+    metric_set(METRIC_CHUNK_BYTES, store->blob_bytes[STORE_SHELF_CHUNKS]);
 }
 
 /* ---------------------------------------------------------------- put */
@@ -142,7 +166,8 @@ void store__blob_prepare(struct store *store)
 static enum store_status put_apply(struct store *store, struct store_write *write)
 {
     struct blob_write *blob = (struct blob_write *)write;
-    enum store_status status = store_full(store) ? STORE_NONE : store__evict(store, (int64_t)blob->len);
+    enum store_shelf shelf = shelf_of(blob->kind);
+    enum store_status status = store_full(store) ? STORE_NONE : store__evict(store, shelf, (int64_t)blob->len);
     if (status != STORE_OK) { /* STORE_NONE: what is kept may not go, so there is no room */
         return status;
     }
@@ -157,14 +182,14 @@ static enum store_status put_apply(struct store *store, struct store_write *writ
     sqlite3_bind_blob64(statement, 7, blob->data, blob->len, SQLITE_STATIC);
     status = store__run(store->writer, statement);
     if (status == STORE_OK && sqlite3_changes(store->writer->db) > 0) {
-        store->blob_bytes += (int64_t)blob->len;
+        store->blob_bytes[shelf] += (int64_t)blob->len;
     }
     return status;
 }
 
 void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data, size_t len)
 {
-    if (len > store->options.cache_bytes / 4 || atomic_load(&store->pending) + len > PENDING_MAX) {
+    if (len > shelf_bound(store, shelf_of(kind)) / 4 || atomic_load(&store->pending) + len > PENDING_MAX) {
         return;
     }
     struct blob_write *blob = blob_write_create(store, kind, key, data, len);
@@ -192,8 +217,8 @@ static enum store_status touch_apply(struct store *store, struct store_write *wr
 static enum store_status drop_apply(struct store *store, struct store_write *write)
 {
     struct blob_write *blob = (struct blob_write *)write;
-    enum store_status status =
-        drop_row(store, blob_statement(store->writer, SQL_BLOB_DROP, blob->kind, blob->key, blob->version));
+    sqlite3_stmt *statement = blob_statement(store->writer, SQL_BLOB_DROP, blob->kind, blob->key, blob->version);
+    enum store_status status = drop_row(store, statement, shelf_of(blob->kind));
     return status == STORE_NONE ? STORE_OK : status;
 }
 
@@ -239,6 +264,16 @@ static enum store_status blob_read(struct store_connection *reader, enum eps_cac
     return status;
 }
 
+static void count_lookup(enum eps_cache_kind kind, bool hit)
+{
+    static const enum metric metrics[EPS_CACHE_KINDS][2] = {
+        [EPS_CACHE_FACTORIZATION] = {METRIC_FACTORIZATION_MISSES, METRIC_FACTORIZATION_HITS},
+        [EPS_CACHE_PLD] = {METRIC_PLD_MISSES, METRIC_PLD_HITS},
+        [EPS_CACHE_CHUNK] = {METRIC_CHUNK_MISSES, METRIC_CHUNK_HITS},
+    };
+    metric_add(metrics[kind][hit], 1);
+}
+
 bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], void **data, size_t *len)
 {
     int64_t used_at = 0;
@@ -256,10 +291,6 @@ bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t
     if (hit && clock_now_ms() - used_at > TOUCH_MS) {
         blob_note(store, kind, key, version, touch_apply);
     }
-    if (kind == EPS_CACHE_FACTORIZATION) {
-        metric_add(hit ? METRIC_FACTORIZATION_HITS : METRIC_FACTORIZATION_MISSES, 1);
-    } else {
-        metric_add(hit ? METRIC_PLD_HITS : METRIC_PLD_MISSES, 1);
-    }
+    count_lookup(kind, hit);
     return hit;
 }

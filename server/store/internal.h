@@ -46,8 +46,16 @@ enum store_sql {
     SQL_BLOB_EVICT,
     SQL_BLOB_TOTAL,
     SQL_BLOB_OLDEST,
+    SQL_CHUNK_OLDEST,
     SQL_BLOB_OUTDATED,
     SQL_COUNT
+};
+
+/* What shares a bound in bytes. */
+enum store_shelf {
+    STORE_SHELF_BLOBS, /* factorisations and PLDs */
+    STORE_SHELF_CHUNKS,
+    STORE_SHELVES
 };
 
 struct store_connection {
@@ -74,12 +82,12 @@ struct store {
     atomic_size_t held_len;
     _Atomic double busy_since; /* monotonic seconds of the batch that is being written; 0: none is */
     bool stopping;
-    int64_t blob_bytes;           /* kept; the writer thread's, as are the next two */
-    int wal_pages;                /* in the log, as of the last commit */
-    int wal_bound;                /* at so many pages the log goes into the database */
-    atomic_uint_fast64_t pending; /* bytes of blobs that wait for the writer */
-    atomic_uint_fast64_t bytes;   /* of the database, as measured last */
-    double measure_at;            /* the writer thread's: monotonic seconds of the next time */
+    int64_t blob_bytes[STORE_SHELVES]; /* kept; the writer thread's, as are the next two */
+    int wal_pages;                     /* in the log, as of the last commit */
+    int wal_bound;                     /* at so many pages the log goes into the database */
+    atomic_uint_fast64_t pending;      /* bytes of blobs that wait for the writer */
+    atomic_uint_fast64_t bytes;        /* of the database, as measured last */
+    double measure_at;                 /* the writer thread's: monotonic seconds of the next time */
 };
 
 struct store_connection *store__connect(const char *path, bool read_only, char *message, size_t message_size);
@@ -113,9 +121,11 @@ enum store_status store__key_take(struct store *store, struct store_key *key, co
 /* STORE_OK or STORE_NONE, within the writer's transaction. */
 enum store_status store__result_present(struct store *store, const char *hash, int version);
 /* Makes room for `incoming` bytes; STORE_NONE: there is none. */
-enum store_status store__evict(struct store *store, int64_t incoming);
+enum store_status store__evict(struct store *store, enum store_shelf shelf, int64_t incoming);
 /* Drops blobs of other accounting versions, if no one else has the database, and counts the rest. */
 void store__blob_prepare(struct store *store);
+/* Sets the gauges of what is kept. */
+void store__blob_tell(const struct store *store);
 
 /* Measures the database, if it was not just done; outside of transactions. */
 void store__measure(struct store *store);

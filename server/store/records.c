@@ -5,6 +5,7 @@
  */
 #include "server/store/records.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,11 @@ struct result_record *result_record_create(const char hash[HASH_SIZE])
         result->version = EPS_ACCOUNTING_VERSION;
     }
     return result;
+}
+
+void result_record_part(struct result_record *result)
+{
+    result->version = -1 - (int)randombytes_uniform(INT32_MAX);
 }
 
 struct result_record *result_record_copy(const struct result_record *result)

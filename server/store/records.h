@@ -42,7 +42,7 @@ struct job_record {
     enum job_status status;
     int attempts;
     bool from_cache;               /* answered by a result that was there before */
-    int version;                   /* accounting version of its result; 0 before there is one */
+    int version;                   /* of its result, see struct result_record; 0 before there is one */
     int64_t created_at;            /* ms */
     int64_t started_at;            /* 0: not yet */
     int64_t finished_at;           /* 0: not yet */
@@ -80,7 +80,7 @@ struct result_figures {
 struct result_record {
     atomic_int references;
     char hash[HASH_SIZE];
-    int version;
+    int version; /* accounting version; negative: see result_record_part() */
     int64_t finished_at;
     double elapsed_seconds;
     struct result_figures figures;
@@ -93,6 +93,14 @@ struct result_record {
 };
 
 struct result_record *result_record_create(const char hash[HASH_SIZE]);
+/* Parts a new result from the cache: it answers the jobs that it was computed for and no other, for they were cut short,
+ * and a later equal job may be answered better. Its version becomes a negative number of its own. */
+void result_record_part(struct result_record *result);
+/* Whether any equal job is answered by it. */
+static inline bool result_record_cached(const struct result_record *result)
+{
+    return result->version == EPS_ACCOUNTING_VERSION;
+}
 /* All but the points and the note; NULL: out of memory. */
 struct result_record *result_record_copy(const struct result_record *result);
 struct result_record *result_record_retain(struct result_record *result);

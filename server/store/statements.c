@@ -92,11 +92,13 @@ static const char *const statements[SQL_COUNT] = {
     /* Bytes are those that are there, not those that a column says. */
     [SQL_BLOB_DROP] = "DELETE FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3 RETURNING length(data)",
     [SQL_BLOB_EVICT] = "DELETE FROM blobs WHERE rowid = ?1 RETURNING length(data)",
-    [SQL_BLOB_TOTAL] = "SELECT coalesce(sum(length(data)), 0) FROM blobs",
+    [SQL_BLOB_TOTAL] = "SELECT coalesce(sum(length(data)) FILTER (WHERE kind <> 2), 0), "
+                       "coalesce(sum(length(data)) FILTER (WHERE kind = 2), 0) FROM blobs",
     /* Loss distributions first, then factorisations, of each the least recently used. A factorisation that a kept
      * result names stays: a job may come to name that result at any time, and uses go with their results. */
-    [SQL_BLOB_OLDEST] = "SELECT rowid FROM blobs AS b WHERE kind <> 0 OR NOT EXISTS "
-                        "(SELECT 1 FROM uses AS u WHERE u.key = b.key) ORDER BY kind DESC, used_at LIMIT 1",
+    [SQL_BLOB_OLDEST] = "SELECT rowid FROM blobs AS b WHERE kind <> 2 AND (kind <> 0 OR NOT EXISTS "
+                        "(SELECT 1 FROM uses AS u WHERE u.key = b.key)) ORDER BY kind DESC, used_at LIMIT 1",
+    [SQL_CHUNK_OLDEST] = "SELECT rowid FROM blobs INDEXED BY chunks_by_use WHERE kind = 2 ORDER BY used_at LIMIT 1",
     [SQL_BLOB_OUTDATED] = "DELETE FROM blobs WHERE version <> ?1 AND (kind <> 0 OR NOT EXISTS "
                           "(SELECT 1 FROM uses AS u WHERE u.key = blobs.key))",
 };

@@ -27,7 +27,8 @@ enum store_status {
 struct store_options {
     const char *path;
     bool guest;           /* beside a service that may have it: no jobs, nothing is swept */
-    uint64_t cache_bytes; /* bound of the blobs */
+    uint64_t cache_bytes; /* bound of factorisations and PLDs */
+    uint64_t chunk_bytes; /* bound of chunks of draws */
     uint64_t max_bytes;   /* of the database; 0: no bound */
     double keep_seconds;  /* finished jobs; 0: for ever */
     /* Called on the writer thread for each job that expired, and for each result of this accounting version; may be
@@ -178,7 +179,7 @@ enum store_status store_list_jobs(struct store *store, const struct list_filter 
 /* Ids of the jobs that are not final, oldest first. *ids: malloc'ed. */
 enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], size_t *len);
 
-/* ---------------------------------------------------------------- the cache of factorisations and PLDs */
+/* ---------------------------------------------------------------- the cache of factorisations, PLDs and chunks */
 
 /* True and a malloc'ed blob. A blob that fails its checksum is dropped, logged, counted, and not found. */
 bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], void **data, size_t *len);

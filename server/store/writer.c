@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "server/ops/clock.h"
@@ -43,7 +44,8 @@ static enum store_status run_plain(struct store *store, enum store_sql sql)
 /* Applies the batch in one transaction. False: nothing of it happened. */
 static bool batch_commit(struct store *store, struct store_write *batch)
 {
-    int64_t blob_bytes = store->blob_bytes;
+    int64_t blob_bytes[STORE_SHELVES];
+    memcpy(blob_bytes, store->blob_bytes, sizeof blob_bytes);
     int writes = 0;
     if (run_plain(store, SQL_BEGIN) != STORE_OK) {
         return false;
@@ -59,13 +61,13 @@ static bool batch_commit(struct store *store, struct store_write *batch)
         metric_time(METRIC_TIME_COMMIT, clock_monotonic() - started);
         metric_add(METRIC_STORE_COMMITS, 1);
         metric_add(METRIC_STORE_WRITES, writes);
-        metric_set(METRIC_CACHE_BYTES, store->blob_bytes);
+        store__blob_tell(store);
         return true;
     }
     if (!sqlite3_get_autocommit(store->writer->db)) {
         run_plain(store, SQL_ROLLBACK);
     }
-    store->blob_bytes = blob_bytes;
+    memcpy(store->blob_bytes, blob_bytes, sizeof blob_bytes);
     return false;
 }
 

@@ -188,6 +188,8 @@ def main():
     subprocess.run([sys.executable, os.path.join(HERE, "mmcc.py"), "--build", options.build, *peer], check=True)
     subprocess.run([sys.executable, os.path.join(HERE, "allocation.py"), "--build", options.build, "--objects",
                     options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
+    subprocess.run([sys.executable, os.path.join(HERE, "draws.py"), "--build", options.build, "--objects",
+                    options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
     subprocess.run([sys.executable, os.path.join(HERE, "costs.py"), "--objects", options.objects], check=True)
     throughput(options.build, options.seconds)
 

@@ -71,7 +71,7 @@ def test_help_names_every_option_and_its_variable():
     ended = run("--help")
     assert ended.returncode == 0
     for option in ("listen", "db", "workers", "queue", "max-body", "max-n", "max-operations", "max-bytes",
-                   "max-seconds", "cache-bytes", "keep", "log-level"):
+                   "max-seconds", "cache-bytes", "chunk-bytes", "keep", "log-level"):
         assert f"--{option} " in ended.stdout
         assert f"(EPSILOND_{option.upper().replace('-', '_')})" in ended.stdout
     assert run("serve", "--help").stdout == ended.stdout

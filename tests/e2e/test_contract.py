@@ -100,6 +100,9 @@ def test_what_is_served_is_what_the_contract_says(server):
             job.update(matrix={"family": "identity"})
         if accountant in ("renyi", "conditional_composition"):
             job.update(sampling={"scheme": "balls_in_bins", "bins": 2})
+        if accountant == "monte_carlo":
+            job.update(matrix={"family": "square_root", "bands": 2},
+                       sampling={"scheme": "b_min_sep", "p": 0.1, "separation": 2})
         answer = server.post(job)
         assert (answer.status_code == 422) == (accountant not in index["accountants"]), answer.text
         if answer.status_code == 422:

@@ -271,8 +271,6 @@ def test_a_broken_request_line_does_no_harm(server):
 
 
 @pytest.mark.parametrize("job,pointer", [
-    ({"accountant": "monte_carlo"}, "/accountant"),
-    ({"accountant": {"method": "monte_carlo"}}, "/accountant/method"),
     ({"accountant": "magic"}, "/accountant"),
     ({"accountant": "mmcc", "curve": True, "delta": None}, "/accountant"),
     ({"accountant": {"method": "mmcc"}, "curve": True, "delta": None}, "/accountant/method"),

@@ -116,7 +116,7 @@ def calls(server):
     yield *post, {"json": DP_SGD, "headers": {"Accept": "text/html"}}
     yield *post, {"json": {"n": 0, "sampling": {"scheme": "poisson", "p": 7, "q": 1}}}
     yield *post, {"json": {"n": 4, "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 2}, "epsilon": 1, "delta": 0.1,
-                         "accountant": "monte_carlo"}}
+                         "accountant": "mmcc"}}
     for query in ("", "?limit=1", "?status=failed", "?limit=0", "?cursor=x", "?limit=2&status=succeeded"):
         yield "GET", jobs, jobs + query, {}
     yield "GET", jobs, jobs, {"headers": {"Accept": "text/html"}}

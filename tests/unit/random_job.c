@@ -265,15 +265,19 @@ static json_t *random_accountant(uint64_t *state, bool curve)
         maybe_count(state, accountant, "bandwidth", 100);
     }
     if (which == 0 || which == 6) {
-        maybe_count(state, accountant, "samples", 1000000000);
+        bool counted = coin(state); /* then the threshold follows */
+        if (counted)
+            put(accountant, "samples", count(state, 1 + random_below(state, 1000000000)));
         if (coin(state))
             put(accountant, "seed", json_integer((json_int_t)random_below(state, ((uint64_t)1 << 53) + 1)));
-        if (coin(state))
+        if (!counted && coin(state))
             put(accountant, "threshold_share", json_real(random_real(state)));
         maybe_name(state, accountant, "estimator", "plain", "tilted");
         if (coin(state))
             put(accountant, "max_seconds", json_real(100.0 * random_real(state)));
     }
+    if (!curve)
+        maybe_count(state, accountant, "audit", 1000000000);
     return accountant;
 }
 

@@ -290,6 +290,16 @@ static const struct {
      "/accountant/bad_event_share"},
     {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"monte_carlo\",\"seed\":9007199254740993}}",
      "/accountant/seed"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"pld\",\"audit\":0}}", "/accountant/audit"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"auto\",\"audit\":1.5}}", "/accountant/audit"},
+    {"{\"n\":9," POISSON ",\"noise_multiplier\":1,\"curve\":true,\"accountant\":{\"method\":\"pld\",\"audit\":9}}",
+     "/accountant/audit"},
+    {"{\"n\":9," POISSON "," ASKED
+     ",\"accountant\":{\"method\":\"monte_carlo\",\"samples\":1099511627777,\"threshold_share\":0.25}}",
+     "/accountant/threshold_share /accountant/samples"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"monte_carlo\",\"samples\":0,\"threshold_share\":1,"
+     "\"estimator\":\"best\",\"max_seconds\":0,\"audit\":-1}}",
+     "/accountant/samples /accountant/estimator /accountant/audit /accountant/threshold_share /accountant/max_seconds"},
     {"{\"n\":9," POISSON "," ASKED ",\"workload\":{\"type\":\"momentum\",\"momentum\":1}}", "/workload/momentum"},
     {"{\"n\":9," POISSON "," ASKED ",\"workload\":{\"type\":\"momentum\"}}", "/workload/momentum"},
     {"{\"n\":9," POISSON "," ASKED ",\"workload\":{\"type\":\"prefix_sum\",\"decay\":1}}", "/workload/decay"},
@@ -665,6 +675,78 @@ static void a_result_has_the_shape_of_the_contract(void **state)
     json_decref(json);
 }
 
+/* One direction was sampled, the other answered without; draws that found nothing below the answer have no ratio. */
+static void what_was_drawn_stands_beside_the_answer(void **state)
+{
+    struct eps_result result = {
+        .solved_for = EPS_SOLVE_EPSILON,
+        .epsilon = 1.5,
+        .delta = 1e-6,
+        .noise_multiplier = 1.0,
+        .bracket_lower = NAN,
+        .bracket_upper = 1.5,
+        .guarantee = EPS_GUARANTEE_HIGH_PROBABILITY,
+        .accountant = EPS_ACCOUNTANT_MONTE_CARLO,
+        .directions = {{.accountant = EPS_ACCOUNTANT_MONTE_CARLO, .value = 1.5, .bad_event_share = NAN},
+                       {.accountant = EPS_ACCOUNTANT_RENYI, .direction = EPS_ADD, .value = 1, .bad_event_share = NAN}},
+        .draws = {{.samples = 1000000,
+                   .threshold = 5e-7,
+                   .estimate = 4.5e-7,
+                   .standard_error = 1e-8,
+                   .failure_probability = 1e-6,
+                   .seed = 9007199254740992,
+                   .estimator = EPS_ESTIMATOR_TILTED,
+                   .bound = 0.125,
+                   .plain_samples = 2e9}},
+        .audit = {{.samples = 1000, .lower = 1.25, .ratio = 1.2}, {.samples = 1000, .lower = 0, .ratio = NAN}},
+        .optimality_gap = NAN};
+    json_t *json = api_result_encode(&result);
+    char *drawn = api_json_text(json_object_get(json, "monte_carlo"));
+    char *audit = api_json_text(json_object_get(json, "audit"));
+
+    (void)state;
+    assert_true(json_is_null(json_object_get(json, "bracket")));
+    assert_string_equal(json_string_value(json_object_get(json, "guarantee")), "high_probability");
+    assert_string_equal(drawn, "{\"remove\":{\"samples\":1000000,\"threshold\":5e-7,\"estimate\":4.5e-7,"
+                               "\"standard_error\":1e-8,\"failure_probability\":1e-6,\"seed\":9007199254740992,"
+                               "\"estimator\":\"tilted\",\"bound\":0.125,\"plain_samples\":2000000000},\"add\":null}");
+    assert_string_equal(audit, "{\"remove\":{\"samples\":1000,\"lower\":1.25,\"ratio\":1.2},"
+                               "\"add\":{\"samples\":1000,\"lower\":0,\"ratio\":null}}");
+    free(audit);
+    free(drawn);
+    json_decref(json);
+}
+
+/* A seed that was not given does not come to stand in the job; what was given is in the order of the contract. */
+static void the_tuning_of_draws_is_in_the_canonical_job(void **state)
+{
+    static const struct {
+        const char *asked, *canonical;
+    } jobs[] = {
+        {"\"monte_carlo\"", "{\"method\":\"monte_carlo\",\"threshold_share\":0.5,\"estimator\":\"auto\"}"},
+        {"{\"audit\":1e3,\"method\":\"pld\"}", "{\"method\":\"pld\",\"tolerance\":0.001,\"audit\":1000}"},
+        {"{\"audit\":7,\"max_seconds\":2,\"estimator\":\"tilted\",\"threshold_share\":0.25,\"seed\":0,"
+         "\"method\":\"monte_carlo\"}",
+         "{\"method\":\"monte_carlo\",\"seed\":0,\"threshold_share\":0.25,"
+         "\"estimator\":\"tilted\",\"max_seconds\":2,\"audit\":7}"},
+        {"{\"samples\":1e6,\"method\":\"monte_carlo\"}",
+         "{\"method\":\"monte_carlo\",\"samples\":1000000,\"threshold_share\":0.5,\"estimator\":\"auto\"}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        char asked[512];
+        snprintf(asked, sizeof asked, "{\"n\":9," POISSON "," ASKED ",\"accountant\":%s}", jobs[i].asked);
+        struct api_job *job = decode(asked);
+        json_t *json = api_job_encode(job, false);
+        char *text = api_json_text(json_object_get(json, "accountant"));
+        assert_string_equal(text, jobs[i].canonical);
+        free(text);
+        json_decref(json);
+        api_job_destroy(job);
+    }
+}
+
 static void a_curve_is_points_or_csv_and_its_scalars_are_null(void **state)
 {
     struct eps_curve_point points[] = {{.epsilon = 0, .delta = 0.5, .lower = 0.25, .remove = 0.5, .add = 0.125},
@@ -760,6 +842,8 @@ int main(void)
         cmocka_unit_test(a_million_coefficients_are_read_exactly),
         cmocka_unit_test(examples_decode_and_are_those_of_the_contract),
         cmocka_unit_test(a_result_has_the_shape_of_the_contract),
+        cmocka_unit_test(what_was_drawn_stands_beside_the_answer),
+        cmocka_unit_test(the_tuning_of_draws_is_in_the_canonical_job),
         cmocka_unit_test(a_curve_is_points_or_csv_and_its_scalars_are_null),
         cmocka_unit_test(every_problem_type_is_documented_and_found_by_name),
         cmocka_unit_test(a_library_error_becomes_a_problem_document),

@@ -483,6 +483,7 @@ static void tuning_goes_with_the_methods_that_know_it(void **state)
     tuning->samples = 1000;
     tuning->seed = 0;
     tuning->max_seconds = 1.0;
+    tuning->audit = 1000;
     assert_refused(&job, ""); /* auto takes all */
     tuning->method = EPS_ACCOUNTANT_RENYI;
     assert_refused(&job, "/accountant/bad_event_share /accountant/samples /accountant/seed /accountant/threshold_share "
@@ -491,6 +492,18 @@ static void tuning_goes_with_the_methods_that_know_it(void **state)
     assert_refused(&job, "/accountant/tolerance /accountant/bad_event_share /accountant/max_order "
                          "/accountant/bandwidth ");
 
+    for (int method = 0; method < EPS_ACCOUNTANT_COUNT; method++) { /* any is held against draws */
+        *tuning = valid_job(EPS_SCHEME_POISSON).query.accountant;
+        tuning->method = (enum eps_accountant)method;
+        tuning->audit = 1;
+        assert_refused(&job, "");
+    }
+    job.query.delta = NAN;
+    job.query.curve = true;
+    tuning->method = EPS_ACCOUNTANT_AUTO;
+    assert_refused(&job, "/accountant/audit ");
+
+    job = valid_job(EPS_SCHEME_POISSON);
     *tuning = valid_job(EPS_SCHEME_POISSON).query.accountant;
     tuning->tolerance = 1e-10;
     tuning->threshold_share = 1.0;

@@ -358,7 +358,8 @@ static void make_older(struct tried *tried)
                      "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
                      "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant;"
                      "ALTER TABLE results DROP COLUMN factorization;"
-                     "ALTER TABLE results DROP COLUMN figures_checksum; PRAGMA user_version = 6",
+                     "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use;"
+                     "PRAGMA user_version = 6",
                      NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "server/ops/log.h"
+#include "server/ops/metrics.h"
 #include "server/store/store.h"
 
 struct place {
@@ -54,10 +55,13 @@ static int tear_down(void **state)
     return 0;
 }
 
+enum { BLOB = 1000 }; /* bytes of each */
+
 static struct store *open_store(const struct place *place, uint64_t cache_bytes, double keep)
 {
     char message[256] = "";
-    struct store_options options = {.path = place->path, .cache_bytes = cache_bytes, .keep_seconds = keep};
+    struct store_options options = {
+        .path = place->path, .cache_bytes = cache_bytes, .chunk_bytes = 4 * BLOB, .keep_seconds = keep};
     struct store *store = store_open(&options, message, sizeof message);
     if (!store)
         fail_msg("%s", message);
@@ -615,7 +619,7 @@ static void an_older_result_gets_its_figures(void **state)
                  "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
                  "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant; ALTER "
                  "TABLE results DROP COLUMN factorization;"
-                 "ALTER TABLE results DROP COLUMN figures_checksum; PRAGMA user_version = 6");
+                 "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use; PRAGMA user_version = 6");
     store = open_store(*state, 1 << 20, 0);
     assert_figures(store, good, &some_figures);
     assert_int_equal(store_read_result(store, bad, EPS_ACCOUNTING_VERSION, &read), STORE_CORRUPT);
@@ -665,8 +669,6 @@ static void the_log_does_not_grow_without_end(void **state)
 }
 
 /* ---------------------------------------------------------------- blobs */
-
-enum { BLOB = 1000 };
 
 static void key_of(uint8_t key[32], enum eps_cache_kind kind, unsigned number)
 {
@@ -747,6 +749,97 @@ static void the_cache_evicts_in_its_order(void **state)
     put(store, EPS_CACHE_PLD, 11); /* all are named: no room */
     assert_false(kept(store, EPS_CACHE_PLD, 11));
     assert_true(kept(store, EPS_CACHE_FACTORIZATION, 1));
+    store_close(store);
+}
+
+/* Draws drive no loss distribution out, nor the other way round, and the draws that were used last stay. */
+static void chunks_have_a_bound_of_their_own(void **state)
+{
+    struct store *store = open_store(*state, 4 * BLOB, 0);
+    put(store, EPS_CACHE_PLD, 1);
+    for (unsigned number = 1; number <= 4; number++)
+        put(store, EPS_CACHE_CHUNK, number);
+    assert_int_equal(edit(*state, "UPDATE blobs SET used_at = used_at + 1000 WHERE kind = 2 AND key < x'0202'"), 1);
+    put(store, EPS_CACHE_CHUNK, 5); /* the second goes, which is now the oldest */
+    assert_true(kept(store, EPS_CACHE_CHUNK, 1));
+    assert_false(kept(store, EPS_CACHE_CHUNK, 2));
+    assert_true(kept(store, EPS_CACHE_PLD, 1));
+    assert_int_equal(metric_get(METRIC_CHUNK_BYTES), 4 * BLOB);
+    assert_int_equal(metric_get(METRIC_CACHE_BYTES), BLOB);
+    for (unsigned number = 2; number <= 6; number++)
+        put(store, EPS_CACHE_PLD, number);
+    assert_false(kept(store, EPS_CACHE_PLD, 1));
+    store_close(store);
+    store = open_store(*state, 4 * BLOB, 0);
+    for (unsigned number = 3; number <= 5; number++)
+        assert_true(kept(store, EPS_CACHE_CHUNK, number));
+    assert_int_equal(metric_get(METRIC_CHUNK_BYTES), 4 * BLOB);
+    put(store, EPS_CACHE_CHUNK, 6);
+    assert_int_equal(metric_get(METRIC_CHUNK_BYTES), 4 * BLOB);
+    assert_int_equal(metric_get(METRIC_CACHE_BYTES), 4 * BLOB);
+    store_close(store);
+    assert_int_equal(edit(*state, "DELETE FROM blobs WHERE kind = 2"), 4);
+}
+
+/* A lookup counts for its kind, and a chunk that is damaged or of another accounting version is drawn again. */
+static void a_chunk_that_is_no_good_is_not_found(void **state)
+{
+    struct store *store = open_store(*state, 1 << 20, 0);
+    int64_t hits = metric_get(METRIC_CHUNK_HITS), misses = metric_get(METRIC_CHUNK_MISSES);
+    int64_t failures = metric_get(METRIC_CHECKSUM_FAILURES), others = metric_get(METRIC_PLD_MISSES);
+    put(store, EPS_CACHE_CHUNK, 1);
+    put(store, EPS_CACHE_CHUNK, 2);
+    assert_false(kept(store, EPS_CACHE_CHUNK, 3));
+    assert_int_equal(edit(*state, "UPDATE blobs SET data = zeroblob(1000) WHERE key < x'0202'"), 1);
+    assert_false(kept(store, EPS_CACHE_CHUNK, 1));
+    assert_true(kept(store, EPS_CACHE_CHUNK, 2));
+    put(store, EPS_CACHE_CHUNK, 1);
+    assert_true(kept(store, EPS_CACHE_CHUNK, 1)); /* the bad row went, a good one came */
+    assert_int_equal(metric_get(METRIC_CHUNK_HITS), hits + 2);
+    assert_int_equal(metric_get(METRIC_CHUNK_MISSES), misses + 2);
+    assert_int_equal(metric_get(METRIC_PLD_MISSES), others);
+    assert_int_equal(metric_get(METRIC_CHECKSUM_FAILURES), failures + 1);
+    store_close(store);
+    assert_int_equal(edit(*state, "UPDATE blobs SET version = version - 1"), 2);
+    store = open_store(*state, 1 << 20, 0);
+    assert_int_equal(metric_get(METRIC_CHUNK_BYTES), 0);
+    assert_false(kept(store, EPS_CACHE_CHUNK, 2));
+    store_close(store);
+}
+
+/* A result that was cut short: the cache does not have it, and each stays what it was. */
+static void a_parted_result_is_of_its_own_jobs(void **state)
+{
+    struct store *store = open_store(*state, 1 << 20, 0);
+    struct result_record *results[3], *read = NULL;
+    char hash[HASH_SIZE];
+    snprintf(hash, sizeof hash, "%064u", 7);
+    for (int i = 0; i < 3; i++) {
+        char core[32];
+        results[i] = result_record_create(hash);
+        assert_non_null(results[i]);
+        assert_true(result_record_cached(results[i]));
+        snprintf(core, sizeof core, "{\"epsilon\":%d", i);
+        results[i]->core = strdup(core);
+        results[i]->cache = strdup("{}");
+        if (i < 2) {
+            result_record_part(results[i]);
+            assert_true(results[i]->version < 0);
+            assert_false(result_record_cached(results[i]));
+        }
+        struct store_update update = {.result = results[i]};
+        assert_int_equal(store_update_jobs_wait(store, &update), STORE_OK);
+        assert_int_equal(store_read_result(store, hash, EPS_ACCOUNTING_VERSION, &read), i < 2 ? STORE_NONE : STORE_OK);
+        result_record_release(read);
+        read = NULL;
+    }
+    assert_int_not_equal(results[0]->version, results[1]->version);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(store_read_result(store, hash, results[i]->version, &read), STORE_OK);
+        assert_string_equal(read->core, results[i]->core);
+        result_record_release(read);
+        result_record_release(results[i]);
+    }
     store_close(store);
 }
 
@@ -831,6 +924,9 @@ int main(void)
         IN_A_PLACE(an_older_result_gets_its_figures),
         IN_A_PLACE(damaged_blobs_are_evicted),
         IN_A_PLACE(the_cache_evicts_in_its_order),
+        IN_A_PLACE(chunks_have_a_bound_of_their_own),
+        IN_A_PLACE(a_chunk_that_is_no_good_is_not_found),
+        IN_A_PLACE(a_parted_result_is_of_its_own_jobs),
         IN_A_PLACE(a_damaged_blob_is_not_found),
         IN_A_PLACE(an_older_version_keeps_its_named_factorisations),
         IN_A_PLACE(a_newer_schema_is_refused),

@@ -1,0 +1,205 @@
+/*
+ * The loops over lanes, for any width of vectors. A file that includes this has defined WIDTH (a divisor of EPS__LANES), TILE, the
+ * types vec (WIDTH numbers) and words (WIDTH whole numbers of 64 bits), and on them, lane by lane, rounded once each:
+ *
+ *     load, store, splat, fuse (a b + c), root; + - * of vec
+ *     spread, above (whole numbers), low_product (of the lower 32 bits of each), high (>> 32), ^ of words
+ *     whole_63, whole_53: the vec of the upper 63, 53 bits of what two halves of 32 bits make; what lies over them counts not
+ *     outside: whether any lane is not within two bounds
+ *     exp_of, log_of, turn_of: SLEEF's e^x, ln x, and (sin, cos) of pi x
+ *
+ * The bits are those of any other width: lanes never mix, and every operation above is the same in each lane.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_NUMERICS_LANES_OF_H
+#define EPS_NUMERICS_LANES_OF_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/numerics/lanes_variant.h"
+
+/* ------------------------------------------------------------ Philox 4x32-10, Box and Muller */
+
+enum { ROUNDS = 10 };
+
+struct block {
+    words word[4]; /* the lower 32 bits of each count */
+};
+
+static inline void philox(struct block *at, words (*key)[2])
+{
+    const words first = spread(0xD2511F53), second = spread(0xCD9E8D57);
+#pragma GCC unroll 10
+    for (int i = 0; i < ROUNDS; i++) {
+        words a = low_product(at->word[0], first), b = low_product(at->word[2], second);
+        *at = (struct block){{high(b) ^ at->word[1] ^ key[i][0], b, high(a) ^ at->word[3] ^ key[i][1], a}};
+    }
+}
+
+/* Even rows: uniforms in (0, 1]. Odd rows: turns in [0, 2). */
+static void fill(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
+{
+    words key[ROUNDS][2], lane[EPS__LANES / WIDTH];
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        key[i][0] = spread(stream->key[0] + i * 0x9E3779B9);
+        key[i][1] = spread(stream->key[1] + i * 0xBB67AE85);
+    }
+    for (uint32_t v = 0; v < EPS__LANES / WIDTH; v++)
+        lane[v] = above((draw + v * WIDTH) | (uint32_t)EPS__COUNTS_NORMALS << 24);
+    words low = spread((uint32_t)stream->chunk), up = spread((uint32_t)(stream->chunk >> 32));
+    for (size_t i = 0; i < rows; i += 2)
+        for (size_t v = 0; v < EPS__LANES / WIDTH; v++) {
+            struct block bits = {{spread((uint32_t)((first + i) / 2)), lane[v], low, up}};
+            philox(&bits, key);
+            double *row = out + i * EPS__LANES + v * WIDTH;
+            store(row, (whole_63(bits.word[0], bits.word[1]) + splat(0.5)) * splat(0x1p-63));
+            store(row + EPS__LANES, whole_53(bits.word[2], bits.word[3]) * splat(0x1p-52));
+        }
+}
+
+static void normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
+{
+    assert(first % 2 == 0 && rows % 2 == 0 && draw % EPS__LANES == 0);
+    fill(out, stream, draw, first, rows);
+    for (size_t i = 0; i < rows; i += 2)
+        for (double *row = out + i * EPS__LANES, *end = row + EPS__LANES; row < end; row += WIDTH) {
+            vec radius = root(splat(-2) * log_of(load(row)));
+            struct turned at = turn_of(load(row + EPS__LANES));
+            store(row, radius * at.cosine);
+            store(row + EPS__LANES, radius * at.sine);
+        }
+}
+
+/* ------------------------------------------------------------ e^x, ln x */
+
+static void exp_rows(double *x, size_t rows)
+{
+    for (double *end = x + rows * EPS__LANES; x < end; x += WIDTH)
+        store(x, exp_of(load(x)));
+}
+
+static void log_rows(double *x, size_t rows)
+{
+    for (double *end = x + rows * EPS__LANES; x < end; x += WIDTH)
+        store(x, log_of(load(x)));
+}
+
+static void mixture(double *x, const double *half, const double *log_pick, unsigned terms, size_t rows)
+{
+    vec pick = splat(log_pick[0]);
+    if (terms == 1)
+        for (size_t i = 0; i < rows; i++)
+            for (size_t lane = 0; lane < EPS__LANES; lane += WIDTH, x += WIDTH)
+                store(x, (load(x) - splat(half[i])) + pick);
+    if (terms == 1)
+        exp_rows(x - rows * EPS__LANES, rows);
+    else
+        for (size_t i = 0; i < rows * EPS__LANES; i += WIDTH, x += WIDTH) {
+            vec product = load(x), sum = splat(0);
+            for (unsigned j = 1; j <= terms; j++)
+                sum = sum + exp_of((splat(j) * product - splat((double)j * j * half[i / EPS__LANES])) +
+                                   splat(log_pick[j - 1]));
+            store(x, sum);
+        }
+}
+
+/* ------------------------------------------------------------ correlation */
+
+/*
+ * Of TILE rows and WIDTH lanes times PARTS: row r of them takes y[t] at d = t - r. All of them have a product with y[t] where
+ * TILE - 1 <= t < width; before and after that, fewer, row by row.
+ */
+enum { PARTS = TILE > 1 ? 2 : 1 };
+
+static inline __attribute__((always_inline)) void add_products(vec sum[TILE][PARTS], const double *y,
+                                                               const double *column, size_t stride, size_t t,
+                                                               size_t from, size_t end)
+{
+    vec at[PARTS];
+    for (size_t v = 0; v < PARTS; v++)
+        at[v] = load(y + t * EPS__LANES + v * WIDTH);
+#pragma GCC unroll 16
+    for (size_t r = from; r < end; r++) {
+        vec entry = splat(column[r * stride + t - r]);
+        for (size_t v = 0; v < PARTS; v++)
+            sum[r][v] = fuse(entry, at[v], sum[r][v]);
+    }
+}
+
+static inline __attribute__((always_inline)) void correlate_tile(double *out, const double *y, const double *column,
+                                                                 size_t stride, size_t width)
+{
+    vec sum[TILE][PARTS];
+#pragma GCC unroll 16
+    for (size_t r = 0; r < TILE; r++)
+        for (size_t v = 0; v < PARTS; v++)
+            sum[r][v] = splat(0);
+#pragma GCC unroll 16
+    for (size_t t = 0; t + 1 < TILE; t++)
+        add_products(sum, y, column, stride, t, 0, t + 1);
+    for (size_t t = TILE - 1; t < width; t++)
+        add_products(sum, y, column, stride, t, 0, TILE);
+#pragma GCC unroll 16
+    for (size_t left = 1; left < TILE; left++)
+        add_products(sum, y, column, stride, width + left - 1, left, TILE);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < TILE; r++)
+        for (size_t v = 0; v < PARTS; v++)
+            store(out + r * EPS__LANES + v * WIDTH, sum[r][v]);
+}
+
+static void correlate_row(double *out, const double *y, const double *column, size_t width)
+{
+    for (size_t lane = 0; lane < EPS__LANES; lane += WIDTH) {
+        vec sum = splat(0);
+        for (size_t d = 0; d < width; d++)
+            sum = fuse(splat(column[d]), load(y + d * EPS__LANES + lane), sum);
+        store(out + lane, sum);
+    }
+}
+
+static void correlate(double *out, const double *y, const double *column, size_t stride, size_t width, size_t rows)
+{
+    size_t i = 0;
+    for (; TILE > 1 && width >= TILE && i + TILE <= rows; i += TILE)
+        for (size_t lane = 0; lane < EPS__LANES; lane += PARTS * WIDTH) {
+            size_t at = i * EPS__LANES + lane;
+            correlate_tile(out + at, y + at, column + i * stride, stride, width);
+        }
+    for (; i < rows; i++)
+        correlate_row(out + i * EPS__LANES, y + i * EPS__LANES, column + i * stride, width);
+}
+
+/* ------------------------------------------------------------ a recursion backward in time */
+
+static size_t recur(double *ring, size_t separation, const double *factor, double keep, size_t from, size_t end)
+{
+    vec stay = splat(keep), after[EPS__LANES / WIDTH];
+    for (size_t v = 0; v < EPS__LANES / WIDTH; v++)
+        after[v] = load(ring + end % separation * EPS__LANES + v * WIDTH);
+    size_t slot = end % separation;
+    for (size_t i = end; i-- > from;) {
+        slot = slot > 0 ? slot - 1 : separation - 1;
+        double *now = ring + slot * EPS__LANES;
+        const double *e = factor + (i - from) * EPS__LANES;
+        bool beyond = false;
+        for (size_t v = 0; v < EPS__LANES / WIDTH; v++) {
+            after[v] = stay * after[v] + load(e + v * WIDTH) * load(now + v * WIDTH);
+            store(now + v * WIDTH, after[v]);
+            beyond |= outside(after[v], EPS__RECUR_LEAST, EPS__RECUR_MOST);
+        }
+        if (beyond)
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+#define LANES_VARIANT(text)                                          \
+    {                                                                \
+        text, normals, exp_rows, log_rows, correlate, mixture, recur \
+    }
+
+#endif

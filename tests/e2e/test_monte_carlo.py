@@ -1,0 +1,279 @@
+"""
+Monte Carlo over HTTP: what was drawn stands in the result, with a seed that can be asked for again; the same bits whatever
+the number of workers and through a kill -9; an end within a moment of being told; no answer that was cut short in the
+cache; and what is refused, with the member that is to blame.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import contextlib
+import json
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import BINARY, ONE_BY_ONE, check_problem, until
+
+# Answered by some thousands of draws.
+SPACED = {"n": 32, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.05}}
+EPSILON = dict(SPACED, noise_multiplier=1, delta=1e-2, accountant="monte_carlo")
+DELTA = dict(SPACED, noise_multiplier=1, epsilon=0.5, accountant="monte_carlo")
+NOISE = dict(SPACED, epsilon=1, delta=1e-2, accountant="monte_carlo")
+
+
+def tuned(job, **members):
+    return dict(job, accountant={"method": "monte_carlo", **members})
+
+
+# Some seconds of draws, which come to the database block by block; and more than anyone waits for.
+SLOW = tuned(DELTA, samples=1_000_000)
+ENDLESS = tuned(DELTA, samples=2_000_000_000)
+
+
+def steady(result):
+    """The result but for its times and for what was in the caches."""
+    return {name: value for name, value in result.items()
+            if name not in ("cache", "elapsed_seconds", "compute_seconds")}
+
+
+def solved(job, workers):
+    """As `epsilond solve` answers, without a database."""
+    ended = subprocess.run([BINARY, "solve", "--workers", str(workers), "--log-level", "error"], input=json.dumps(job),
+                           capture_output=True, text=True, timeout=300, check=True)
+    return json.loads(ended.stdout)["result"]
+
+
+def edit(server, *statements):
+    """Changes the database of a server that has stopped; returns the rows changed by each."""
+    with contextlib.closing(sqlite3.connect(server.database)) as connection:
+        changed = [connection.execute(statement).rowcount for statement in statements]
+        connection.commit()
+    return changed
+
+
+# ---------------------------------------------------------------- the three questions
+
+@pytest.mark.sanitized
+def test_an_epsilon_is_read_off_draws(server):
+    document = server.solve(EPSILON)
+    result = document["result"]
+    assert document["job"]["accountant"] == {"method": "monte_carlo", "threshold_share": 0.5, "estimator": "auto"}
+    assert result["accountant"] == "monte_carlo" and result["guarantee"] == "high_probability"
+    assert result["bracket"] is None
+    for direction in ("remove", "add"):
+        draws, found = result["monte_carlo"][direction], result["directions"][direction]
+        assert found["accountant"] == "monte_carlo" and 0 < found["value"] <= result["epsilon"]
+        assert set(draws) == {"samples", "threshold", "estimate", "standard_error", "failure_probability", "seed",
+                              "estimator", "bound", "plain_samples"}
+        assert draws["samples"] > 1000 and 0 < draws["failure_probability"] < 1e-2
+        assert 0 < draws["estimate"] <= draws["threshold"] < 1e-2 and draws["standard_error"] > 0
+        assert draws["bound"] == 1 if draws["estimator"] == "plain" else 0 < draws["bound"] < 1
+        proven = [c["value"] for c in result["candidates"]
+                  if c["direction"] == direction and c["accountant"] != "monte_carlo"]
+        assert len(proven) >= 2 and found["value"] < min(proven)
+    assert result["epsilon"] == max(found["value"] for found in result["directions"].values())
+
+
+def test_a_delta_is_read_off_draws(server):
+    result = server.solve(DELTA)["result"]
+    assert result["guarantee"] == "high_probability" and result["bracket"] is None
+    for direction in ("remove", "add"):
+        draws, value = result["monte_carlo"][direction], result["directions"][direction]["value"]
+        assert draws["estimate"] + 2 * draws["standard_error"] < value < 2 * draws["estimate"] + 1e-3
+
+
+def test_a_noise_multiplier_is_verified_before_it_is_released(server):
+    result = server.solve(tuned(NOISE, samples=50_000))["result"]
+    assert result["guarantee"] == "estimate_verify_release"
+    assert {d["accountant"] for d in result["directions"].values()} == {"monte_carlo"}
+    for draws in result["monte_carlo"].values():
+        assert draws["estimate"] <= draws["threshold"] < 1e-2
+    # No less than the epsilon asked for, by many more draws.
+    again = server.solve(tuned(EPSILON, samples=1_000_000) | {"noise_multiplier": result["noise_multiplier"]})["result"]
+    assert 0.8 < again["epsilon"] < 1.02
+
+
+def test_no_separation_is_poisson(server):
+    """Independent steps, which pld knows exactly: never under it, and with many draws not much over."""
+    job = {"n": 32, "noise_multiplier": 1, "delta": 1e-2}
+    exact = server.solve(dict(job, sampling={"scheme": "poisson", "p": 0.05}, accountant="pld"))["result"]
+    drawn = server.solve(tuned(dict(job, sampling={"scheme": "b_min_sep", "p": 0.05, "separation": 1}),
+                               samples=400_000))["result"]
+    for direction in ("remove", "add"):
+        low = exact["directions"][direction]["value"]
+        assert low < drawn["directions"][direction]["value"] < 1.1 * low
+
+
+# ---------------------------------------------------------------- seeds
+
+@pytest.mark.sanitized
+def test_a_seed_of_the_clients_own_is_an_assumption(server):
+    derived = server.solve(EPSILON)
+    seed = derived["result"]["monte_carlo"]["remove"]["seed"]
+    assert "seed" not in derived["job"]["accountant"] and 0 <= seed <= 2**53
+    assert any("of which the seed is a hash" in text for text in derived["result"]["assumptions"])
+    own = server.solve(tuned(EPSILON, seed=seed))
+    assert own["job"]["accountant"]["seed"] == seed
+    assert any(f"the seed {seed}, which is the client's own" in text for text in own["result"]["assumptions"])
+    assert own["result"]["epsilon"] == derived["result"]["epsilon"]
+    other = server.solve(tuned(EPSILON, seed=7))["result"]
+    for direction in ("remove", "add"):
+        assert other["monte_carlo"][direction]["seed"] == 7
+        assert other["monte_carlo"][direction]["estimate"] != own["result"]["monte_carlo"][direction]["estimate"]
+    assert other["epsilon"] == pytest.approx(derived["result"]["epsilon"], rel=0.3)
+
+
+# ---------------------------------------------------------------- the same bits
+
+@pytest.mark.parametrize("job", [EPSILON, DELTA, NOISE, tuned(DELTA, samples=300_000)],
+                         ids=["epsilon", "delta", "noise", "many"])
+def test_the_number_of_workers_makes_no_difference(launch, job):
+    expected = steady(solved(job, 1))
+    assert expected["monte_carlo"]
+    assert steady(solved(job, 2)) == expected
+    assert steady(launch("--workers", "2").solve(job)["result"]) == expected
+
+
+def test_a_kill_in_the_middle_makes_no_difference(launch):
+    server = launch(*ONE_BY_ONE)
+    expected = steady(launch(*ONE_BY_ONE).solve(SLOW)["result"])
+    job_id = server.post(SLOW).json()["id"]
+    until(lambda: server.stored("SELECT count(*) FROM blobs WHERE kind = 2")[0][0] >= 5)
+    assert server.get(f"/v1/jobs/{job_id}").json()["status"] == "running"
+    server.kill()
+    kept = server.stored("SELECT count(*) FROM blobs WHERE kind = 2")[0][0]
+    assert kept >= 5
+    server.start()
+    document = server.get(f"/v1/jobs/{job_id}?wait=300").json()
+    assert document["status"] == "succeeded" and document["attempts"] == 2
+    assert steady(document["result"]) == expected
+    assert server.metric('epsilond_cache_lookups_total{kind="chunk",result="hit"}') == kept
+    assert server.metric('epsilond_cache_lookups_total{kind="chunk",result="miss"}') > 0
+
+
+def test_damaged_draws_are_drawn_again(launch):
+    server = launch()
+    first = server.solve(DELTA)["result"]
+    assert server.metric("epsilond_chunk_bytes") > 0
+    server.stop()
+    changed = edit(server, "UPDATE blobs SET data = zeroblob(length(data)) WHERE kind = 2", "DELETE FROM results")
+    assert changed[0] > 0 and changed[1] == 1
+    server.start()
+    again = server.solve(DELTA)["result"]
+    assert again["cache"]["result"] == "miss" and steady(again) == steady(first)
+    assert server.metric("epsilond_checksum_failures_total") == changed[0]
+    assert server.metric('epsilond_cache_lookups_total{kind="chunk",result="hit"}') == 0
+
+
+def test_draws_keep_their_bound(launch):
+    bound = 8 << 10
+    server = launch("--chunk-bytes", str(bound))
+    for seed in range(20):
+        server.solve(tuned(DELTA, seed=seed))
+    assert 0 < server.metric("epsilond_chunk_bytes") <= bound
+    assert server.metric("epsilond_cache_evictions_total") > 0
+
+
+# ---------------------------------------------------------------- ends
+
+def test_a_cancel_is_heard_at_once(launch):
+    server = launch(*ONE_BY_ONE)
+    seconds = []
+    for number in range(3):  # the best of three: other programs run here too
+        job_id = server.post(dict(ENDLESS, epsilon=0.4 + number / 10)).json()["id"]
+        server.running(job_id)
+        time.sleep(0.5)
+        started = time.monotonic()
+        assert server.request("POST", f"/v1/jobs/{job_id}/cancel").status_code == 202
+        until(lambda: server.metric("epsilond_workers_busy") == 0)
+        seconds.append(time.monotonic() - started)
+        assert server.get(f"/v1/jobs/{job_id}").json()["status"] == "canceled"
+    assert min(seconds) < 0.1, seconds
+
+
+def test_progress_tells_how_long_it_takes(launch):
+    server = launch(*ONE_BY_ONE)
+    job_id = server.post(SLOW).json()["id"]
+    seen = []
+
+    def ended():
+        document = server.get(f"/v1/jobs/{job_id}").json()
+        if document["status"] == "running":
+            seen.append(document["progress"])
+        return document["status"] == "succeeded"
+
+    until(ended)
+    fractions = [progress["fraction"] for progress in seen]
+    assert fractions == sorted(fractions) and len(set(fractions)) > 5
+    assert any(0.2 < fraction < 0.8 for fraction in fractions)
+    assert any(progress["remaining_seconds"] for progress in seen)
+
+
+def test_an_answer_that_was_cut_short_is_its_own_jobs(launch):
+    server = launch()
+    job = tuned(DELTA, samples=200_000_000, max_seconds=1)
+    started = time.monotonic()
+    first = server.solve(job)
+    assert time.monotonic() - started < 5
+    result = first["result"]
+    assert result["guarantee"] == "high_probability" and 0 < result["delta"] < 0.08
+    for draws in result["monte_carlo"].values():
+        assert 0 < draws["samples"] < 200_000_000
+    # The same job again is computed again, and may be answered better: the first stays what it was.
+    second = server.solve(job)
+    assert second["result"]["cache"]["result"] == "miss" and second["result"]["compute_seconds"] > 0
+    assert second["result"]["delta"] < 0.08 and second["id"] != first["id"]
+    server.stop()
+    server.start()
+    for document in (first, second):
+        assert server.get(document["links"]["self"]).json() == document
+    assert server.solve(job)["result"]["cache"]["result"] == "miss"
+    # One that is in time is as ever.
+    whole = tuned(DELTA, max_seconds=1000)
+    assert server.solve(whole)["result"]["cache"]["result"] == "miss"
+    assert server.solve(whole)["result"]["cache"]["result"] == "hit"
+
+
+# ---------------------------------------------------------------- what there is not
+
+@pytest.mark.sanitized
+def test_there_is_no_curve(server):
+    document = server.solve(EPSILON)
+    problem = check_problem(server.get(document["links"]["curve"]), 409, "conflict")
+    assert "Monte Carlo" in problem["detail"]
+    asked = dict(SPACED, noise_multiplier=1, curve=True)
+    check_problem(server.post(dict(asked, accountant="monte_carlo")), 422, "invalid-job", "/accountant")
+    check_problem(server.post(tuned(asked, samples=9)), 422, "invalid-job", "/accountant/method")
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("accountant,pointer", [
+    ({"method": "monte_carlo", "tolerance": 0.01}, "/accountant/tolerance"),
+    ({"method": "monte_carlo", "bad_event_share": 0.5}, "/accountant/bad_event_share"),
+    ({"method": "monte_carlo", "max_order": 9}, "/accountant/max_order"),
+    ({"method": "monte_carlo", "samples": 0}, "/accountant/samples"),
+    ({"method": "monte_carlo", "samples": 2**40 + 1}, "/accountant/samples"),
+    ({"method": "monte_carlo", "seed": -1}, "/accountant/seed"),
+    ({"method": "monte_carlo", "seed": 2**53 + 1}, "/accountant/seed"),
+    ({"method": "monte_carlo", "threshold_share": 1}, "/accountant/threshold_share"),
+    ({"method": "monte_carlo", "estimator": "best"}, "/accountant/estimator"),
+    ({"method": "monte_carlo", "max_seconds": 0}, "/accountant/max_seconds"),
+    ({"method": "monte_carlo", "audit": 0}, "/accountant/audit"),
+    ({"method": "renyi", "samples": 1000}, "/accountant/samples"),
+    ({"method": "renyi", "seed": 1}, "/accountant/seed"),
+    ({"method": "renyi", "estimator": "plain"}, "/accountant/estimator"),
+    ({"method": "renyi", "max_seconds": 1}, "/accountant/max_seconds"),
+])
+def test_tuning_that_is_refused(server, accountant, pointer):
+    check_problem(server.post(dict(EPSILON, accountant=accountant)), 422, "invalid-job", pointer)
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("change,pointer", [
+    ({"sampling": {"scheme": "none"}}, "/sampling/scheme"),
+    ({"adjacency": "replace_one"}, "/adjacency"),
+    ({"matrix": {"family": "toeplitz", "coefficients": [1, -0.5]}}, "/matrix"),
+])
+def test_what_nobody_derived_is_refused(server, change, pointer):
+    check_problem(server.post(dict(EPSILON, **change)), 422, "unsupported", pointer)
