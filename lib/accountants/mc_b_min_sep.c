@@ -18,6 +18,7 @@
 
 #include "lib/accountants/mc_columns.h"
 #include "lib/accountants/mc_law.h"
+#include "lib/accountants/mc_spaced_drift.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
@@ -33,11 +34,13 @@ struct spaced_law {
     struct eps__mc_columns columns;
     struct eps__spaced_steps steps;
     double keep, log_pick[EPS__TOGETHER_MAX];
+    struct eps__mc_drift drift; /* of a tilt in the direction of add */
 };
 
 /* Where draw() works. */
 struct work {
     double *y, *factor, *ring, *exponent;
+    double dot[EPS__LANES]; /* of the drift and y */
     struct eps__mc_steps steps;
 };
 
@@ -205,9 +208,12 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
         work->ring[i] = scaled ? 0.5 : 1;
         work->exponent[i] = scaled ? 1 : 0;
     }
+    memset(work->dot, 0, sizeof work->dot);
     for (size_t end = n, from; safe && end > 0; end = from) {
         from = (end - 1) / tile * tile;
         eps__mc_columns_tile(work->y, columns, stream, first, &work->steps, from, end);
+        if (columns->drift)
+            eps__mc_drift_add(work->dot, columns, work->y, from, end);
         eps__correlate_lanes(work->factor, work->y, columns->entries + from * columns->stride, columns->stride,
                              columns->width, end - from);
         if (scaled) {
@@ -230,7 +236,7 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
     if (!run(law, stream, first, &work, false, loss))
         (void)run(law, stream, first, &work, true, loss);
     for (size_t lane = 0; lane < EPS__LANES; lane++)
-        log_weight[lane] = 0;
+        log_weight[lane] = law->columns.drift ? law->drift.half - work.dot[lane] : 0;
 }
 
 /* ------------------------------------------------------------ the kind */
@@ -281,12 +287,26 @@ static void destroy(struct eps__mc_law *base)
     free(law);
 }
 
+/* EPS_UNSUPPORTED where none is known, or none is better than plain draws. */
+static enum eps_status tilt(struct spaced_law *law, const struct eps__mc_aim *aim)
+{
+    if (law->columns.width > law->steps.separation)
+        return EPS_UNSUPPORTED;
+    return eps__mc_drift_make(&law->drift, &law->columns, &law->steps, aim->eps);
+}
+
+static double log_most(const struct eps__mc_law *base, double eps)
+{
+    const struct spaced_law *law = (const struct spaced_law *)base;
+    return base->tilted ? eps__mc_drift_most(&law->drift, eps, base->loss_error) : 0;
+}
+
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
                                 const struct eps__mc_aim *aim)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (aim->tilted)
+    if (aim->tilted && aim->direction == EPS_REMOVE)
         return EPS_UNSUPPORTED;
     struct spaced_law *law = calloc(1, sizeof *law);
     if (!law)
@@ -299,6 +319,8 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     eps__spaced_steps_fill(&law->steps);
     enum eps_status status =
         eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation, law->steps.examples);
+    if (status == EPS_OK && aim->tilted)
+        status = tilt(law, aim);
     if (status != EPS_OK) {
         destroy(&law->base);
         return status;
@@ -308,12 +330,14 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
         law->log_pick[j] = Sleef_cinz_logd1_u10purec(law->steps.pick[j]);
     double n = (double)mechanism->n, starts = (double)eps__spaced_steps_most(&law->steps);
     double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
-    law->base = (struct eps__mc_law){.kind = &eps__mc_b_min_sep, .direction = aim->direction};
+    law->base = (struct eps__mc_law){.kind = &eps__mc_b_min_sep, .direction = aim->direction, .tilted = aim->tilted};
     /* L52: relative errors of a sum of products are those of the longest product. */
     law->base.loss_error =
         eps__raise(n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
                        starts * (eps__mc_columns_error(&law->columns, law->steps.examples) + 1024 * EPS__UNIT_ROUNDOFF),
                    64);
+    if (aim->tilted)
+        law->base.log_weight_error = law->drift.log_weight_error;
     law->base.scratch = scratch_of(law);
     cost(setting, &law->base.operations, &n);
     law->base.operations *= EPS__LANES;
@@ -327,4 +351,5 @@ const struct eps__mc_kind eps__mc_b_min_sep = {.concerns = concerns,
                                                .cost = cost,
                                                .open = open_law,
                                                .draw = draw,
+                                               .log_most = log_most,
                                                .destroy = destroy};

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sleef.h>
+
 #include "lib/error.h"
 #include "lib/moments/multisets.h"
 #include "lib/moments/raw.h"
@@ -427,7 +429,9 @@ enum eps_status eps__spaced_moments(const struct eps_context *context, struct ep
 double eps__spaced_waits(const struct eps__spaced *spaced, double q, double *waits)
 {
     size_t len = spaced->coins.len, b = spaced->separation;
-    double exponent = spaced->examples * log1p(-q), stays = exp(exponent), leaves = -expm1(exponent);
+    double exponent = q < 1 ? spaced->examples * Sleef_cinz_log1pd1_u10purec(-q) : -INFINITY;
+    double stays = q < 1 ? Sleef_cinz_expd1_u10purec(exponent) : 0;
+    double leaves = q < 1 ? -Sleef_cinz_expm1d1_u10purec(exponent) : 1;
     double p = spaced->coins.p, first = spaced->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
     for (size_t i = 0; i < len; i++) {
         double back = i >= b ? waits[i - b] * leaves : spaced->warm && i > 0 ? p * first : 0;
