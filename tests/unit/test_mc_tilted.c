@@ -16,6 +16,7 @@
 
 #include "lib/accountants/mc_guarantee.h"
 #include "lib/accountants/mc_law.h"
+#include "lib/moments/b_min_sep_draws.h"
 #include "lib/setting.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
@@ -44,6 +45,138 @@ static struct eps_job spaced_job(size_t n, double p, size_t separation, const do
     job.mechanism.sampling.warm_start = false;
     return job;
 }
+
+/* ------------------------------------------------------------ copies that are drawn together */
+
+enum { STEPS_MAX = 6, PATTERNS_MAX = 1 << STEPS_MAX, COPIES = 4, KEYS = 1 << 2 * STEPS_MAX };
+
+/* All patterns of one example, bit i for step i; and how likely each is. */
+static size_t patterns_of(unsigned *patterns, double *weights, const struct eps__spaced *spaced)
+{
+    size_t n = spaced->coins.len, b = spaced->separation, len = 0;
+    double p = spaced->coins.p, waits = spaced->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
+    for (unsigned pattern = 0; pattern < 1u << n; pattern++) {
+        double weight = 0;
+        for (size_t first = 0; first < (spaced->warm ? b : 1); first++) { /* the first step at which it waits */
+            double own = first > 0 ? p * waits : waits;
+            for (size_t i = 0, free = first; i < n; i++) {
+                bool taken = pattern >> i & 1;
+                if (i < free)
+                    own *= taken ? 0 : 1;
+                else
+                    own *= taken ? p : 1 - p;
+                if (taken)
+                    free = i + b;
+            }
+            weight += own;
+        }
+        if (weight > 0) {
+            patterns[len] = pattern;
+            weights[len++] = weight;
+        }
+    }
+    return len;
+}
+
+/* The law of how many copies take each step, two bits a step; returns Z. */
+static double law_of(double *law, const struct eps__spaced *spaced, unsigned copies)
+{
+    unsigned patterns[PATTERNS_MAX];
+    double weights[PATTERNS_MAX], z = 0;
+    size_t len = patterns_of(patterns, weights, spaced), tuple[COPIES] = {0}, n = spaced->coins.len;
+    memset(law, 0, KEYS * sizeof *law);
+    for (bool more = true; more;) {
+        double weight = 1, exponent = 0;
+        unsigned key = 0;
+        for (unsigned c = 0; c < copies; c++) {
+            weight *= weights[tuple[c]];
+            for (size_t i = 0; i < n; i++) {
+                bool taken = patterns[tuple[c]] >> i & 1;
+                key += taken ? 1u << 2 * i : 0;
+                for (unsigned e = 0; taken && e < c; e++)
+                    for (size_t j = 0; j < n; j++) {
+                        size_t d = i > j ? i - j : j - i, row = i > j ? i : j;
+                        if (d < spaced->coins.width && patterns[tuple[e]] >> j & 1)
+                            exponent += spaced->coins.gram[row * spaced->coins.width + d];
+                    }
+            }
+        }
+        law[key] += weight * exp(exponent);
+        z += weight * exp(exponent);
+        more = false;
+        for (unsigned c = 0; c < copies && !more; c++) {
+            tuple[c] = (tuple[c] + 1) % len;
+            more = tuple[c] > 0;
+        }
+    }
+    return z;
+}
+
+/* So many draws beside their law: the sum of squares is as it should be, of those that are expected often. */
+static void assert_drawn(const struct eps__spaced_draws *draws, const double *law, double z, int trial)
+{
+    static double seen[KEYS];
+    struct eps__participated out[COPIES * STEPS_MAX];
+    const size_t chunks = 40;
+    double total = (double)(chunks * CHUNK), square = 0, kept = 0, rare = 0, expected_rare = 0;
+    memset(seen, 0, sizeof seen);
+    for (size_t chunk = 0; chunk < chunks; chunk++)
+        for (uint32_t draw = 0; draw < CHUNK; draw++) {
+            struct eps__stream stream = {{(uint32_t)trial, (uint32_t)seed}, chunk};
+            size_t len = eps__spaced_draws_next(out, draws, &stream, draw);
+            unsigned key = 0;
+            assert_true(len <= draws->most);
+            for (size_t i = 0; i < len; i++) {
+                assert_true(out[i].examples >= 1 && (i == 0 || out[i].step > out[i - 1].step));
+                key += (unsigned)out[i].examples << 2 * out[i].step;
+            }
+            assert_true(law[key] > 0);
+            seen[key]++;
+        }
+    for (size_t key = 0; key < KEYS; key++) {
+        double expected = total * law[key] / z;
+        if (expected < 10) {
+            rare += seen[key];
+            expected_rare += expected;
+            continue;
+        }
+        square += (seen[key] - expected) * (seen[key] - expected) / expected;
+        kept++;
+    }
+    if (!(square <= kept + 5 * sqrt(2 * kept) + 8 && fabs(rare - expected_rare) <= 5 * sqrt(expected_rare) + 8))
+        fail_msg("%d: %g of %g, %g rare of %g", trial, square, kept, rare, expected_rare);
+}
+
+static void copies_are_drawn_by_their_law(void **unused)
+{
+    (void)unused;
+    static double law[KEYS];
+    uint64_t state = seed;
+    for (int trial = 0; trial < 30; trial++) {
+        struct eps__spaced spaced = {.separation = 1 + draw_below(&state, 4), .examples = 1, .warm = trial % 2};
+        unsigned copies = trial % 5 == 4 ? 3 : 2;
+        size_t n = 1 + draw_below(&state, STEPS_MAX);
+        spaced.coins.len = n;
+        spaced.coins.width = 1 + draw_below(&state, spaced.separation);
+        spaced.coins.p = trial % 7 == 3 ? 1 : draw_between(&state, 0.1, 0.8);
+        spaced.coins.gram = malloc(n * spaced.coins.width * sizeof(double));
+        assert_non_null(spaced.coins.gram);
+        for (size_t i = 0; i < n * spaced.coins.width; i++)
+            spaced.coins.gram[i] = 1.5 * draw_unit(&state);
+        struct eps__spaced_draws *draws = NULL;
+        assert_true(eps__spaced_draws_fit(&spaced, copies));
+        assert_int_equal(eps__spaced_draws_make(NULL, &draws, &spaced, copies, 0), EPS_OK);
+        double z = law_of(law, &spaced, copies);
+        assert_true(draws->log_z_error < 1e-11 && draws->log_density_error < 1e-9);
+        if (!(fabs(draws->log_z - log(z)) <= draws->log_z_error + 1e-13))
+            fail_msg("%d: ln Z %.17g, not %.17g", trial, draws->log_z, log(z));
+        assert_drawn(draws, law, z, trial);
+        eps__spaced_draws_free(draws);
+        free(spaced.coins.gram);
+    }
+}
+
+/* ------------------------------------------------------------ means */
 
 /* What draws say of delta(eps). */
 struct found {
@@ -224,9 +357,8 @@ static void fewer_added_are_needed(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(added_means_are_plain_means),
-        cmocka_unit_test(added_means_are_the_truth),
-        cmocka_unit_test(added_values_reach_their_most),
+        cmocka_unit_test(copies_are_drawn_by_their_law), cmocka_unit_test(added_means_are_plain_means),
+        cmocka_unit_test(added_means_are_the_truth),     cmocka_unit_test(added_values_reach_their_most),
         cmocka_unit_test(fewer_added_are_needed),
     };
     return cmocka_run_group_tests_name("mc_tilted", tests, NULL, NULL);
