@@ -105,9 +105,34 @@ static void index_states(struct eps__spaced_draws *draws)
     assert(state == layout->states);
 }
 
-/* Row i, of those after it, by the weights at the step. *least: of the shares of transitions that take some copy. False where it
- * leaves the range. */
-static bool make_row(struct eps__spaced_draws *draws, size_t i, const double *weight, double *scale, double *least)
+/* How small shares are: of the sum at a state what all transitions are that take some copy; of those that take as many copies as one does, or
+ * more, that one. */
+struct shares {
+    double events, one;
+};
+
+/* The number of a state at step i. parts: as of sum_at(), times the weights. */
+static double sum_of(const struct eps__spaced_draws *draws, size_t i, size_t state, const double *weight,
+                     const double *scale, struct shares *least)
+{
+    double events = 0, stays = 0;
+    for (size_t t = draws->first[state + 1]; t-- > draws->first[state];) {
+        const struct eps__spaced_transition *item = &draws->layout.items[t];
+        double part = weight[t] * (sum_at(draws, arrival(draws, i, t), item->to) * scale[item->jump]);
+        if (t == draws->first[state]) {
+            stays = part;
+        } else if (part > 0) {
+            events += part;
+            least->one = fmin(least->one, part / events);
+        }
+    }
+    least->events = fmin(least->events, events / (events + stays));
+    return events + stays;
+}
+
+/* Row i, of those after it, by the weights at the step. False where it leaves the range. */
+static bool make_row(struct eps__spaced_draws *draws, size_t i, const double *weight, double *scale,
+                     struct shares *least)
 {
     size_t n = draws->spaced.coins.len;
     size_t states = i < draws->spaced.separation ? draws->layout.states : draws->lasting;
@@ -116,31 +141,24 @@ static bool make_row(struct eps__spaced_draws *draws, size_t i, const double *we
     for (size_t jump = 1; jump <= draws->spaced.separation; jump++)
         scale[jump] = ldexp(1, draws->exponent[i + jump < n ? i + jump : n] - draws->exponent[i + 1]);
     for (size_t s = 0; s < states; s++) {
-        double sum = 0, rarest = INFINITY;
-        for (size_t t = draws->first[s]; t < draws->first[s + 1] && there_is(draws, i, s); t++) {
-            const struct eps__spaced_transition *item = &draws->layout.items[t];
-            double part = weight[t] * (sum_at(draws, arrival(draws, i, t), item->to) * scale[item->jump]);
-            sum += part;
-            if (t > draws->first[s] && part > 0)
-                rarest = fmin(rarest, part);
-        }
-        row[s] = sum;
+        row[s] = 0;
         if (!there_is(draws, i, s))
             continue;
-        inside &= sum > 0 && sum < INFINITY;
-        largest = fmax(largest, sum);
-        smallest = fmin(smallest, sum);
-        *least = fmin(*least, rarest / sum);
+        row[s] = sum_of(draws, i, s, weight, scale, least);
+        inside &= row[s] > 0 && row[s] < INFINITY;
+        largest = fmax(largest, row[s]);
+        smallest = fmin(smallest, row[s]);
     }
     int shift;
     (void)frexp(largest, &shift);
     for (size_t s = 0; s < states; s++)
         row[s] = ldexp(row[s], -shift);
     draws->exponent[i] = draws->exponent[i + 1] + shift;
-    return inside && smallest >= SMALLEST * largest && *least > 0;
+    return inside && smallest >= SMALLEST * largest;
 }
 
-static enum eps_status make_rows(const struct eps_context *context, struct eps__spaced_draws *draws, double *least)
+static enum eps_status make_rows(const struct eps_context *context, struct eps__spaced_draws *draws,
+                                 struct shares *least)
 {
     const struct eps__coins *coins = &draws->spaced.coins;
     double *weight = malloc(draws->layout.len * sizeof *weight);
@@ -205,7 +223,7 @@ static enum eps_status make_begins(struct eps__spaced_draws *draws)
 }
 
 /* L55, L56. */
-static void count_errors(struct eps__spaced_draws *draws, double gram_units, double least)
+static void count_errors(struct eps__spaced_draws *draws, double gram_units, struct shares least)
 {
     const struct eps__spaced_layout *layout = &draws->layout;
     const struct eps__coins *coins = &draws->spaced.coins;
@@ -214,7 +232,8 @@ static void count_errors(struct eps__spaced_draws *draws, double gram_units, dou
         largest = fmax(largest, coins->gram[i]);
     double weights = 6 + (gram_units + copies + 2) * (double)layout->most * largest;
     double sums = n * (copies + 8) + events * weights + (double)layout->begins_len + 8;
-    double shares = n * 8 + events * 2 * (copies + 40) / least + 41 * (double)layout->begins_len;
+    double shares =
+        n * 8 + events * (copies + 40) * (1 / least.events + 1 / least.one) + 41 * (double)layout->begins_len;
     draws->log_z_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + 8 * (1 + fabs(draws->exponent[0] * M_LN2))), 4);
     draws->log_density_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + shares), 4);
 }
@@ -250,7 +269,7 @@ static enum eps_status make(const struct eps_context *context, struct eps__space
     if (!draws->first || !draws->base || !draws->history || !draws->sums || !draws->exponent || !draws->order ||
         !draws->begun)
         return EPS_NO_MEMORY;
-    double least = 1;
+    struct shares least = {1, 1};
     index_states(draws);
     draws->most = layout->copies * ((n - 1) / b + 1);
     enum eps_status status = make_rows(context, draws, &least);
@@ -323,21 +342,21 @@ static double part_of(const struct eps__spaced_draws *draws, size_t i, size_t t)
     return weight_of(draws, i, t) * (shift == 0 ? sum : ldexp(sum, shift));
 }
 
-/* Which transition, of those at step i that take some copy. */
+/* Which transition, of those at step i that take some copy: those that take the most come first, as they are the rarest, mostly. */
 static size_t taken(const struct eps__spaced_draws *draws, size_t i, size_t state, struct source *source)
 {
-    size_t first = draws->first[state] + 1, end = draws->first[state + 1], len = 0, last = first;
+    size_t first = draws->first[state] + 1, end = draws->first[state + 1], len = 0, last = 0;
     double sums[EPS__SPACED_DRAWN_MAX], sum = 0;
     assert(first < end && end - first <= EPS__SPACED_DRAWN_MAX);
     if (end - first == 1)
         return first;
-    for (size_t t = first; t < end; t++) {
+    for (size_t t = end; t-- > first; len++) {
         double part = part_of(draws, i, t);
-        last = part > 0 ? t : last;
-        sums[len++] = sum += part;
+        last = part > 0 ? len : last;
+        sums[len] = sum += part;
     }
-    size_t t = first + above(sums, len, sum * fine(source));
-    return t < last ? t : last;
+    size_t at = above(sums, len, sum * fine(source));
+    return end - 1 - (at < last ? at : last);
 }
 
 size_t eps__spaced_draws_next(struct eps__participated *out, const struct eps__spaced_draws *draws,
