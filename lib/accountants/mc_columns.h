@@ -18,7 +18,7 @@ struct eps__mc_columns {
     double *half;    /* half the squared norm of each */
     double *drift;   /* added to y: n numbers; NULL: nothing. Freed with the columns */
     double longest;  /* the largest sum of a column's entries */
-    double reach;    /* no |y_i| is larger, but for the drift */
+    double reach;    /* no |y_i| is larger: who sets a drift raises it */
     size_t tile;     /* rows that are made at a time, even */
     struct eps__spectrum spectrum; /* of wide columns that are alike: by it they are multiplied */
 };
@@ -29,7 +29,7 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
                                      size_t separation, unsigned examples);
 void eps__mc_columns_clear(struct eps__mc_columns *columns);
 
-/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn, without a drift (L51). */
+/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn (L51). */
 double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned examples);
 
 /* The participations of EPS__LANES draws: `most` slots a lane, len of them in use, ascending. */
