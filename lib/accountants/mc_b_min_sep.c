@@ -18,6 +18,7 @@
 
 #include "lib/accountants/mc_columns.h"
 #include "lib/accountants/mc_law.h"
+#include "lib/accountants/mc_scaled.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
@@ -126,33 +127,6 @@ static bool recur(const struct spaced_law *law, const double *factor, double *ri
 
 /* ------------------------------------------------------------ with an exponent for each */
 
-/* mantissa 2^exponent, the mantissa 0 or in [1/2, 1). */
-struct scaled {
-    double mantissa, exponent;
-};
-
-static struct scaled normal(double mantissa, double exponent)
-{
-    int shift;
-    mantissa = frexp(mantissa, &shift);
-    return (struct scaled){mantissa, mantissa == 0 ? -INFINITY : exponent + shift};
-}
-
-static struct scaled add(struct scaled a, struct scaled b)
-{
-    if (a.exponent < b.exponent)
-        return add(b, a);
-    double apart = b.exponent - a.exponent;
-    return apart > -200 ? normal(a.mantissa + ldexp(b.mantissa, (int)apart), a.exponent) : a;
-}
-
-/* e^x */
-static struct scaled power(double x)
-{
-    double whole = rint(x * M_LOG2E);
-    return normal(Sleef_cinz_expd1_u10purec(fma(-whole, 0x1.abc9e3b39803fp-56, fma(-whole, M_LN2, x))), whole);
-}
-
 /* The same for one lane, of the products in the place of the factors. */
 static void recur_scaled(const struct spaced_law *law, const double *product, double *ring, double *exponent,
                          size_t from, size_t end)
@@ -161,11 +135,13 @@ static void recur_scaled(const struct spaced_law *law, const double *product, do
     for (size_t i = end; i-- > from;)
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             size_t now = i % separation * EPS__LANES + lane, after = (i + 1) % separation * EPS__LANES + lane;
-            struct scaled factor = {0, -INFINITY};
+            struct eps__scaled factor = {0, -INFINITY};
             for (unsigned j = 1; j <= law->steps.examples; j++)
-                factor = add(factor, power(exponent_of(law, i, product[(i - from) * EPS__LANES + lane], j)));
-            struct scaled sum = add(normal(law->keep * ring[after], exponent[after]),
-                                    normal(factor.mantissa * ring[now], factor.exponent + exponent[now]));
+                factor = eps__scaled_add(
+                    factor, eps__scaled_power(exponent_of(law, i, product[(i - from) * EPS__LANES + lane], j)));
+            struct eps__scaled sum =
+                eps__scaled_add(eps__scaled_normal(law->keep * ring[after], exponent[after]),
+                                eps__scaled_normal(factor.mantissa * ring[now], factor.exponent + exponent[now]));
             ring[now] = sum.mantissa;
             exponent[now] = sum.exponent;
         }
@@ -179,11 +155,12 @@ static void finish(const struct spaced_law *law, const double *ring, const doubl
     const struct eps__spaced_steps *steps = &law->steps;
     double sign = law->base.direction == EPS_REMOVE ? 1 : -1;
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
-        struct scaled sum = {0, -INFINITY};
+        struct eps__scaled sum = {0, -INFINITY};
         double waits = steps->warm ? 1 / (1 + (double)(steps->separation - 1) * steps->p) : 1;
         for (size_t i = 0; i < (steps->warm ? steps->separation : 1); i++) {
             size_t at = i * EPS__LANES + lane;
-            sum = add(sum, normal(ring[at] * (i > 0 ? steps->p : 1), exponent[scaled ? at : lane]));
+            sum = eps__scaled_add(sum,
+                                  eps__scaled_normal(ring[at] * (i > 0 ? steps->p : 1), exponent[scaled ? at : lane]));
         }
         double log_ratio = Sleef_cinz_logd1_u10purec(sum.mantissa * waits) + sum.exponent * M_LN2;
         loss[lane] = sign * log_ratio;
@@ -237,15 +214,12 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__scheme_of(mechanism)->spaced;
+    return eps__scheme_of(mechanism)->spaced && !mechanism->sampling.truncation;
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
-    if (sampling->truncation)
-        return eps__decline(error, "/sampling/truncation",
-                            "monte_carlo does not serve truncated batches; leave truncation out");
     if (sampling->examples_per_user > EPS__TOGETHER_MAX)
         return eps__decline(error, "/sampling/examples_per_user", "monte_carlo serves at most 64 examples of one user");
     if (!eps__strategy_lower_triangular(setting->strategy) ||

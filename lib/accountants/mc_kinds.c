@@ -7,6 +7,7 @@
 
 /* clang-format off */
 #define KINDS(row)     \
+    row(truncated)     \
     row(b_min_sep)
 /* clang-format on */
 

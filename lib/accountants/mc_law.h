@@ -61,6 +61,7 @@ struct eps__mc_kind {
 };
 
 /* The rows of the table, by scheme. */
+extern const struct eps__mc_kind eps__mc_truncated;
 extern const struct eps__mc_kind eps__mc_b_min_sep;
 
 /* Of the table, the setting's own; NULL: nothing is drawn for its scheme. */
