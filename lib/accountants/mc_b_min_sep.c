@@ -1,8 +1,8 @@
 /*
- * Draws under b-min-sep sampling whose separation is at least the strategy's bands (BMS section 5.2, Algorithms 3 and 4): y = C x + z, and P/Q
- * by a recursion backward in time,
+ * Draws under b-min-sep sampling (BMS section 5.2, Algorithms 3 and 4): y = C x + z, and P/Q by a recursion backward in time,
  *     f_i = (1-p)^k f_(i+1) + sum over j = 1..k of Binom(k,p)(j) N(j c_i)/N(0) f_(i+b),    f_i = 1 from n on,
- * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits.
+ * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits. Where the separation b
+ * is less than the strategy's bands, whole columns in the recursion make it an upper bound on P/Q (L66), for remove.
  *
  * The recursion runs in numbers, scaled by powers of two, not in logarithms; where they would leave the range in which nothing is lost
  * it is run again with an exponent for each (L52).
@@ -19,6 +19,7 @@
 #include "lib/accountants/mc_columns.h"
 #include "lib/accountants/mc_law.h"
 #include "lib/accountants/mc_scaled.h"
+#include "lib/accountants/mc_spaced_minorant.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
@@ -225,17 +226,27 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
         return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy under b_min_sep");
-    if (eps_strategy_bands(setting->strategy) > sampling->separation)
-        return eps__decline(error, "/sampling/separation",
-                            "monte_carlo serves b_min_sep where the separation is at least the strategy's bands; raise "
-                            "it, or use fewer bands");
     return true;
+}
+
+/* Two of one user's participations may reach into one row. */
+static bool overlaps(const struct eps__setting *setting)
+{
+    return eps_strategy_bands(setting->strategy) > setting->job->mechanism.sampling.separation;
 }
 
 static bool exact(const struct eps__setting *setting)
 {
-    (void)setting;
-    return true;
+    return !overlaps(setting);
+}
+
+static void assume(struct eps__sentences *list, const struct eps__setting *setting)
+{
+    if (overlaps(setting))
+        eps__sentence(list,
+                      "the separation is less than the strategy's bands: the likelihood ratio is not computed, but "
+                      "bounded, from above by whole columns, each as if it were alone in its rows, and from below by "
+                      "a geometric mean");
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -251,6 +262,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static void destroy(struct eps__mc_law *base)
 {
     struct spaced_law *law = (struct spaced_law *)base;
+    if (base->kind != &eps__mc_b_min_sep) {
+        base->kind->destroy(base);
+        return;
+    }
     eps__mc_columns_clear(&law->columns);
     free(law);
 }
@@ -265,6 +280,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     struct spaced_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
+    law->base.kind = &eps__mc_b_min_sep;
     law->steps = (struct eps__spaced_steps){.n = mechanism->n,
                                             .separation = sampling->separation,
                                             .p = setting->p,
@@ -273,6 +289,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     eps__spaced_steps_fill(&law->steps);
     enum eps_status status =
         eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation, law->steps.examples);
+    if (status == EPS_OK && overlaps(setting) && aim->direction == EPS_ADD) {
+        status = eps__mc_spaced_minorant(out, setting->context, &law->columns, &law->steps); /* L67 */
+        destroy(&law->base);
+        return status;
+    }
     if (status != EPS_OK) {
         destroy(&law->base);
         return status;
@@ -299,6 +320,7 @@ const struct eps__mc_kind eps__mc_b_min_sep = {.concerns = concerns,
                                                .serves = serves,
                                                .exact = exact,
                                                .cost = cost,
+                                               .assume = assume,
                                                .open = open_law,
                                                .draw = draw,
                                                .destroy = destroy};
