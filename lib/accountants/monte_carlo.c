@@ -27,6 +27,8 @@ enum {
     SAMPLES_LEAST = 1 << 12
 };
 
+#define SHARE 0.5            /* the default of threshold_share */
+#define CHEAP_OPERATIONS 2e9 /* of one estimate */
 #define RATIO 1.01
 #define SURE 2.5  /* standard errors by which a pilot passes, so that what begins the list passes too */
 #define WORTH 0.5 /* a tilt whose values are at most this is worth its trouble */
@@ -110,14 +112,20 @@ static uint64_t whole_samples(double samples)
     return eps__mc_whole((uint64_t)fmin(fmax(samples, SAMPLES_LEAST), SAMPLES_MOST));
 }
 
-/* How many draws, and what their mean may be, for delta with values of at most `most`. False where they are too few. */
-static bool choose_samples(const struct search *search, double delta, double most, uint64_t *samples, double *threshold)
+/* How many draws of the law, and what their mean may be, for delta with values of at most `most`: as few as a threshold of its share needs, or where
+ * nobody asked for another share than half, as many as are cheap, and the threshold that they allow. False where they are too few. */
+static bool choose_samples(const struct search *search, const struct eps__mc_law *law, double delta, double most,
+                           uint64_t *samples, double *threshold)
 {
     const struct eps_tuning *tuning = search->tuning;
     *threshold = eps__lower(tuning->threshold_share * delta, 2);
     *samples = tuning->samples > 0 ? eps__mc_whole(tuning->samples)
                                    : whole_samples((double)eps__mc_samples(*threshold, delta, most));
-    if (tuning->samples > 0)
+    double cheap = CHEAP_OPERATIONS / (law->operations / EPS__LANES);
+    bool more = tuning->samples == 0 && tuning->threshold_share == SHARE && (double)*samples < cheap;
+    if (more)
+        *samples = whole_samples(cheap);
+    if (more || tuning->samples > 0)
         *threshold = eps__mc_threshold((double)*samples, delta, most);
     return *threshold >= 0 && eps__mc_guarantee((double)*samples, *threshold, most, NULL) <= delta;
 }
@@ -202,7 +210,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
     if (!(grid.step > 0))
         grid = (struct eps__mc_grid){proven, 0, 1};
     most = most_at(law, grid.first);
-    if (!choose_samples(search, delta, most, &samples, &threshold))
+    if (!choose_samples(search, law, delta, most, &samples, &threshold))
         status = refuse_samples(search, delta, most);
     if (status == EPS_OK)
         status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
@@ -247,6 +255,8 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
         if (status == EPS_OK) {
             double mean = fmin(fmax(eps__mc_tally_mean(&tally, 0), share * proven / 64), proven);
             samples = whole_samples((double)eps__mc_samples(mean, mean / share, most));
+            if (share == SHARE)
+                samples = whole_samples(fmax((double)samples, CHEAP_OPERATIONS / (law->operations / EPS__LANES)));
         }
         eps__mc_tally_clear(&tally);
     }
@@ -299,7 +309,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     if (status != EPS_OK)
         return status;
     double most = most_at(law, eps);
-    if (!choose_samples(search, delta, most, &samples, &threshold))
+    if (!choose_samples(search, law, delta, most, &samples, &threshold))
         status = refuse_samples(search, delta, most);
     if (status == EPS_OK)
         status = draw(&tally, &trial->complete, &over, search, law, sigma, &grid, candidate,

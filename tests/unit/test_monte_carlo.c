@@ -258,7 +258,8 @@ static void the_ladder_ends_before_the_first_failure(void **unused)
             assert_int_equal(draw_alone(&answer, NULL, job, d, 2), EPS_OK);
             assert_true(answer.value < 1.6 && answer.guarantee == EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE);
             assert_true(answer.draws.samples > 0 && answer.draws.estimate <= answer.draws.threshold);
-            assert_true(answer.draws.threshold == eps__lower(0.5 * 5e-2, 2) && answer.draws.seed == (uint64_t)seed);
+            assert_true(answer.draws.threshold > 0.9 * 5e-2 && answer.draws.threshold < 5e-2);
+            assert_true(answer.draws.seed == (uint64_t)seed);
         }
 }
 
