@@ -170,11 +170,10 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
     const struct eps__mc_columns *columns = &law->columns;
     size_t n = columns->n, tile = columns->tile, separation = law->steps.separation;
     bool safe = true;
-    for (uint32_t lane = 0; lane < EPS__LANES; lane++)
-        work->steps.len[lane] =
-            law->base.direction == EPS_REMOVE
-                ? eps__spaced_draw(work->steps.slots + lane * work->steps.most, &law->steps, stream, first + lane)
-                : 0;
+    if (law->base.direction == EPS_REMOVE)
+        eps__spaced_draw_lanes(work->steps.slots, work->steps.most, work->steps.len, &law->steps, stream, first);
+    else
+        memset(work->steps.len, 0, sizeof work->steps.len);
     for (size_t i = 0; i < separation * EPS__LANES; i++) {
         work->ring[i] = scaled ? 0.5 : 1;
         work->exponent[i] = scaled ? 1 : 0;

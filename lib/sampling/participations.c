@@ -73,3 +73,41 @@ size_t eps__spaced_draw(struct eps__participated *out, const struct eps__spaced_
         out[len++] = (struct eps__participated){(uint32_t)step, examples};
     }
 }
+
+/* Where each wait takes one uniform and nothing else does: a few for all lanes at a time. */
+static void draw_waits(struct eps__participated *out, size_t most, size_t *len, const struct eps__spaced_steps *steps,
+                       const struct eps__stream *stream, uint32_t draw)
+{
+    enum { BATCH = 4 };
+    double wait[BATCH * EPS__LANES], step[EPS__LANES] = {0};
+    bool waiting = true;
+    for (size_t lane = 0; lane < EPS__LANES; lane++)
+        len[lane] = 0;
+    for (size_t used = 0; waiting; used += BATCH) {
+        eps__uniforms(wait, stream, draw, used, BATCH);
+        eps__log_lanes(wait, BATCH);
+        waiting = false;
+        for (size_t lane = 0; lane < EPS__LANES; lane++) {
+            for (size_t i = 0; i < BATCH && step[lane] < (double)steps->n; i++) {
+                step[lane] += floor(wait[i * EPS__LANES + lane] / steps->log_keep);
+                if (!(step[lane] < (double)steps->n))
+                    break;
+                assert(len[lane] < most);
+                out[lane * most + len[lane]++] = (struct eps__participated){(uint32_t)step[lane], 1};
+                step[lane] += (double)steps->separation;
+            }
+            waiting |= step[lane] < (double)steps->n;
+        }
+    }
+}
+
+void eps__spaced_draw_lanes(struct eps__participated *out, size_t most, size_t *len,
+                            const struct eps__spaced_steps *steps, const struct eps__stream *stream, uint32_t draw)
+{
+    assert(most >= eps__spaced_steps_most(steps));
+    if (steps->p < 1 && steps->examples == 1 && !steps->warm)
+        draw_waits(out, most, len, steps, stream, draw);
+    else
+        for (uint32_t lane = 0; lane < EPS__LANES; lane++)
+            len[lane] = eps__spaced_draw(out + lane * most, steps, stream, draw + lane);
+}
