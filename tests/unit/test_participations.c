@@ -59,6 +59,9 @@ static void lanes_are_draws(void **state)
         {.n = 100, .separation = 7, .p = 1, .examples = 1},
         {.n = 1000, .separation = 8, .p = 1e-300, .examples = 1},
         {.n = 500, .separation = 9, .p = 0.05, .examples = 1, .warm = true},
+        {.n = 5, .separation = 9, .p = 0.4, .examples = 1, .warm = true},
+        {.n = 400, .separation = 1, .p = 0.1, .examples = 1, .warm = true},
+        {.n = 400, .separation = 3, .p = 1, .examples = 1, .warm = true},
         {.n = 500, .separation = 9, .p = 0.05, .examples = 3},
         {.n = 400, .separation = 1, .p = 0.02, .examples = 4},
     };
