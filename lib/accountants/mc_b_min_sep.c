@@ -148,14 +148,17 @@ static void finish(const struct spaced_law *law, const double *ring, const doubl
 }
 
 /* Who takes part in y. */
-static size_t draw_steps(const struct spaced_law *law, const struct eps__stream *stream, uint32_t draw,
-                         struct eps__participated *out)
+static void draw_steps(const struct spaced_law *law, const struct eps__stream *stream, uint32_t first,
+                       struct eps__mc_steps *steps)
 {
+    memset(steps->len, 0, sizeof steps->len);
     if (law->base.direction == EPS_ADD)
-        return 0;
-    if (law->copies.draws)
-        return eps__spaced_draws_next(out, law->copies.draws, stream, draw);
-    return eps__spaced_draw(out, &law->steps, stream, draw);
+        return;
+    if (!law->copies.draws)
+        eps__spaced_draw_lanes(steps->slots, steps->most, steps->len, &law->steps, stream, first);
+    for (uint32_t lane = 0; law->copies.draws && lane < EPS__LANES; lane++)
+        steps->len[lane] =
+            eps__spaced_draws_next(steps->slots + lane * steps->most, law->copies.draws, stream, first + lane);
 }
 
 static bool run(const struct spaced_law *law, const struct eps__stream *stream, uint32_t first, struct work *work,
@@ -164,8 +167,7 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
     const struct eps__mc_columns *columns = &law->columns;
     size_t n = columns->n, tile = columns->tile, separation = law->steps.separation;
     bool safe = true;
-    for (uint32_t lane = 0; lane < EPS__LANES; lane++)
-        work->steps.len[lane] = draw_steps(law, stream, first + lane, work->steps.slots + lane * work->steps.most);
+    draw_steps(law, stream, first, &work->steps);
     for (size_t i = 0; i < separation * EPS__LANES; i++) {
         work->ring[i] = scaled ? 0.5 : 1;
         work->exponent[i] = scaled ? 1 : 0;
@@ -245,9 +247,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double n = (double)mechanism->n, bands = (double)eps_strategy_bands(setting->strategy);
     bool alike = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TOEPLITZ;
-    *operations = n * (bands + OPERATIONS + 20 * (double)mechanism->sampling.examples_per_user);
-    *bytes = 8 * (n * (alike ? 2 : bands + 1) +
-                  EPS__LANES * (3.0 * (double)mechanism->sampling.separation + 2 * bands + 200 + n));
+    *operations = n * (eps__mc_columns_operations((size_t)bands, alike) + OPERATIONS +
+                       20 * (double)mechanism->sampling.examples_per_user);
+    *bytes = 8 * (n * (alike ? 2 : bands + 1) + EPS__LANES * (3.0 * (double)mechanism->sampling.separation +
+                                                              eps__mc_columns_rows((size_t)bands, alike) + 200 + n));
 }
 
 static void destroy(struct eps__mc_law *base)

@@ -37,6 +37,11 @@ static void scale_columns(struct eps__mc_columns *columns, double sigma)
     columns->reach = most;
 }
 
+static bool transformed(size_t width, bool alike)
+{
+    return alike && width > WIDE;
+}
+
 enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const struct eps__setting *setting, double sigma,
                                      size_t separation, unsigned examples)
 {
@@ -60,7 +65,7 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
         return status;
     }
     scale_columns(columns, sigma);
-    if (alike && width > WIDE) {
+    if (transformed(width, alike)) {
         if (eps__spectrum_make(&columns->spectrum, columns->entries, width, 2 * width) != EPS_OK) {
             eps__mc_columns_clear(columns);
             return EPS_NO_MEMORY;
@@ -68,8 +73,8 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
         columns->tile = (columns->spectrum.len - width) / 2 * 2;
     }
     /* Of one row, participations `separation` apart meet at most this often. */
-    double meet = (double)((width - 1) / separation + 1);
-    columns->reach = eps__raise(EPS__NORMAL_MOST + meet * examples * columns->reach, 8);
+    size_t meet = (width - 1) / separation + 1;
+    columns->reach = eps__raise(EPS__NORMAL_MOST + (double)meet * examples * columns->reach, 8);
     return EPS_OK;
 }
 
@@ -91,6 +96,17 @@ double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned exa
     /* by FFT: (lib/numerics, L8) */
     double units = columns->spectrum.len > 0 ? eps__spectrum_units(&columns->spectrum) : 0;
     return eps__raise((units + (double)(columns->width + 16)) * EPS__UNIT_ROUNDOFF * size, 16);
+}
+
+double eps__mc_columns_operations(size_t width, bool alike)
+{
+    return transformed(width, alike) ? 11 * log2((double)width) : (double)width;
+}
+
+/* y and the work, under 4 of the width each, and the products of a tile; the spectrum is a fraction of one lane. */
+double eps__mc_columns_rows(size_t width, bool alike)
+{
+    return transformed(width, alike) ? 12 * (double)width : 2 * ((double)width + TILE);
 }
 
 size_t eps__mc_columns_scratch(const struct eps__mc_columns *columns)

@@ -39,6 +39,10 @@ struct eps__mc_steps {
     size_t len[EPS__LANES]; /* those after the present tile are taken away */
 };
 
+/* Beforehand: about how many multiply-adds a product with a column takes, and at most how many rows y and its products have. */
+double eps__mc_columns_operations(size_t width, bool alike);
+double eps__mc_columns_rows(size_t width, bool alike);
+
 /* The numbers that a tile of y takes, and the work on it. */
 size_t eps__mc_columns_scratch(const struct eps__mc_columns *columns);
 

@@ -27,8 +27,9 @@ enum {
     SAMPLES_LEAST = 1 << 12
 };
 
-#define SHARE 0.5            /* the default of threshold_share */
-#define CHEAP_OPERATIONS 2e9 /* of one estimate */
+#define SHARE 0.5             /* the default of threshold_share */
+#define CHEAP_OPERATIONS 2e9  /* of one estimate, */
+#define CHEAP_SAMPLES 65536.0 /* and its draws */
 #define RATIO 1.01
 #define SURE 2.5  /* standard errors by which a pilot passes, so that what begins the list passes too */
 #define WORTH 0.5 /* a tilt whose values are at most this is worth its trouble */
@@ -112,6 +113,11 @@ static uint64_t whole_samples(double samples)
     return eps__mc_whole((uint64_t)fmin(fmax(samples, SAMPLES_LEAST), SAMPLES_MOST));
 }
 
+static double cheap_samples(const struct eps__mc_law *law)
+{
+    return fmin(CHEAP_OPERATIONS / (law->operations / EPS__LANES), CHEAP_SAMPLES);
+}
+
 /* How many draws of the law, and what their mean may be, for delta with values of at most `most`: as few as a threshold of its share needs, or where
  * nobody asked for another share than half, as many as are cheap, and the threshold that they allow. False where they are too few. */
 static bool choose_samples(const struct search *search, const struct eps__mc_law *law, double delta, double most,
@@ -121,7 +127,7 @@ static bool choose_samples(const struct search *search, const struct eps__mc_law
     *threshold = eps__lower(tuning->threshold_share * delta, 2);
     *samples = tuning->samples > 0 ? eps__mc_whole(tuning->samples)
                                    : whole_samples((double)eps__mc_samples(*threshold, delta, most));
-    double cheap = CHEAP_OPERATIONS / (law->operations / EPS__LANES);
+    double cheap = cheap_samples(law);
     bool more = tuning->samples == 0 && tuning->threshold_share == SHARE && (double)*samples < cheap;
     if (more)
         *samples = whole_samples(cheap);
@@ -256,7 +262,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
             double mean = fmin(fmax(eps__mc_tally_mean(&tally, 0), share * proven / 64), proven);
             samples = whole_samples((double)eps__mc_samples(mean, mean / share, most));
             if (share == SHARE)
-                samples = whole_samples(fmax((double)samples, CHEAP_OPERATIONS / (law->operations / EPS__LANES)));
+                samples = whole_samples(fmax((double)samples, cheap_samples(law)));
         }
         eps__mc_tally_clear(&tally);
     }

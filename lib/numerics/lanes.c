@@ -124,6 +124,11 @@ double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t inde
     return ((double)(((uint64_t)half[1] << 32 | half[0]) >> 12) + 0.5) * 0x1p-52; /* exact: 53 bits */
 }
 
+void eps__uniforms(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
+{
+    eps__lanes_variant(0)->uniforms(out, stream, draw, first, rows);
+}
+
 void eps__exp_lanes(double *x, size_t rows)
 {
     eps__lanes_variant(0)->exp(x, rows);

@@ -38,6 +38,9 @@ void eps__normals(double *out, const struct eps__stream *stream, uint32_t draw, 
 /* Uniform number `index` of one draw, in (0, 1): (odd number) 2^-53, all equally likely. Independent of all normals. */
 double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t index);
 
+/* Uniforms number first .. first + rows - 1 of EPS__LANES draws, as eps__normals() has normals. */
+void eps__uniforms(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
+
 /* x <- e^x, ln x. Each within a unit and a half of roundoff (SLEEF's 1.0 ULP), where the result is a normal number; EXP: 0 under -744, INFINITY over 710. */
 void eps__exp_lanes(double *x, size_t rows);
 void eps__log_lanes(double *x, size_t rows);

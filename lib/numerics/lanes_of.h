@@ -39,31 +39,43 @@ static inline void philox(struct block *at, words (*key)[2])
     }
 }
 
-/* Even rows: uniforms in (0, 1]. Odd rows: turns in [0, 2). */
-static void fill(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
+/* For normals: even rows uniform in (0, 1], odd ones a turn in [0, 2). Else uniforms in (0, 1). */
+static inline __attribute__((always_inline)) void fill(double *out, const struct eps__stream *stream, uint32_t draw,
+                                                       uint32_t kind, size_t first, size_t rows)
 {
+    assert(first % 2 == 0 && rows % 2 == 0 && draw % EPS__LANES == 0);
     words key[ROUNDS][2], lane[EPS__LANES / WIDTH];
     for (uint32_t i = 0; i < ROUNDS; i++) {
         key[i][0] = spread(stream->key[0] + i * 0x9E3779B9);
         key[i][1] = spread(stream->key[1] + i * 0xBB67AE85);
     }
     for (uint32_t v = 0; v < EPS__LANES / WIDTH; v++)
-        lane[v] = above((draw + v * WIDTH) | (uint32_t)EPS__COUNTS_NORMALS << 24);
+        lane[v] = above((draw + v * WIDTH) | kind << 24);
     words low = spread((uint32_t)stream->chunk), up = spread((uint32_t)(stream->chunk >> 32));
     for (size_t i = 0; i < rows; i += 2)
         for (size_t v = 0; v < EPS__LANES / WIDTH; v++) {
             struct block bits = {{spread((uint32_t)((first + i) / 2)), lane[v], low, up}};
             philox(&bits, key);
             double *row = out + i * EPS__LANES + v * WIDTH;
-            store(row, (whole_63(bits.word[0], bits.word[1]) + splat(0.5)) * splat(0x1p-63));
-            store(row + EPS__LANES, whole_53(bits.word[2], bits.word[3]) * splat(0x1p-52));
+            const words *word = bits.word;
+            if (kind == EPS__COUNTS_NORMALS) {
+                store(row, (whole_63(word[0], word[1]) + splat(0.5)) * splat(0x1p-63));
+                store(row + EPS__LANES, whole_53(word[2], word[3]) * splat(0x1p-52));
+            } else {
+                store(row, (whole_53(word[0], word[1]) + splat(0.5)) * splat(0x1p-53));
+                store(row + EPS__LANES, (whole_53(word[2], word[3]) + splat(0.5)) * splat(0x1p-53));
+            }
         }
+}
+
+static void uniforms(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
+{
+    fill(out, stream, draw, EPS__COUNTS_UNIFORMS, first, rows);
 }
 
 static void normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
 {
-    assert(first % 2 == 0 && rows % 2 == 0 && draw % EPS__LANES == 0);
-    fill(out, stream, draw, first, rows);
+    fill(out, stream, draw, EPS__COUNTS_NORMALS, first, rows);
     for (size_t i = 0; i < rows; i += 2)
         for (double *row = out + i * EPS__LANES, *end = row + EPS__LANES; row < end; row += WIDTH) {
             vec radius = root(splat(-2) * log_of(load(row)));
@@ -346,9 +358,9 @@ static void by_spectrum(double *out, const double *y, const struct eps__spectrum
     stage_back(out, work, spectrum, len, len, rows);
 }
 
-#define LANES_VARIANT(text)                                                       \
-    {                                                                             \
-        text, normals, exp_rows, log_rows, correlate, mixture, recur, by_spectrum \
+#define LANES_VARIANT(text)                                                                 \
+    {                                                                                       \
+        text, normals, uniforms, exp_rows, log_rows, correlate, mixture, recur, by_spectrum \
     }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include <sleef.h>
 
@@ -72,4 +73,44 @@ size_t eps__spaced_draw(struct eps__participated *out, const struct eps__spaced_
         assert(len < eps__spaced_steps_most(steps));
         out[len++] = (struct eps__participated){(uint32_t)step, examples};
     }
+}
+
+/* Where each wait takes one uniform and nothing else does, but for a first one from a warm start: a few for all lanes at a time. */
+static void draw_waits(struct eps__participated *out, size_t most, size_t *len, const struct eps__spaced_steps *steps,
+                       const struct eps__stream *stream, uint32_t draw)
+{
+    enum { BATCH = 4 };
+    double wait[BATCH * EPS__LANES], step[EPS__LANES] = {0}, n = (double)steps->n;
+    bool waiting = true;
+    memset(len, 0, EPS__LANES * sizeof *len);
+    for (size_t used = 0; waiting; used += BATCH) {
+        size_t skipped = steps->warm && used == 0 ? 1 : 0;
+        eps__uniforms(wait, stream, draw, used, BATCH);
+        for (size_t lane = 0; skipped && lane < EPS__LANES; lane++)
+            step[lane] = (double)first_waiting(steps, wait[lane]);
+        eps__log_lanes(wait, BATCH);
+        waiting = false;
+        for (size_t lane = 0; lane < EPS__LANES; lane++) {
+            for (size_t i = skipped; i < BATCH && step[lane] < n; i++) {
+                step[lane] += floor(wait[i * EPS__LANES + lane] / steps->log_keep);
+                if (!(step[lane] < n))
+                    break;
+                assert(len[lane] < most);
+                out[lane * most + len[lane]++] = (struct eps__participated){(uint32_t)step[lane], 1};
+                step[lane] += (double)steps->separation;
+            }
+            waiting |= step[lane] < n;
+        }
+    }
+}
+
+void eps__spaced_draw_lanes(struct eps__participated *out, size_t most, size_t *len,
+                            const struct eps__spaced_steps *steps, const struct eps__stream *stream, uint32_t draw)
+{
+    assert(most >= eps__spaced_steps_most(steps));
+    if (steps->p < 1 && steps->examples == 1)
+        draw_waits(out, most, len, steps, stream, draw);
+    else
+        for (uint32_t lane = 0; lane < EPS__LANES; lane++)
+            len[lane] = eps__spaced_draw(out + lane * most, steps, stream, draw + lane);
 }

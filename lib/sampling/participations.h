@@ -40,4 +40,8 @@ size_t eps__spaced_steps_most(const struct eps__spaced_steps *steps);
 size_t eps__spaced_draw(struct eps__participated *out, const struct eps__spaced_steps *steps,
                         const struct eps__stream *stream, uint32_t draw);
 
+/* The same of the EPS__LANES draws from `draw` on, a multiple of EPS__LANES: those of lane l at out + l most, len[l] of them. */
+void eps__spaced_draw_lanes(struct eps__participated *out, size_t most, size_t *len,
+                            const struct eps__spaced_steps *steps, const struct eps__stream *stream, uint32_t draw);
+
 #endif

@@ -1,7 +1,7 @@
 /*
  * Times the draws of Monte Carlo for the bench, on one core, and what they would take at least: the roofline is the time of
  * n bands multiply-adds and n normals, each at the peak that this machine shows in a loop of nothing else. Prints one JSON
- * line, rates a second; each is the best of several short runs.
+ * line, rates a second; each is the best of many short runs.
  *
  *     bench_draws n bands p seconds
  *
@@ -21,7 +21,7 @@
 #include "lib/accountants/mc_law.h"
 #include "lib/setting.h"
 
-enum { CHUNK = 1024, RUNS = 10, ROWS = 64 };
+enum { CHUNK = 1024, RUNS = 40, ROWS = 64 };
 
 static double now_seconds(void)
 {
@@ -36,20 +36,16 @@ static void stop(const char *message)
     exit(1);
 }
 
-/* Numbers a second that some work of `numbers` each time comes to. */
-static double rate(void (*work)(void *), void *with, double numbers, double seconds)
+/* Raises *best to the numbers a second that some work of `numbers` each time comes to. */
+static void rate(double *best, void (*work)(void *), void *with, double numbers, double seconds)
 {
-    double best = 0;
-    for (int run = 0; run < RUNS; run++) {
-        double start = now_seconds(), spent, done = 0;
-        do {
-            work(with);
-            done += numbers;
-            spent = now_seconds() - start;
-        } while (spent < seconds / RUNS);
-        best = fmax(best, done / spent);
-    }
-    return best;
+    double start = now_seconds(), spent, done = 0;
+    do {
+        work(with);
+        done += numbers;
+        spent = now_seconds() - start;
+    } while (spent < seconds);
+    *best = fmax(*best, done / spent);
 }
 
 /* ------------------------------------------------------------ multiply-adds */
@@ -99,16 +95,17 @@ static void fuse(void *with)
     *(double *)with = sum[0] < 3 ? factor : sum[SUMS - 1];
 }
 
-static double fused_a_second(double seconds)
+static void rate_fused(double *best, double seconds)
 {
     double factor = 0.5;
 #if defined __x86_64__
     if (__builtin_cpu_supports("avx512f"))
-        return rate(fuse_16, &factor, 8.0 * SUMS * FUSED, seconds);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return rate(fuse_8, &factor, 4.0 * SUMS * FUSED, seconds);
+        rate(best, fuse_16, &factor, 8.0 * SUMS * FUSED, seconds);
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        rate(best, fuse_8, &factor, 4.0 * SUMS * FUSED, seconds);
+    else
 #endif
-    return rate(fuse, &factor, 1.0 * SUMS * FUSED, seconds);
+        rate(best, fuse, &factor, 1.0 * SUMS * FUSED, seconds);
 }
 
 /* ------------------------------------------------------------ normals */
@@ -165,6 +162,7 @@ static struct eps_job job_of(size_t n, size_t bands, double p)
     job.query.noise_multiplier = 1;
     job.query.delta = 1e-5;
     eps_job_defaults(&job);
+    job.mechanism.sampling.warm_start = false;
     return job;
 }
 
@@ -187,9 +185,12 @@ int main(int argc, char **argv)
 
     struct normals normals = {room(ROWS * EPS__LANES), {{1, 2}, 0}};
     struct draws draws = {law, {{3, 4}, 0}, room(law->scratch), 0};
-    double fused = fused_a_second(seconds / 4);
-    double normal = rate(make_normals, &normals, (double)CHUNK * ROWS, seconds / 4);
-    double drawn = rate(make_draws, &draws, EPS__LANES, seconds);
+    double fused = 0, normal = 0, drawn = 0; /* in turn, so that all see the same machine */
+    for (int run = 0; run < RUNS; run++) {
+        rate_fused(&fused, seconds / (6 * RUNS));
+        rate(&normal, make_normals, &normals, (double)CHUNK * ROWS, seconds / (6 * RUNS));
+        rate(&drawn, make_draws, &draws, EPS__LANES, seconds / (1.5 * RUNS));
+    }
     double roofline = 1 / ((double)(n * bands) / fused + (double)n / normal);
     printf(
         "{\"draws\": %.6g, \"fused\": %.6g, \"normals\": %.6g, \"roofline\": %.6g, \"share\": %.4f, \"mean\": %.4g}\n",

@@ -9,8 +9,8 @@
 A row that does not fit - its text is not there exactly once, it does not compile, a test it names fails without it - is an
 error, and so are a mutant that survives and a lemma (## Ln. in a LEMMAS.md of lib) without a row that the table does not own up to. Nothing in the sources
 is touched: a mutated file is compiled beside them, and its object linked in front of the library; of a mutated header, which all
-others include, the test program is made anew, but for NAME_of.h, which NAME.c alone includes. From the environment,
-which make sets: COMPILE, LINK, LIBS, B, ARCHIVES. Time is the processor's, so that a loaded machine changes nothing.
+others include, the test program is made anew, but for NAME_of.h, which NAME.c includes, alone or as one of
+several widths whose tests tell them apart (lanes). From the environment, which make sets: COMPILE, LINK, LIBS, B, ARCHIVES. Time is the processor's, so that a loaded machine changes nothing.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

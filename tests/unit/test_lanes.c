@@ -175,6 +175,16 @@ static void uniforms_are_uniform(void **state)
             double x = u[i * EACH + j] = eps__uniform(&stream, i, j);
             assert_true(x > 0 && x < 1 && ldexp(x, 54) == rint(ldexp(x, 54)));
         }
+    FOR_VARIANTS(variant)
+    {
+        double row[EACH * EPS__LANES];
+        for (uint32_t i = 0; i < DRAWS; i += EPS__LANES) {
+            variant->uniforms(row, &stream, i, 0, EACH);
+            for (uint32_t lane = 0; lane < EPS__LANES; lane++)
+                for (size_t j = 0; j < EACH; j++)
+                    assert_bits("uniform", variant->name, row + j * EPS__LANES + lane, u + (i + lane) * EACH + j, 1);
+        }
+    }
     qsort(u, DRAWS * EACH, sizeof *u, ascending);
     for (size_t i = 0; i + 1 < DRAWS * EACH; i++)
         assert_true(u[i] < u[i + 1]); /* 2^16 of 2^53: a counter that is used twice would show */

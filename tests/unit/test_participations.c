@@ -1,0 +1,78 @@
+/*
+ * Steps at which one example takes part: of lanes at a time they are those of each draw alone, and there as many as there should be.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "lib/sampling/participations.h"
+
+enum { DRAWS = 512 };
+
+static void check(struct eps__spaced_steps steps)
+{
+    eps__spaced_steps_fill(&steps);
+    const struct eps__stream stream = {{1, 2}, 3};
+    size_t most = eps__spaced_steps_most(&steps), len[EPS__LANES], total = 0;
+    struct eps__participated *slots = malloc(EPS__LANES * most * sizeof *slots), *alone = malloc(most * sizeof *alone);
+    assert_non_null(slots);
+    assert_non_null(alone);
+    for (uint32_t draw = 0; draw < DRAWS; draw += EPS__LANES) {
+        eps__spaced_draw_lanes(slots, most, len, &steps, &stream, draw);
+        for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
+            size_t expected = eps__spaced_draw(alone, &steps, &stream, draw + lane);
+            assert_int_equal(len[lane], expected);
+            assert_memory_equal(slots + lane * most, alone, expected * sizeof *alone);
+            for (size_t i = 0; i < expected; i++) {
+                assert_true(alone[i].step < steps.n && alone[i].examples >= 1);
+                assert_true(i == 0 || alone[i].step >= alone[i - 1].step + steps.separation);
+            }
+            total += expected;
+        }
+    }
+    /* From a warm start each step has q/(1 + (b - 1) q) of them, q that of an example that waits; without a separation, q. */
+    double q = -expm1(steps.log_keep), each = q / (1 + (double)(steps.separation - 1) * q);
+    double mean = (double)steps.n * each * DRAWS;
+    if (steps.separation == 1 || (steps.warm && steps.examples == 1))
+        assert_true(fabs((double)total - mean) <= 5 * sqrt(mean) + 1e-9);
+    free(slots);
+    free(alone);
+}
+
+static void lanes_are_draws(void **state)
+{
+    (void)state;
+    const struct eps__spaced_steps cases[] = {
+        {.n = 1, .separation = 1, .p = 0.5, .examples = 1},
+        {.n = 1024, .separation = 16, .p = 1 / 49.0, .examples = 1},
+        {.n = 7200, .separation = 256, .p = 1.25e-4, .examples = 1},
+        {.n = 333, .separation = 1, .p = 0.3, .examples = 1},
+        {.n = 100, .separation = 7, .p = 0.999, .examples = 1},
+        {.n = 100, .separation = 7, .p = 1, .examples = 1},
+        {.n = 1000, .separation = 8, .p = 1e-300, .examples = 1},
+        {.n = 500, .separation = 9, .p = 0.05, .examples = 1, .warm = true},
+        {.n = 5, .separation = 9, .p = 0.4, .examples = 1, .warm = true},
+        {.n = 400, .separation = 1, .p = 0.1, .examples = 1, .warm = true},
+        {.n = 400, .separation = 3, .p = 1, .examples = 1, .warm = true},
+        {.n = 500, .separation = 9, .p = 0.05, .examples = 3},
+        {.n = 400, .separation = 1, .p = 0.02, .examples = 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(cases[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_are_draws),
+    };
+    return cmocka_run_group_tests_name("participations", tests, NULL, NULL);
+}
