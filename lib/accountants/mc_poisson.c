@@ -484,7 +484,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
                                 const struct eps__mc_aim *aim)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    if (aim->tilted && (aim->direction == EPS_REMOVE || tree(setting)))
+    if (aim->tilted && aim->direction == EPS_REMOVE)
         return EPS_UNSUPPORTED;
     if (tree(setting))
         return eps__mc_tree_open(out, setting, aim, EPS__MC_TREE_RARE);

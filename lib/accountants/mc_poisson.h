@@ -17,7 +17,8 @@ enum { EPS__MC_HEIGHT_MAX = 48 };
 extern const struct eps__mc_kind eps__mc_tree;
 bool eps__mc_tree_exact(const struct eps__setting *setting);
 void eps__mc_tree_cost(const struct eps__setting *setting, double *operations, double *bytes);
-/* The aim is plain. Patterns so rare, as the caps below have it, are left out. EPS_OK, EPS_NO_MEMORY. */
+/* Plain, or tilted in the add direction. Patterns so rare, as the caps below have it, are left out. EPS_OK, EPS_NO_MEMORY;
+ * EPS_UNSUPPORTED: no tilt helps. */
 enum eps_status eps__mc_tree_open(struct eps__mc_law **law, const struct eps__setting *setting,
                                   const struct eps__mc_aim *aim, double rare);
 /* By height: under none of a tree's nodes do more take part, but with a probability of less than e^-rare in all the stamps. */

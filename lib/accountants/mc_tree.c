@@ -8,6 +8,8 @@
  * Patterns in which some node has more than its cap are left out of P/Q; in the remove direction a draw of one of them is worth all that
  * a draw can be.
  *
+ * Tilted, rows are drawn against the mean of C x, and P/Q is at least what Jensen's inequality gives (L72), which the caps do not lower.
+ *
  * As in mc_poisson.c, tables are in numbers scaled by powers of two, or with an exponent for each.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/accountants/mc_coins_drift.h"
 #include "lib/accountants/mc_poisson.h"
 #include "lib/accountants/mc_scaled.h"
 #include "lib/numerics/bound.h"
@@ -34,6 +37,9 @@ struct tree_law {
     double value, half;                  /* h, h^2/2 */
     size_t cap[EPS__MC_HEIGHT_MAX + 1];
     size_t wide; /* numbers of the largest table */
+    struct eps__coins_drift drift;
+    double leaf_drift,
+        log_base; /* tilted: what each leaf in use adds to the mean of a row above it; half the square of all rows' */
 };
 
 /* Of a node, for each lane. */
@@ -50,7 +56,7 @@ struct work {
     uint32_t first;
     bool scaled, over[EPS__LANES];
     struct table tables[EPS__MC_HEIGHT_MAX + 2], spare;
-    double *normals, *factor;
+    double *normals, *factor, *log_weight;
     size_t pair; /* normals number 2 pair and 2 pair + 1 are at hand */
     struct eps__participated *slots;
     size_t most, len[EPS__LANES], at[EPS__LANES];
@@ -193,12 +199,14 @@ static void convolve_scaled(struct table *out, const struct table *a, const stru
 /* Row `row` of C x + z, of the node whose table it is, into y. */
 static void draw_row(struct work *work, double *y, const struct table *table, size_t row)
 {
+    double drift = work->law->leaf_drift * (double)table->leaves;
     if (work->pair != row / 2)
         eps__normals(work->normals, work->stream, work->first, row / 2 * 2, 2);
     work->pair = row / 2;
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
         work->over[lane] |= table->taken[lane] > (double)table->top;
-        y[lane] = work->law->value * table->taken[lane] + work->normals[row % 2 * EPS__LANES + lane];
+        y[lane] = work->law->value * table->taken[lane] + work->normals[row % 2 * EPS__LANES + lane] + drift;
+        work->log_weight[lane] -= drift * y[lane];
     }
 }
 
@@ -312,16 +320,23 @@ static double log_sum(const struct work *work, size_t lane)
     return eps__scaled_log(sum);
 }
 
-static bool run(const struct tree_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
-                bool scaled, double *loss)
+/* The lesser of the loss and the one that Jensen's inequality gives: m - <a, y>. */
+static double least_loss(const struct tree_law *law, double loss, double log_weight)
 {
-    struct work work = {.law = law, .stream = stream, .first = first, .scaled = scaled};
+    return law->base.tilted ? fmin(loss, law->drift.mean - (log_weight - law->log_base) / law->drift.times) : loss;
+}
+
+static bool run(const struct tree_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
+                bool scaled, double *loss, double *log_weight)
+{
+    struct work work = {.law = law, .stream = stream, .first = first, .scaled = scaled, .log_weight = log_weight};
     bool remove = law->base.direction == EPS_REMOVE, safe = true;
     make_work(&work, law, scratch);
     for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
         if (remove)
             work.len[lane] = eps__spaced_draw(work.slots + lane * work.most, &law->steps, stream, first + lane);
         loss[lane] = 0;
+        log_weight[lane] = law->log_base;
     }
     for (size_t stamp = 0; safe && stamp < law->stamps; stamp++) {
         safe = fold(&work, stamp);
@@ -329,7 +344,9 @@ static bool run(const struct tree_law *law, const struct eps__stream *stream, ui
             loss[lane] += log_sum(&work, lane);
     }
     for (size_t lane = 0; safe && lane < EPS__LANES; lane++)
-        loss[lane] = !remove ? -loss[lane] : work.over[lane] ? EPS__MC_CERTAIN : loss[lane];
+        loss[lane] = !remove           ? least_loss(law, -loss[lane], log_weight[lane])
+                     : work.over[lane] ? EPS__MC_CERTAIN
+                                       : loss[lane];
     return safe;
 }
 
@@ -337,16 +354,15 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
                  double *loss, double *log_weight)
 {
     const struct tree_law *law = (const struct tree_law *)base;
-    if (!run(law, stream, first, scratch, false, loss))
-        (void)run(law, stream, first, scratch, true, loss);
-    for (size_t lane = 0; lane < EPS__LANES; lane++)
-        log_weight[lane] = 0;
+    if (!run(law, stream, first, scratch, false, loss, log_weight))
+        (void)run(law, stream, first, scratch, true, loss, log_weight);
 }
 
 void eps__mc_tree_exponents(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first,
                             double *scratch, double *loss)
 {
-    (void)run((const struct tree_law *)law, stream, first, scratch, true, loss);
+    double log_weight[EPS__LANES];
+    (void)run((const struct tree_law *)law, stream, first, scratch, true, loss, log_weight);
 }
 
 /* ------------------------------------------------------------ the law */
@@ -417,11 +433,45 @@ static double error_of(const struct tree_law *law)
     double h = law->value, sum = 0, log_keep = law->steps.p < 1 ? fabs(law->steps.log_keep) : 0;
     for (size_t height = 0; height <= law->height; height++) {
         double cap = (double)law->cap[height], nodes = ceil(ldexp((double)law->leaves, -(int)height));
-        double size = cap * h * (EPS__NORMAL_MOST + cap * h) + cap * cap * law->half;
+        double drift = fabs(law->leaf_drift) * (double)minimum((size_t)1 << height, law->leaves);
+        double size = cap * h * (EPS__NORMAL_MOST + cap * h + drift) + cap * cap * law->half;
         sum += nodes * (cap + 24 + 16 * size);
     }
     sum += (double)law->leaves * (8 + 4 * log_keep);
     return eps__raise(EPS__UNIT_ROUNDOFF * (double)law->stamps * sum, 64);
+}
+
+/* The drift and what it needs to know: the leaves under all nodes, alone and squared. EPS_UNSUPPORTED: none helps. */
+static enum eps_status make_drift(struct tree_law *law, double eps)
+{
+    double sum = 0, squares = 0, n = (double)law->steps.n, stamps = (double)law->stamps;
+    double weight = eps__raise(law->value * law->value, 8);
+    for (size_t h = 0; h <= law->height; h++) {
+        double width = ldexp(1, (int)h), full = floor((double)law->leaves / width);
+        double cut = (double)law->leaves - full * width;
+        sum += stamps * (full * width + cut); /* integers */
+        squares += stamps * (full * width * width + cut * cut);
+    }
+    if (!eps__coins_drift_choose(&law->drift, n, law->steps.p, eps__raise(weight * sum, 4),
+                                 eps__raise(weight * squares, 64), eps))
+        return EPS_UNSUPPORTED;
+    law->leaf_drift = -law->drift.times * law->drift.q * law->value;
+    law->log_base = 0.5 * law->leaf_drift * law->leaf_drift * squares;
+    law->base.loss_error = error_of(law);
+    double reach = EPS__NORMAL_MOST - law->leaf_drift * (double)law->leaves, units = 4 * n + 64;
+    law->base.log_weight_error =
+        eps__raise(units * EPS__UNIT_ROUNDOFF * (-law->leaf_drift * sum * reach + law->log_base), 2 * units);
+    /* of m - <a, y>, should it be that */
+    law->base.loss_error +=
+        eps__raise(law->base.log_weight_error / law->drift.times + 16 * EPS__UNIT_ROUNDOFF * law->drift.mean, 64);
+    law->drift.slack = 4 * law->base.log_weight_error + 4 * law->drift.times * law->base.loss_error;
+    return EPS_OK;
+}
+
+static double log_most(const struct eps__mc_law *base, double eps)
+{
+    const struct tree_law *law = (const struct tree_law *)base;
+    return base->tilted ? eps__coins_drift_log_most(&law->drift, eps) : 0;
 }
 
 enum eps_status eps__mc_tree_open(struct eps__mc_law **out, const struct eps__setting *setting,
@@ -446,6 +496,12 @@ enum eps_status eps__mc_tree_open(struct eps__mc_law **out, const struct eps__se
         law->wide = law->cap[h] + 1 > law->wide ? law->cap[h] + 1 : law->wide;
     law->base = (struct eps__mc_law){.kind = &eps__mc_tree, .direction = aim->direction, .loss_error = error_of(law)};
     law->base.scratch = scratch_of(law);
+    law->base.tilted = aim->tilted;
+    enum eps_status status = aim->tilted ? make_drift(law, aim->eps) : EPS_OK;
+    if (status != EPS_OK) {
+        free(law);
+        return status;
+    }
     eps__mc_tree_cost(setting, &law->base.operations, &unused);
     law->base.operations *= EPS__LANES;
     *out = &law->base;
@@ -458,4 +514,4 @@ static void destroy(struct eps__mc_law *law)
 }
 
 /* Not in the table: mc_poisson.c opens it where the strategy is a tree. */
-const struct eps__mc_kind eps__mc_tree = {.draw = draw, .destroy = destroy};
+const struct eps__mc_kind eps__mc_tree = {.draw = draw, .log_most = log_most, .destroy = destroy};

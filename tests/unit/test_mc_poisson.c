@@ -522,14 +522,14 @@ static void check_tilted(const struct eps_job *job, double sigma, double aim, do
     struct eps__mc_aim tilted = {.sigma = sigma, .direction = EPS_ADD, .tilted = true, .eps = aim};
     double sum = 0, square = 0, largest = 0, draws = 16.0 * CHUNK, loss[EPS__LANES], log_weight[EPS__LANES];
     open_law(&opened, job, sigma, EPS_ADD);
-    assert_true(opened.kind->log_most(opened.law, eps) == 0); /* of plain draws */
+    assert_true(!opened.law->kind->log_most || opened.law->kind->log_most(opened.law, eps) == 0); /* of plain draws */
     opened.kind->destroy(opened.law);
     assert_int_equal(opened.kind->open(&opened.law, &opened.setting, &tilted), EPS_OK);
     assert_true(opened.law->tilted && opened.law->log_weight_error < 1e-9);
-    double most = exp(opened.kind->log_most(opened.law, eps));
+    double most = exp(opened.law->kind->log_most(opened.law, eps));
     for (uint32_t first = 0; first < draws; first += EPS__LANES) {
         struct eps__stream stream = stream_of(11);
-        opened.kind->draw(opened.law, &stream, first, opened.scratch, loss, log_weight);
+        opened.law->kind->draw(opened.law, &stream, first, opened.scratch, loss, log_weight);
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             double value = exp(log_weight[lane]) * fmax(-expm1(eps - loss[lane]), 0);
             largest = fmax(largest, value);
@@ -566,14 +566,67 @@ static void tilted_draws_show_the_same(void **unused)
     }
 }
 
+/* Two leaves and their root. */
+static void tilted_trees_show_the_same(void **unused)
+{
+    (void)unused;
+    const double p = 0.3, sigma = 3, width = 0.08, eps = 0.25, a = 1 / sigma;
+    double exact = 0;
+    for (double u = -8; u < 6; u += width)
+        for (double v = -8; v < 6; v += width) {
+            double one = p * (1 - p) * (exp(a * u - a * a) + exp(a * v - a * a));
+            double both = p * p * exp(a * (u + v) - 3 * a * a);
+            for (double w = -8; w < 6; w += width) {
+                double root = exp(a * w), ratio = (1 - p) * (1 - p) + root * (one + root * both);
+                if (ratio < exp(-eps))
+                    exact += exp(-(u * u + v * v + w * w) / 2) * (1 - exp(eps) * ratio);
+            }
+        }
+    exact *= width * width * width / pow(2 * M_PI, 1.5);
+    struct eps_job job = new_job(EPS_FAMILY_TREE, 2, p);
+    check_tilted(&job, sigma, eps, eps, exact);
+}
+
+/* Patterns that are left out of P make values no larger than the bound. */
+static void tilted_trees_with_caps_are_bounded(void **unused)
+{
+    (void)unused;
+    struct eps_job job = new_job(EPS_FAMILY_TREE, 27, 0.3);
+    struct eps__mc_aim aim = {.sigma = 6, .direction = EPS_ADD, .tilted = true, .eps = 0.9};
+    double loss[2][EPS__LANES], log_weight[2][EPS__LANES];
+    struct opened opened;
+    open_law(&opened, &job, 6, EPS_ADD);
+    opened.kind->destroy(opened.law);
+    struct eps__mc_law *capped;
+    assert_int_equal(eps__mc_tree_open(&opened.law, &opened.setting, &aim, 45), EPS_OK);
+    assert_int_equal(eps__mc_tree_open(&capped, &opened.setting, &aim, -5), EPS_OK);
+    double most = exp(capped->kind->log_most(capped, 0.9));
+    size_t lower = 0, held = 0;
+    for (uint32_t first = 0; first < CHUNK; first += EPS__LANES) {
+        struct eps__stream stream = stream_of(12);
+        opened.law->kind->draw(opened.law, &stream, first, opened.scratch, loss[0], log_weight[0]);
+        capped->kind->draw(capped, &stream, first, opened.scratch, loss[1], log_weight[1]);
+        for (size_t lane = 0; lane < EPS__LANES; lane++) {
+            assert_true(log_weight[0][lane] == log_weight[1][lane]);
+            assert_true(loss[1][lane] >= loss[0][lane] - capped->loss_error);
+            assert_true(exp(log_weight[1][lane]) * fmax(-expm1(0.9 - loss[1][lane]), 0) <= most);
+            lower += loss[1][lane] > loss[0][lane] + 0.01;
+            held += loss[1][lane] > 0.9;
+        }
+    }
+    assert_true(lower > 10 && held > 10);
+    capped->kind->destroy(capped);
+    close_law(&opened);
+}
+
 static void small_deltas_are_those_of_pld(void **unused)
 {
     (void)unused;
     static const double coefficients[] = {0.8, 0.5, 0.3};
     double exact[EPS_DIRECTIONS];
-    for (int which = 0; which < 2; which++) {
-        struct eps_job job = new_job(which ? EPS_FAMILY_TOEPLITZ : EPS_FAMILY_IDENTITY, 100, 0.05);
-        if (which) {
+    for (int which = 0; which < 3; which++) {
+        struct eps_job job = new_job(which == 1 ? EPS_FAMILY_TOEPLITZ : EPS_FAMILY_IDENTITY, 100, 0.05);
+        if (which == 1) {
             job.mechanism.matrix.coefficients = coefficients;
             job.mechanism.matrix.coefficients_len = 3;
             job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
@@ -583,6 +636,10 @@ static void small_deltas_are_those_of_pld(void **unused)
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         solved_deltas(exact, &job, 2, 1);
         assert_true(exact[EPS_ADD] < 1e-5);
+        if (which == 2) { /* trees of one leaf */
+            job.mechanism.matrix.family = EPS_FAMILY_TREE;
+            job.mechanism.matrix.stamps = 100;
+        }
         check_tilted(&job, 2, 1, 1, exact[EPS_ADD]);
     }
 }
@@ -638,6 +695,8 @@ int main(void)
         cmocka_unit_test(independent_rounds_are_those_of_pld),
         cmocka_unit_test(ratios_have_mean_one),
         cmocka_unit_test(tilted_draws_show_the_same),
+        cmocka_unit_test(tilted_trees_show_the_same),
+        cmocka_unit_test(tilted_trees_with_caps_are_bounded),
         cmocka_unit_test(small_deltas_are_those_of_pld),
         cmocka_unit_test(what_is_not_derived_is_declined),
     };
