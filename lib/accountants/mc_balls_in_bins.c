@@ -54,13 +54,14 @@ static size_t even(size_t rows)
     return rows + rows % 2;
 }
 
-/* y of P, or of the mixture that is P^a Q^(1-a)/Z. */
-static void add_bins(double *y, const struct bins_law *law, const struct eps__stream *stream, uint32_t first)
+/* y of P, or of the mixture that is P^a Q^(1-a)/Z. log_weight: of what is drawn more often than it ought to be. */
+static void add_bins(double *y, const struct bins_law *law, const struct eps__stream *stream, uint32_t first,
+                     double *log_weight)
 {
     uint32_t chosen[EPS__MC_ORDER_MAX];
     for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
         if (law->base.tilted)
-            eps__mc_multisets_draw(chosen, &law->sets, stream, first + lane);
+            log_weight[lane] = eps__mc_multisets_draw(chosen, &law->sets, stream, first + lane);
         else
             chosen[0] = (uint32_t)bin_of(eps__uniform(stream, first + lane, 0), law->factor.len);
         for (unsigned c = 0; c < (law->base.tilted ? law->sets.order : 1); c++)
@@ -89,14 +90,14 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
         log_weight[lane] = 0;
     eps__normals(y, stream, first, 0, even(len));
     if (base->direction == EPS_REMOVE)
-        add_bins(y, law, stream, first);
+        add_bins(y, law, stream, first, log_weight);
     else if (base->tilted)
         add_drift(y, &law->drift, len, log_weight);
     eps__mc_factor_log_ratio(loss, &law->factor, y, work);
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
         loss[lane] *= sign;
         if (base->tilted && base->direction == EPS_REMOVE)
-            log_weight[lane] = law->sets.log_moment - (law->sets.order - 1) * loss[lane];
+            log_weight[lane] += law->sets.log_moment - (law->sets.order - 1) * loss[lane];
     }
 }
 
@@ -149,7 +150,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     bool cyclic = mechanism->n > (size_t)bins, diagonal = eps__strategy_is_diagonal(setting->strategy);
     double width = diagonal ? 1 : fmin(cyclic ? 2 * bands : bands, bins);
     *operations = bins * (width + OPERATIONS);
-    *bytes = 8 * ((diagonal ? 8 * bins : 5 * bins * bins) + EPS__LANES * (2 * bins + 2));
+    *bytes = 8 * ((diagonal ? 8 * bins : 9 * bins * bins + 100 * bins) + EPS__LANES * (2 * bins + 2) + 5e6);
 }
 
 static void destroy(struct eps__mc_law *base)
@@ -223,8 +224,8 @@ static void bound_errors(struct bins_law *law)
         return;
     if (law->base.direction == EPS_REMOVE) {
         double power = law->sets.order - 1;
-        law->base.log_weight_error = eps__raise(
-            power * law->base.loss_error + 4 * EPS__UNIT_ROUNDOFF * (power * most + fabs(law->sets.log_moment)), 64);
+        double terms = power * most + (1 + power * (power + 1)) * (1 + fabs(law->sets.log_moment));
+        law->base.log_weight_error = eps__raise(power * law->base.loss_error + 4 * EPS__UNIT_ROUNDOFF * terms, 64);
         law->slack = eps__raise(power * law->base.loss_error + 2 * law->base.log_weight_error, 64);
     } else {
         const struct drift *drift = &law->drift;

@@ -15,22 +15,15 @@
 #include "lib/accountants/mc_wheel.h"
 #include "lib/numerics/bound.h"
 
-#define NUMBERS 4e6 /* that the wheels may take */
-#define APART 1e-10 /* an entry this small is taken for 0, and what it may weigh is counted for all pairs */
+#define NUMBERS 1e6  /* that the wheels may take */
+#define NOTHING 1e-9 /* a tau this small is not worth the weights it takes */
 
-/* C(n, k), under 2^53 wherever it is asked for. */
-static size_t choose(size_t n, size_t k)
+/* C(s + n, n), under 2^53: those whose last number is 0, and those where one less is left. */
+static void count_tuples(struct eps__mc_chain *chain)
 {
-    double count = 1;
-    for (size_t i = 1; i <= k; i++)
-        count = count * (double)(n - k + i) / (double)i;
-    return (size_t)count;
-}
-
-/* Tuples of `len` numbers with a sum of at most `most`. */
-static size_t tuples(size_t most, size_t len)
-{
-    return choose(most + len, len);
+    for (size_t s = 0; s <= EPS__MC_CHAIN_MOST; s++)
+        for (size_t n = 0; n <= EPS__MC_CHAIN_LIVE + 1; n++)
+            chain->tuples[s][n] = s == 0 || n == 0 ? 1 : chain->tuples[s][n - 1] + chain->tuples[s - 1][n];
 }
 
 /* The next in lexicographic order; false after the last. */
@@ -51,13 +44,12 @@ static bool next_tuple(uint8_t *tuple, size_t len, unsigned most)
 }
 
 /* How many come before it. */
-static size_t rank_of(const uint8_t *tuple, size_t len, unsigned most)
+static size_t rank_of(const struct eps__mc_chain *chain, const uint8_t *tuple, size_t len)
 {
-    size_t rank = 0, rest = most;
-    for (size_t j = 0; j < len;
-         j++) { /* those whose number j is less: the sum over v of tuples(rest - v, len - j - 1) */
+    size_t rank = 0, rest = chain->most;
+    for (size_t j = 0; j < len; j++) { /* those whose number j is less */
         if (tuple[j] > 0)
-            rank += tuples(rest, len - j) - tuples(rest - tuple[j], len - j);
+            rank += chain->tuples[rest][len - j] - chain->tuples[rest - tuple[j]][len - j];
         rest -= tuple[j];
     }
     return rank;
@@ -65,16 +57,18 @@ static size_t rank_of(const uint8_t *tuple, size_t len, unsigned most)
 
 /* ------------------------------------------------------------ which bins are live */
 
-static bool meets(const double *gram, size_t bins, size_t i, size_t j)
+/* What two draws of these bins weigh, less tau. */
+static double entry_of(const struct eps__mc_chain *chain, const double *gram, size_t i, size_t j)
 {
-    return gram[i * bins + j] > APART;
+    double entry = gram[i * chain->bins + j];
+    return entry > chain->tau ? eps__add_up(entry, -chain->tau) : 0;
 }
 
 /* The last bin that bin i meets. */
-static size_t last_met(const double *gram, size_t bins, size_t i)
+static size_t last_met(const struct eps__mc_chain *chain, const double *gram, size_t i)
 {
-    size_t last = bins - 1;
-    while (last > i && !meets(gram, bins, i, last))
+    size_t last = chain->bins - 1;
+    while (last > i && !(entry_of(chain, gram, i, last) > 0))
         last--;
     return last;
 }
@@ -100,7 +94,7 @@ static bool find_live(struct eps__mc_chain *chain, const double *gram)
             break;
         memcpy(chain->live + k * EPS__MC_CHAIN_LIVE, now, len * sizeof *now);
         now[len] = (uint32_t)k;
-        last[len++] = last_met(gram, bins, k);
+        last[len++] = last_met(chain, gram, k);
     }
     assert(chain->live_len[0] == 0 && chain->live_len[bins] == 0);
     return true;
@@ -111,9 +105,7 @@ static double numbers_of(const struct eps__mc_chain *chain, unsigned most)
 {
     double numbers = 0;
     for (size_t k = 0; k < chain->bins && numbers <= NUMBERS; k++) {
-        double states = 1;
-        for (size_t i = 1; i <= (size_t)chain->live_len[k] + 1; i++)
-            states *= (double)(most + i) / (double)i;
+        double states = (double)chain->tuples[most][(size_t)chain->live_len[k] + 1];
         numbers += states * (most + 1);
     }
     return numbers;
@@ -129,7 +121,7 @@ static size_t follow(const struct eps__mc_chain *chain, size_t k, const uint8_t 
             next[at++] = j < len ? state[j] : (uint8_t)t;
     assert(at == next_len && t <= state[len]);
     next[next_len] = (uint8_t)(state[len] - t);
-    return rank_of(next, next_len + 1, chain->most);
+    return rank_of(chain, next, next_len + 1);
 }
 
 /* ------------------------------------------------------------ the wheels */
@@ -138,17 +130,15 @@ static size_t follow(const struct eps__mc_chain *chain, size_t k, const uint8_t 
 static double make_wheel(const struct eps__mc_chain *chain, const double *gram, size_t k, const uint8_t *state,
                          const double *after, double *wheel)
 {
-    size_t len = chain->live_len[k], bins = chain->bins;
-    double met = 0, log_factor = 0, own = gram[k * bins + k];
+    size_t len = chain->live_len[k];
+    double met = 0, log_factor = 0, own = entry_of(chain, gram, k, k), log_bins = log((double)chain->bins);
     uint8_t next[EPS__MC_CHAIN_LIVE + 2];
-    for (size_t j = 0; j < len; j++) {
-        double entry = gram[chain->live[k * EPS__MC_CHAIN_LIVE + j] * bins + k];
-        met += entry > APART ? state[j] * entry : 0;
-    }
+    for (size_t j = 0; j < len; j++)
+        met += state[j] * entry_of(chain, gram, chain->live[k * EPS__MC_CHAIN_LIVE + j], k);
     for (unsigned t = 0; t <= state[len]; t++) { /* b^-t/t! e^(t (t-1)/2 own + t met) */
         double value = after[follow(chain, k, state, t, next)], exponent = 0.5 * t * (t - 1.0) * own + t * met;
         if (t > 0)
-            log_factor -= log((double)bins) + log(t);
+            log_factor -= log_bins + log(t);
         double error = 32 * EPS__UNIT_ROUNDOFF * (t + 1) * (exponent - log_factor);
         wheel[t] = 0;
         if (value > 0)
@@ -161,7 +151,7 @@ static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
 {
     size_t most_states = 1;
     for (size_t k = 0; k < chain->bins; k++) {
-        size_t states = tuples(chain->most, (size_t)chain->live_len[k] + 1);
+        size_t states = chain->tuples[chain->most][(size_t)chain->live_len[k] + 1];
         chain->start[k + 1] = chain->start[k] + states * (chain->most + 1);
         most_states = states > most_states ? states : most_states;
     }
@@ -178,7 +168,7 @@ static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
             double *wheel = chain->ends + chain->start[k] + rank * (chain->most + 1);
             value[rank++] = make_wheel(chain, gram, k, state, after, wheel);
         } while (next_tuple(state, len, chain->most));
-        assert(rank == tuples(chain->most, len)); /* each state once */
+        assert(rank == chain->tuples[chain->most][len]); /* each state once */
         double *kept = after;
         after = value;
         value = kept;
@@ -188,7 +178,7 @@ static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
         double pairs = 0.5 * a * (a - 1.0);
         log_ways += a > 0 ? log(a) : 0;
         chain->log_moment[a] =
-            eps__shift(EPS__UPPER, eps__log_bound(EPS__UPPER, after[a], 2) + log_ways + pairs * chain->apart,
+            eps__shift(EPS__UPPER, eps__log_bound(EPS__UPPER, after[a], 2) + log_ways + pairs * chain->tau,
                        8 * EPS__UNIT_ROUNDOFF * (a + 2) * (log_ways + pairs + 1));
     }
     free(value);
@@ -196,25 +186,30 @@ static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
     return status;
 }
 
-enum eps_status eps__mc_chain_make(struct eps__mc_chain *chain, const double *gram_upper, size_t bins)
+enum eps_status eps__mc_chain_make(struct eps__mc_chain *chain, const double *gram_upper, size_t bins, double tau)
 {
     *chain = (struct eps__mc_chain){.bins = bins,
+                                    .tau = tau,
                                     .live = malloc((bins + 1) * EPS__MC_CHAIN_LIVE * sizeof *chain->live),
                                     .live_len = malloc((bins + 1) * sizeof *chain->live_len),
                                     .start = calloc(bins + 1, sizeof *chain->start)};
     enum eps_status status = chain->live && chain->live_len && chain->start ? EPS_OK : EPS_NO_MEMORY;
+    count_tuples(chain);
     if (status == EPS_OK && !find_live(chain, gram_upper))
         status = EPS_UNSUPPORTED;
     if (status == EPS_OK) {
         for (chain->most = 2; chain->most < EPS__MC_CHAIN_MOST && numbers_of(chain, chain->most + 1) <= NUMBERS;)
             chain->most++;
-        for (size_t i = 0; i < bins * bins; i++)
-            if (gram_upper[i] <= APART)
-                chain->apart = fmax(chain->apart, gram_upper[i]);
         status = chain->most > 2 ? fill(chain, gram_upper) : EPS_UNSUPPORTED;
+    }
+    if (status == EPS_OK && tau > NOTHING) {
+        chain->gram = malloc(bins * bins * sizeof *chain->gram);
+        status = chain->gram ? EPS_OK : EPS_NO_MEMORY;
     }
     if (status != EPS_OK)
         eps__mc_chain_clear(chain);
+    else if (chain->gram)
+        memcpy(chain->gram, gram_upper, bins * bins * sizeof *chain->gram);
     return status;
 }
 
@@ -224,14 +219,15 @@ void eps__mc_chain_clear(struct eps__mc_chain *chain)
     free(chain->live_len);
     free(chain->start);
     free(chain->ends);
+    free(chain->gram);
     *chain = (struct eps__mc_chain){0};
 }
 
-void eps__mc_chain_draw(uint32_t *chosen, const struct eps__mc_chain *chain, unsigned order,
-                        const struct eps__stream *stream, uint32_t draw)
+double eps__mc_chain_draw(uint32_t *chosen, const struct eps__mc_chain *chain, unsigned order,
+                          const struct eps__stream *stream, uint32_t draw)
 {
     uint8_t states[2][EPS__MC_CHAIN_LIVE + 2] = {{(uint8_t)order}};
-    size_t rank = rank_of(states[0], 1, chain->most), drawn = 0;
+    size_t rank = rank_of(chain, states[0], 1), drawn = 0;
     assert(order <= chain->most);
     for (size_t k = 0; drawn < order; k++) {
         uint8_t *state = states[k % 2], *next = states[(k + 1) % 2];
@@ -242,4 +238,9 @@ void eps__mc_chain_draw(uint32_t *chosen, const struct eps__mc_chain *chain, uns
         for (; t > 0; t--)
             chosen[drawn++] = (uint32_t)k;
     }
+    double excess = 0;
+    for (size_t c = 0; chain->gram && c < order; c++)
+        for (size_t d = 0; d < c; d++)
+            excess += fmin(chain->gram[chosen[c] * chain->bins + chosen[d]] - chain->tau, 0);
+    return excess;
 }

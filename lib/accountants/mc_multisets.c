@@ -12,6 +12,8 @@
 #include "lib/accountants/mc_wheel.h"
 #include "lib/numerics/bound.h"
 
+#define ROUNDED 1e-10 /* an entry this small may be a rounding of 0 */
+
 double eps__mc_tilted_log_most(unsigned order, double log_moment, double eps)
 {
     double a = order, terms = (a - 1) * fabs(eps) + fabs(log_moment) + 2 + log(a);
@@ -220,23 +222,60 @@ static void draw_powers(uint32_t *chosen, const struct eps__mc_multisets *sets, 
 
 /* ------------------------------------------------------------ few bins that meet */
 
-static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *gram_upper, double eps)
+/* The order for which log_most is least; 0 where none is finite. */
+static unsigned best_order(const struct eps__mc_chain *chain, double eps, double *least)
 {
-    enum eps_status status = eps__mc_chain_make(&sets->chain, gram_upper, sets->bins);
-    double least = INFINITY;
-    for (unsigned a = 2; status == EPS_OK && a <= sets->chain.most; a++) {
-        double log_most = eps__mc_tilted_log_most(a, sets->chain.log_moment[a], eps);
-        if (!(log_most < least))
-            continue;
-        least = log_most;
-        sets->order = a;
-        sets->log_moment = sets->chain.log_moment[a];
+    unsigned order = 0;
+    for (unsigned a = 2; a <= chain->most; a++) {
+        double log_most = eps__mc_tilted_log_most(a, chain->log_moment[a], eps);
+        if (log_most < *least) {
+            *least = log_most;
+            order = a;
+        }
     }
-    if (status == EPS_OK && isinf(least))
-        status = EPS_UNSUPPORTED;
-    if (status != EPS_OK)
-        eps__mc_chain_clear(&sets->chain);
-    return status;
+    return order;
+}
+
+/* The largest entry at a cyclic distance of `width` or more; with 0, the largest that is no more than a rounding. */
+static double tau_of(const double *gram, size_t bins, size_t width)
+{
+    double tau = 0;
+    for (size_t i = 0; i < bins; i++)
+        for (size_t j = 0; j < i; j++) {
+            double entry = gram[i * bins + j];
+            if (width > 0 ? eps__bins_distance(bins, i, j) >= width : entry <= ROUNDED)
+                tau = fmax(tau, entry);
+        }
+    return tau;
+}
+
+/* Over the whole matrix where it may be, else over the band that is best. */
+static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *gram_upper, double eps, double *least)
+{
+    static const size_t widths[] = {0, 12, 8, 6, 5, 4, 3, 2, 1};
+    double before = INFINITY;
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        struct eps__mc_chain chain;
+        double tau = tau_of(gram_upper, sets->bins, widths[w]);
+        if (tau == before || (w > 0 && tau <= ROUNDED))
+            continue;
+        before = tau;
+        enum eps_status status = eps__mc_chain_make(&chain, gram_upper, sets->bins, tau);
+        if (status == EPS_NO_MEMORY)
+            return status;
+        unsigned most = status == EPS_OK ? chain.most : 0, order = most > 0 ? best_order(&chain, eps, least) : 0;
+        if (order > 0) {
+            eps__mc_chain_clear(&sets->chain);
+            sets->chain = chain;
+            sets->order = order;
+            sets->log_moment = chain.log_moment[order];
+        } else if (status == EPS_OK) {
+            eps__mc_chain_clear(&chain);
+        }
+        if (w == 0 && order > 0 && order < most) /* no higher order would be better, and no other matrix is less */
+            break;
+    }
+    return EPS_OK;
 }
 
 /* ------------------------------------------------------------ any of them */
@@ -245,27 +284,30 @@ enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const str
                                        const double *gram_upper, double eps)
 {
     *sets = (struct eps__mc_multisets){.bins = factor->len};
-    enum eps_status status = EPS_UNSUPPORTED;
-    if (gram_upper)
-        status = make_chain(sets, gram_upper, eps);
-    if (status == EPS_UNSUPPORTED)
-        status = make_any(sets);
-    if (status == EPS_OK && alike(factor))
+    enum eps_status status = make_any(sets);
+    double least = INFINITY;
+    if (status == EPS_OK && alike(factor)) {
         status = make_powers(sets, eps__multiply_up(factor->entries[0], factor->entries[0]), eps);
-    else if (status == EPS_OK && !sets->chain.ends)
+    } else if (status == EPS_OK) {
         status = make_pairs(sets, factor, gram_upper);
+        if (status == EPS_OK)
+            least = eps__mc_tilted_log_most(2, sets->log_moment, eps);
+        if (status == EPS_OK && gram_upper)
+            status = make_chain(sets, gram_upper, eps, &least);
+    }
     if (status != EPS_OK)
         eps__mc_multisets_clear(sets);
     return status;
 }
 
-void eps__mc_multisets_draw(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
-                            uint32_t draw)
+double eps__mc_multisets_draw(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
+                              uint32_t draw)
 {
     if (sets->chain.ends)
-        eps__mc_chain_draw(chosen, &sets->chain, sets->order, stream, draw);
-    else if (sets->together)
+        return eps__mc_chain_draw(chosen, &sets->chain, sets->order, stream, draw);
+    if (sets->together)
         draw_powers(chosen, sets, stream, draw);
     else
         draw_pair(chosen, sets, stream, draw);
+    return 0;
 }

@@ -40,9 +40,9 @@ EPS_MUST_USE enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *se
                                                     const double *gram_upper, double eps);
 void eps__mc_multisets_clear(struct eps__mc_multisets *sets);
 
-/* The bins of one draw: `order` of them. */
-void eps__mc_multisets_draw(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
-                            uint32_t draw);
+/* The bins of one draw: `order` of them. Returns ln of what the draw's weight has to be multiplied by, at most 0. */
+double eps__mc_multisets_draw(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
+                              uint32_t draw);
 
 /* ln of the most that Z e^(-(a-1) l) (1 - e^(eps - l)) can be, from above. */
 double eps__mc_tilted_log_most(unsigned order, double log_moment, double eps);

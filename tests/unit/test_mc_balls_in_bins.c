@@ -47,6 +47,7 @@ static const struct design designs[] = {
     {"one bin", EPS_FAMILY_TOEPLITZ, 4, 1, {1, 0.5}, 2},
     {"tree", EPS_FAMILY_TREE, 16, 8, {0}, 0},
     {"square root", EPS_FAMILY_SQUARE_ROOT, 20, 10, {0}, 0},
+    {"wide", EPS_FAMILY_SQUARE_ROOT, 60, 30, {0}, 0},
 };
 enum { DESIGNS = sizeof designs / sizeof *designs };
 
@@ -228,8 +229,8 @@ static void the_factor_dominates(void **unused)
                     for (size_t k = 0; k < b; k++)
                         exact += (__float128)rows[i][k] * rows[j][k];
                     double told = eps__bins_entry(&bins, i, j), own = gram_entry(&m, i, j),
-                           size = 1e-12 * sqrt(gram_entry(&m, i, i) * gram_entry(&m, j, j));
-                    if (!(exact >= told && (double)exact <= own + size && told >= own - 1e-3 * size))
+                           size = 1e-11 * sqrt(gram_entry(&m, i, i) * gram_entry(&m, j, j));
+                    if (!(exact >= told && (double)exact <= own + size && told >= own - 1e-4 * size))
                         fail_msg("%s, %zu and %zu: %.17g for %.17g and %.17g", designs[d].name, i, j, (double)exact,
                                  told, own);
                     assert_true(!upper || (upper[i * b + j] >= exact && upper[j * b + i] <= own + size));
@@ -344,7 +345,7 @@ static void every_draw_has_its_own_bin(void **unused)
 static void plain_draws_are_of_the_mechanism(void **unused)
 {
     (void)unused;
-    for (size_t d = 0; d < DESIGNS; d++)
+    for (size_t d = 0; d + 1 < DESIGNS; d++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double sigma = d % 2 ? 1.5 : 1, eps = 0.3;
             struct eps_job job = job_of(&designs[d]);
@@ -533,12 +534,12 @@ static void pairs_have_their_weights(void **unused)
     static const struct design full = {"full", EPS_FAMILY_SQUARE_ROOT, 64, 32, {0}, 0};
     struct tilt tilt;
     double count[BINS_MOST][BINS_MOST] = {{0}}, total = 0;
-    tilt_of(&tilt, &full, 3, 2);
-    assert_true(tilt.sets.order == 2 && tilt.sets.row);
+    tilt_of(&tilt, &full, 1.2, 0.2);
+    assert_true(tilt.sets.order == 2 && tilt.sets.row && !tilt.sets.chain.ends);
     for (size_t i = 0; i < 32; i++)
         for (size_t j = 0; j < 32; j++)
             total += exp(tilt.gram[i][j]);
-    assert_true(fabs(tilt.sets.log_moment - log(total / 1024) - 5e-13) < 5e-13);
+    assert_true(fabs(tilt.sets.log_moment - log(total / 1024) - 1e-10) < 1e-10);
     for (uint32_t k = 0; k < DRAWS; k++) {
         const struct eps__stream stream = {.key = {8, 9}, .chunk = k / 1024};
         uint32_t chosen[EPS__MC_ORDER_MAX];
@@ -553,12 +554,53 @@ static void pairs_have_their_weights(void **unused)
     tilt_clear(&tilt);
 }
 
+/* L59: of a full matrix, of which only a band is summed over, draws with their factors are as often as they ought to be. */
+static void a_cut_matrix_is_told(void **unused)
+{
+    (void)unused;
+    static const double epses[] = {1, 2, 4};
+    static const struct design full = {"full", EPS_FAMILY_SQUARE_ROOT, 60, 30, {0}, 0};
+    int cut = 0, compared = 0;
+    for (size_t e = 0; e < 3; e++) {
+        struct tilt tilt;
+        tilt_of(&tilt, &full, 2.5, epses[e]);
+        unsigned order = tilt.sets.order;
+        double sum = 0, squares = 0, most = tilt.sets.chain.tau * 0.5 * order * (order - 1.0);
+        for (uint32_t k = 0; k < DRAWS; k++) {
+            const struct eps__stream stream = {.key = {8, 9}, .chunk = k / 1024};
+            uint32_t chosen[EPS__MC_ORDER_MAX];
+            double factor = eps__mc_multisets_draw(chosen, &tilt.sets, &stream, k % 1024);
+            assert_true(factor <= 0 && factor >= -most);
+            sum += exp(factor);
+            squares += exp(2 * factor);
+        }
+        /* Z times its mean is the sum of all weights */
+        struct mean found = mean_of(sum, squares, DRAWS);
+        print_message("# order %u, tau %g: of %g is %g by %g\n", order, tilt.sets.chain.tau, tilt.sets.log_moment,
+                      tilt.sets.log_moment + log(found.value), found.error / found.value);
+        cut += tilt.sets.chain.gram && order >= 3;
+        if (order == 3) {
+            double total = 0;
+            compared++;
+            for (size_t i = 0; i < tilt.bins; i++)
+                for (size_t j = 0; j < tilt.bins; j++)
+                    for (size_t k = 0; k < tilt.bins; k++)
+                        total += exp(tilt.gram[i][j] + tilt.gram[i][k] + tilt.gram[j][k]);
+            double own = exp(tilt.sets.log_moment - log(total) + 3 * log((double)tilt.bins));
+            assert_near("order 3", (struct mean){own * found.value, own * found.error, 0}, (struct mean){.value = 1},
+                        0.02);
+        }
+        tilt_clear(&tilt);
+    }
+    assert_true(cut >= 1 && compared >= 1);
+}
+
 /* L59: ln Z against the moments, or bounds on them, that other code finds. */
 static void the_moment_is_that_of_the_orders(void **unused)
 {
     (void)unused;
     int compared = 0;
-    for (size_t d = 0; d < DESIGNS; d++)
+    for (size_t d = 0; d + 1 < DESIGNS; d++)
         for (double eps = 0.2; eps < 6; eps *= 2) {
             struct tilt tilt;
             tilt_of(&tilt, &designs[d], 1 + eps, eps);
@@ -618,9 +660,9 @@ static void tilted_draws_are_of_the_mechanism(void **unused)
                                    *tilted = law_of(&setting, sigmas[k], direction, true, epses[k]);
                 double most = exp(tilted->kind->log_most(tilted, epses[k])), exact[EPS_DIRECTIONS];
                 if (most < 1) { /* else the plain ones are better, and the others too far apart */
-                    struct mean own = drawn(tilted, epses[k], 1 << 14);
+                    struct mean own = drawn(tilted, epses[k], 1 << 13);
                     compared++;
-                    assert_near(designs[d].name, own, drawn(plain, epses[k], 1 << 14), 0.1);
+                    assert_near(designs[d].name, own, drawn(plain, epses[k], 1 << 13), 0.1);
                     if (direction == EPS_REMOVE || designs[d].bins == 1)
                         assert_true(own.largest > 0.95 * most);
                     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
@@ -688,6 +730,7 @@ int main(void)
         cmocka_unit_test(a_wheel_is_never_short),
         cmocka_unit_test(multisets_have_their_weights),
         cmocka_unit_test(pairs_have_their_weights),
+        cmocka_unit_test(a_cut_matrix_is_told),
         cmocka_unit_test(the_moment_is_that_of_the_orders),
         cmocka_unit_test(tilted_draws_are_few),
         cmocka_unit_test(tilted_draws_are_of_the_mechanism),
