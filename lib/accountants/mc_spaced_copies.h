@@ -23,6 +23,8 @@ struct eps__mc_copies {
 enum eps_status eps__mc_copies_make(const struct eps_context *context, struct eps__mc_copies *copies,
                                     const struct eps__mc_columns *columns, const struct eps__spaced_steps *steps,
                                     double eps);
+/* About the bytes that making them takes, the matrix not being read. */
+double eps__mc_copies_bytes(const struct eps__spaced *spaced);
 void eps__mc_copies_clear(struct eps__mc_copies *copies);
 
 /* ln w of a loss; what it is off by, where no loss is further off than loss_error. */

@@ -34,11 +34,12 @@ struct eps__spaced_draws {
     double *begun;
 };
 
-/* Whether tables of so many copies, at least 2, are small enough. */
-bool eps__spaced_draws_fit(const struct eps__spaced *spaced, unsigned copies);
+/* About the bytes of tables of so many copies, at least 2; INFINITY where there are none: too large, or for several examples. The matrix is not
+ * read. */
+double eps__spaced_draws_bytes(const struct eps__spaced *spaced, unsigned copies);
 
 /*
- * One example of a user; tables that fit; the matrix, which the caller keeps, is off by so many units of roundoff, relatively. EPS_UNSUPPORTED where they
+ * Of copies whose bytes are finite; the matrix, which the caller keeps, is off by so many units of roundoff, relatively. EPS_UNSUPPORTED where they
  * would be too inaccurate; EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. The caller frees what it has of EPS_OK.
  */
 enum eps_status eps__spaced_draws_make(const struct eps_context *context, struct eps__spaced_draws **out,
