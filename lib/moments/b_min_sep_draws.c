@@ -1,6 +1,7 @@
 /*
- * See b_min_sep_draws.h. A transition is drawn with the probability that it has of the sum at its state: as that is by the numbers at hand, what is
- * drawn is what they say, however far they are from the truth; and that is not far (L56).
+ * See b_min_sep_draws.h. A transition is drawn with the probability that it has of the sum at its state: as that
+ * is by the numbers at hand, what is drawn is what they say, however far they are from the truth; and that is not
+ * far (L56).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -106,8 +107,10 @@ static void index_states(struct eps__spaced_draws *draws)
     assert(state == layout->states);
 }
 
-/* How small shares are: of the sum at a state what all transitions are that take some copy; of those that take as many copies as one does, or
- * more, that one. */
+/*
+ * How small shares are: of the sum at a state what all transitions are that take some copy; of those that take as
+ * many copies as one does, or more, that one.
+ */
 struct shares {
     double events, one;
 };
