@@ -247,10 +247,15 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double n = (double)mechanism->n, bands = (double)eps_strategy_bands(setting->strategy);
     bool alike = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TOEPLITZ;
+    const struct eps__spaced spaced = {.coins = {.len = mechanism->n, .width = (size_t)bands, .p = setting->p},
+                                       .separation = mechanism->sampling.separation,
+                                       .examples = (unsigned)mechanism->sampling.examples_per_user,
+                                       .warm = mechanism->sampling.warm_start};
     *operations = n * (eps__mc_columns_operations((size_t)bands, alike) + OPERATIONS +
                        20 * (double)mechanism->sampling.examples_per_user);
     *bytes = 8 * (n * (alike ? 2 : bands + 1) + EPS__LANES * (3.0 * (double)mechanism->sampling.separation +
-                                                              eps__mc_columns_rows((size_t)bands, alike) + 200 + n));
+                                                              eps__mc_columns_rows((size_t)bands, alike) + 200 + n)) +
+             eps__mc_copies_bytes(&spaced);
 }
 
 static void destroy(struct eps__mc_law *base)

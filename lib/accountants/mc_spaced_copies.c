@@ -55,7 +55,7 @@ static enum eps_status choose(const struct eps_context *context, struct eps__mc_
                               const struct eps__spaced *spaced, double eps)
 {
     double least = 0;
-    for (unsigned a = 2; a <= EPS__SPACED_DRAWN_MAX && eps__spaced_draws_fit(spaced, a); a++) {
+    for (unsigned a = 2; isfinite(eps__spaced_draws_bytes(spaced, a)); a++) {
         struct eps__spaced_draws *draws = NULL;
         enum eps_status status = eps__spaced_draws_make(context, &draws, spaced, a, (double)spaced->coins.width + 4);
         if (status == EPS_UNSUPPORTED)
@@ -76,6 +76,14 @@ static enum eps_status choose(const struct eps_context *context, struct eps__mc_
     return copies->draws ? EPS_OK : EPS_UNSUPPORTED;
 }
 
+double eps__mc_copies_bytes(const struct eps__spaced *spaced)
+{
+    double most = 0, matrix = 8 * (double)spaced->coins.len * (double)spaced->coins.width;
+    for (unsigned a = 2; isfinite(eps__spaced_draws_bytes(spaced, a)); a++)
+        most = fmax(most, matrix + 2 * eps__spaced_draws_bytes(spaced, a));
+    return most;
+}
+
 enum eps_status eps__mc_copies_make(const struct eps_context *context, struct eps__mc_copies *copies,
                                     const struct eps__mc_columns *columns, const struct eps__spaced_steps *steps,
                                     double eps)
@@ -87,7 +95,7 @@ enum eps_status eps__mc_copies_make(const struct eps_context *context, struct ep
     double width = (double)columns->width;
     *copies = (struct eps__mc_copies){0};
     assert(columns->n == steps->n && columns->width <= steps->separation && !columns->drift);
-    if (!eps__spaced_draws_fit(&spaced, 2) ||
+    if (isinf(eps__spaced_draws_bytes(&spaced, 2)) ||
         (columns->stride > 0 && 0.5 * (double)steps->n * width * width > PRODUCTS_MAX))
         return EPS_UNSUPPORTED;
     copies->gram = malloc(steps->n * columns->width * sizeof *copies->gram);

@@ -1,6 +1,7 @@
 /*
- * See b_min_sep_draws.h. A transition is drawn with the probability that it has of the sum at its state: as that is by the numbers at hand, what is
- * drawn is what they say, however far they are from the truth; and that is not far (L56).
+ * See b_min_sep_draws.h. A transition is drawn with the probability that it has of the sum at its state: as that
+ * is by the numbers at hand, what is drawn is what they say, however far they are from the truth; and that is not
+ * far (L56).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,7 +32,7 @@ static double lasting_of(const struct eps__spaced_kinds *kinds, unsigned copies)
     return eps__multisets((double)kinds->virtual_, copies - 1);
 }
 
-bool eps__spaced_draws_fit(const struct eps__spaced *spaced, unsigned copies)
+double eps__spaced_draws_bytes(const struct eps__spaced *spaced, unsigned copies)
 {
     struct eps__spaced_kinds kinds = eps__spaced_kinds_of(spaced);
     double n = (double)spaced->coins.len, b = (double)spaced->separation,
@@ -39,8 +40,9 @@ bool eps__spaced_draws_fit(const struct eps__spaced *spaced, unsigned copies)
     double rows = fmin(n, b) * states + fmax(n - b, 0) * lasting_of(&kinds, copies);
     double transitions = eps__spaced_transitions((double)kinds.len, 1, copies);
     double begins = spaced->warm ? eps__multisets(b, copies) : 1;
-    return copies >= 2 && copies <= EPS__SPACED_DRAWN_MAX && spaced->examples == 1 &&
-           8 * rows + transitions * (80 + 8.0 * copies) + states * 8 + begins * 64 <= BYTES_MAX;
+    double bytes = 8 * rows + transitions * (80 + 8.0 * copies) + states * 8 + begins * 64 + 4 * n;
+    bool served = copies >= 2 && copies <= EPS__SPACED_DRAWN_MAX && spaced->examples == 1;
+    return served && bytes <= BYTES_MAX ? bytes : INFINITY;
 }
 
 static double *row_of(const struct eps__spaced_draws *draws, size_t i)
@@ -105,8 +107,10 @@ static void index_states(struct eps__spaced_draws *draws)
     assert(state == layout->states);
 }
 
-/* How small shares are: of the sum at a state what all transitions are that take some copy; of those that take as many copies as one does, or
- * more, that one. */
+/*
+ * How small shares are: of the sum at a state what all transitions are that take some copy; of those that take as
+ * many copies as one does, or more, that one.
+ */
 struct shares {
     double events, one;
 };
@@ -284,7 +288,7 @@ static enum eps_status make(const struct eps_context *context, struct eps__space
 enum eps_status eps__spaced_draws_make(const struct eps_context *context, struct eps__spaced_draws **out,
                                        const struct eps__spaced *spaced, unsigned copies, double gram_units)
 {
-    assert(eps__spaced_draws_fit(spaced, copies) && spaced->coins.width <= spaced->separation);
+    assert(isfinite(eps__spaced_draws_bytes(spaced, copies)) && spaced->coins.width <= spaced->separation);
     struct eps__spaced_draws *draws = calloc(1, sizeof *draws);
     if (!draws)
         return EPS_NO_MEMORY;

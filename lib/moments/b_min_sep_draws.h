@@ -1,7 +1,8 @@
 /*
- * Draws of x^1 + ... + x^a, where a copies of one user's example under b-min-sep sampling have the law of independent ones times
- * e^{sum over pairs c < d of x^c'G x^d}: with y = h (x^1 + ... + x^a) + z, G = h'h, a draw of P^a Q^(1-a)/Z. Z and the law of what comes next are by sums
- * backward in time over the states of L50, of which each step keeps its own (L55, L56).
+ * Draws of x^1 + ... + x^a, where a copies of one user's example under b-min-sep sampling have the law of
+ * independent ones times e^{sum over pairs c < d of x^c'G x^d}: with y = h (x^1 + ... + x^a) + z, G = h'h, a draw
+ * of P^a Q^(1-a)/Z. Z and the law of what comes next are by sums backward in time over the states of L50, of which
+ * each step keeps its own (L55, L56).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -34,12 +35,16 @@ struct eps__spaced_draws {
     double *begun;
 };
 
-/* Whether tables of so many copies, at least 2, are small enough. */
-bool eps__spaced_draws_fit(const struct eps__spaced *spaced, unsigned copies);
+/*
+ * About the bytes of tables of so many copies, at least 2; INFINITY where there are none: too large, or for
+ * several examples. The matrix is not read.
+ */
+double eps__spaced_draws_bytes(const struct eps__spaced *spaced, unsigned copies);
 
 /*
- * One example of a user; tables that fit; the matrix, which the caller keeps, is off by so many units of roundoff, relatively. EPS_UNSUPPORTED where they
- * would be too inaccurate; EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. The caller frees what it has of EPS_OK.
+ * Of copies whose bytes are finite; the matrix, which the caller keeps, is off by so many units of roundoff,
+ * relatively. EPS_UNSUPPORTED where they would be too inaccurate; EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. The
+ * caller frees what it has of EPS_OK.
  */
 enum eps_status eps__spaced_draws_make(const struct eps_context *context, struct eps__spaced_draws **out,
                                        const struct eps__spaced *spaced, unsigned copies, double gram_units);

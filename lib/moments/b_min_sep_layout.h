@@ -67,8 +67,10 @@ struct eps__spaced_kinds eps__spaced_kinds_of(const struct eps__spaced *spaced);
 /* How many transitions there are from states whose copies have so many kinds. */
 double eps__spaced_transitions(double kinds, unsigned examples, unsigned copies);
 
-/* Of so many copies, 1 <= copies < EPS__SPACED_COPIES_MAX, of a warm start or of k examples; of *spaced, which is kept, the matrix is not read. EPS_NO_MEMORY; to be
- * cleared in any case. */
+/*
+ * Of so many copies, 1 <= copies < EPS__SPACED_COPIES_MAX, of a warm start or of k examples; of *spaced, which is
+ * kept, the matrix is not read. EPS_NO_MEMORY; to be cleared in any case.
+ */
 enum eps_status eps__spaced_layout_make(struct eps__spaced_layout *layout, const struct eps__spaced *spaced,
                                         unsigned copies);
 void eps__spaced_layout_clear(struct eps__spaced_layout *layout);
