@@ -18,6 +18,8 @@
 
 #include "lib/accountants/mc_columns.h"
 #include "lib/accountants/mc_law.h"
+#include "lib/accountants/mc_spaced_copies.h"
+#include "lib/accountants/mc_spaced_drift.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
@@ -32,18 +34,22 @@ struct spaced_law {
     struct eps__mc_columns columns;
     struct eps__spaced_steps steps;
     double keep, log_pick[EPS__TOGETHER_MAX];
+    /* Of a tilt in the direction of add, and of remove. */
+    struct eps__mc_drift drift;
+    struct eps__mc_copies copies;
 };
 
 /* Where draw() works. */
 struct work {
     double *y, *factor, *ring, *exponent;
+    double dot[EPS__LANES]; /* of the drift and y */
     struct eps__mc_steps steps;
 };
 
 static size_t slots_of(const struct spaced_law *law)
 {
-    return (eps__spaced_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
-           sizeof(double);
+    size_t most = law->copies.draws ? law->copies.draws->most : eps__spaced_steps_most(&law->steps);
+    return (most * sizeof(struct eps__participated) + sizeof(double) - 1) / sizeof(double);
 }
 
 static struct work work_of(const struct spaced_law *law, double *scratch)
@@ -164,6 +170,17 @@ static void finish(const struct spaced_law *law, const double *ring, const doubl
     }
 }
 
+/* Who takes part in y. */
+static size_t draw_steps(const struct spaced_law *law, const struct eps__stream *stream, uint32_t draw,
+                         struct eps__participated *out)
+{
+    if (law->base.direction == EPS_ADD)
+        return 0;
+    if (law->copies.draws)
+        return eps__spaced_draws_next(out, law->copies.draws, stream, draw);
+    return eps__spaced_draw(out, &law->steps, stream, draw);
+}
+
 static bool run(const struct spaced_law *law, const struct eps__stream *stream, uint32_t first, struct work *work,
                 bool scaled, double *loss)
 {
@@ -171,19 +188,18 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
     size_t n = columns->n, tile = columns->tile, separation = law->steps.separation;
     bool safe = true;
     for (uint32_t lane = 0; lane < EPS__LANES; lane++)
-        work->steps.len[lane] =
-            law->base.direction == EPS_REMOVE
-                ? eps__spaced_draw(work->steps.slots + lane * work->steps.most, &law->steps, stream, first + lane)
-                : 0;
+        work->steps.len[lane] = draw_steps(law, stream, first + lane, work->steps.slots + lane * work->steps.most);
     for (size_t i = 0; i < separation * EPS__LANES; i++) {
         work->ring[i] = scaled ? 0.5 : 1;
         work->exponent[i] = scaled ? 1 : 0;
     }
+    memset(work->dot, 0, sizeof work->dot);
     for (size_t end = n, from; safe && end > 0; end = from) {
         from = (end - 1) / tile * tile;
         eps__mc_columns_tile(work->y, columns, stream, first, &work->steps, from, end);
-        eps__correlate_lanes(work->factor, work->y, columns->entries + from * columns->stride, columns->stride,
-                             columns->width, end - from);
+        if (columns->drift)
+            eps__mc_drift_add(work->dot, columns, work->y, from, end);
+        eps__mc_columns_correlate(work->factor, work->y, columns, from, end);
         if (scaled) {
             recur_scaled(law, work->factor, work->ring, work->exponent, from, end);
         } else {
@@ -204,7 +220,9 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
     if (!run(law, stream, first, &work, false, loss))
         (void)run(law, stream, first, &work, true, loss);
     for (size_t lane = 0; lane < EPS__LANES; lane++)
-        log_weight[lane] = 0;
+        log_weight[lane] = law->columns.drift  ? law->drift.half - work.dot[lane]
+                           : law->copies.draws ? eps__mc_copies_log_weight(&law->copies, loss[lane])
+                                               : 0;
 }
 
 /* ------------------------------------------------------------ the kind */
@@ -252,7 +270,27 @@ static void destroy(struct eps__mc_law *base)
 {
     struct spaced_law *law = (struct spaced_law *)base;
     eps__mc_columns_clear(&law->columns);
+    eps__mc_copies_clear(&law->copies);
     free(law);
+}
+
+/* EPS_UNSUPPORTED where none is known, or none is better than plain draws. */
+static enum eps_status tilt(struct spaced_law *law, const struct eps_context *context, const struct eps__mc_aim *aim)
+{
+    if (law->columns.width > law->steps.separation)
+        return EPS_UNSUPPORTED;
+    if (aim->direction == EPS_REMOVE)
+        return eps__mc_copies_make(context, &law->copies, &law->columns, &law->steps, aim->eps);
+    return eps__mc_drift_make(&law->drift, &law->columns, &law->steps, aim->eps);
+}
+
+static double log_most(const struct eps__mc_law *base, double eps)
+{
+    const struct spaced_law *law = (const struct spaced_law *)base;
+    if (!base->tilted)
+        return 0;
+    return base->direction == EPS_ADD ? eps__mc_drift_most(&law->drift, eps, base->loss_error)
+                                      : eps__mc_copies_most(&law->copies, eps, base->loss_error);
 }
 
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
@@ -260,8 +298,6 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (aim->tilted)
-        return EPS_UNSUPPORTED;
     struct spaced_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
@@ -271,8 +307,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
                                             .examples = (unsigned)sampling->examples_per_user,
                                             .warm = sampling->warm_start};
     eps__spaced_steps_fill(&law->steps);
-    enum eps_status status =
-        eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation, law->steps.examples);
+    bool copies = aim->tilted && aim->direction == EPS_REMOVE; /* as many count together as examples would */
+    enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation,
+                                                  copies ? EPS__SPACED_DRAWN_MAX : law->steps.examples);
+    if (status == EPS_OK && aim->tilted)
+        status = tilt(law, setting->context, aim);
     if (status != EPS_OK) {
         destroy(&law->base);
         return status;
@@ -282,12 +321,16 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
         law->log_pick[j] = Sleef_cinz_logd1_u10purec(law->steps.pick[j]);
     double n = (double)mechanism->n, starts = (double)eps__spaced_steps_most(&law->steps);
     double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
-    law->base = (struct eps__mc_law){.kind = &eps__mc_b_min_sep, .direction = aim->direction};
+    law->base = (struct eps__mc_law){.kind = &eps__mc_b_min_sep, .direction = aim->direction, .tilted = aim->tilted};
     /* L52: relative errors of a sum of products are those of the longest product. */
     law->base.loss_error =
         eps__raise(n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
                        starts * (eps__mc_columns_error(&law->columns, law->steps.examples) + 1024 * EPS__UNIT_ROUNDOFF),
                    64);
+    law->base.order = law->copies.order;
+    if (aim->tilted)
+        law->base.log_weight_error =
+            copies ? eps__mc_copies_error(&law->copies, law->base.loss_error) : law->drift.log_weight_error;
     law->base.scratch = scratch_of(law);
     cost(setting, &law->base.operations, &n);
     law->base.operations *= EPS__LANES;
@@ -301,4 +344,5 @@ const struct eps__mc_kind eps__mc_b_min_sep = {.concerns = concerns,
                                                .cost = cost,
                                                .open = open_law,
                                                .draw = draw,
+                                               .log_most = log_most,
                                                .destroy = destroy};

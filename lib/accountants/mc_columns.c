@@ -13,7 +13,7 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/sum.h"
 
-enum { TILE = 64 };
+enum { TILE = 64, WIDE = 96 }; /* over WIDE rows an FFT is the faster, by measurement */
 
 /* Column i of h into out: C[i + d, i]/sigma, 0 where there is no such row. */
 static void scale_columns(struct eps__mc_columns *columns, double sigma)
@@ -60,6 +60,13 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
         return status;
     }
     scale_columns(columns, sigma);
+    if (alike && width > WIDE) {
+        if (eps__spectrum_make(&columns->spectrum, columns->entries, width, 2 * width) != EPS_OK) {
+            eps__mc_columns_clear(columns);
+            return EPS_NO_MEMORY;
+        }
+        columns->tile = (columns->spectrum.len - width) / 2 * 2;
+    }
     /* Of one row, participations `separation` apart meet at most this often. */
     double meet = (double)((width - 1) / separation + 1);
     columns->reach = eps__raise(EPS__NORMAL_MOST + meet * examples * columns->reach, 8);
@@ -71,6 +78,7 @@ void eps__mc_columns_clear(struct eps__mc_columns *columns)
     free(columns->entries);
     free(columns->half);
     free(columns->drift);
+    eps__spectrum_clear(&columns->spectrum);
     *columns = (struct eps__mc_columns){0};
 }
 
@@ -80,12 +88,15 @@ double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned exa
     for (size_t i = 0; i < columns->n; i++)
         most = fmax(most, columns->half[i]);
     double size = k * columns->longest * columns->reach + k * k * most;
-    return eps__raise((double)(columns->width + 16) * EPS__UNIT_ROUNDOFF * size, 16);
+    /* by FFT: (lib/numerics, L8) */
+    double units = columns->spectrum.len > 0 ? eps__spectrum_units(&columns->spectrum) : 0;
+    return eps__raise((units + (double)(columns->width + 16)) * EPS__UNIT_ROUNDOFF * size, 16);
 }
 
 size_t eps__mc_columns_scratch(const struct eps__mc_columns *columns)
 {
-    return (columns->tile + columns->width + 1) * EPS__LANES;
+    size_t len = columns->spectrum.len;
+    return (len > 0 ? 2 * len : columns->tile + columns->width + 1) * EPS__LANES;
 }
 
 /* h x, the participations that reach into the tile: of each the rows at hand. */
@@ -111,8 +122,9 @@ void eps__mc_columns_tile(double *y, const struct eps__mc_columns *columns, cons
 {
     size_t rows = end - from, before = columns->width - 1;
     assert(from < end && from % columns->tile == 0 && (end == columns->n || rows == columns->tile));
-    if (end == columns->n)
-        memset(y + rows * EPS__LANES, 0, (before + 1) * EPS__LANES * sizeof *y);
+    size_t most = columns->spectrum.len > 0 ? columns->spectrum.len : rows + before + 1;
+    if (end == columns->n) /* the rows after a later tile's stay 0 */
+        memset(y + rows * EPS__LANES, 0, (most - rows) * EPS__LANES * sizeof *y);
     else
         memmove(y + rows * EPS__LANES, y, before * EPS__LANES * sizeof *y);
     /* one normal more than rows where they are odd: there, beyond n, goes 0 */
@@ -125,4 +137,14 @@ void eps__mc_columns_tile(double *y, const struct eps__mc_columns *columns, cons
                 y[r * EPS__LANES + lane] += columns->drift[from + r];
     for (uint32_t lane = 0; lane < EPS__LANES; lane++)
         add_steps(y, columns, steps, lane, from, end);
+}
+
+void eps__mc_columns_correlate(double *out, double *y, const struct eps__mc_columns *columns, size_t from, size_t end)
+{
+    const struct eps__spectrum *spectrum = &columns->spectrum;
+    if (spectrum->len > 0)
+        eps__correlate_by_spectrum(out, y, spectrum, end - from, y + spectrum->len * EPS__LANES);
+    else
+        eps__correlate_lanes(out, y, columns->entries + from * columns->stride, columns->stride, columns->width,
+                             end - from);
 }

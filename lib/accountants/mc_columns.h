@@ -18,8 +18,9 @@ struct eps__mc_columns {
     double *half;    /* half the squared norm of each */
     double *drift;   /* added to y: n numbers; NULL: nothing. Freed with the columns */
     double longest;  /* the largest sum of a column's entries */
-    double reach;    /* no |y_i| is larger, but for the drift */
+    double reach;    /* no |y_i| is larger: who sets a drift raises it */
     size_t tile;     /* rows that are made at a time, even */
+    struct eps__spectrum spectrum; /* of wide columns that are alike: by it they are multiplied */
 };
 
 /* Of a lower-triangular strategy with entries >= 0. separation, examples: how near participations are at most, and how many count together.
@@ -28,7 +29,7 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
                                      size_t separation, unsigned examples);
 void eps__mc_columns_clear(struct eps__mc_columns *columns);
 
-/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn, without a drift (L51). */
+/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn (L51). */
 double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned examples);
 
 /* The participations of EPS__LANES draws: `most` slots a lane, len of them in use, ascending. */
@@ -38,7 +39,7 @@ struct eps__mc_steps {
     size_t len[EPS__LANES]; /* those after the present tile are taken away */
 };
 
-/* The numbers that a tile of y takes. */
+/* The numbers that a tile of y takes, and the work on it. */
 size_t eps__mc_columns_scratch(const struct eps__mc_columns *columns);
 
 /*
@@ -47,5 +48,8 @@ size_t eps__mc_columns_scratch(const struct eps__mc_columns *columns);
  */
 void eps__mc_columns_tile(double *y, const struct eps__mc_columns *columns, const struct eps__stream *stream,
                           uint32_t first, struct eps__mc_steps *steps, size_t from, size_t end);
+
+/* <h_i, y> of the tile's rows, into the rows of out. */
+void eps__mc_columns_correlate(double *out, double *y, const struct eps__mc_columns *columns, size_t from, size_t end);
 
 #endif

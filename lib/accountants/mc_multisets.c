@@ -27,6 +27,7 @@ void eps__mc_multisets_clear(struct eps__mc_multisets *sets)
     free(sets->partner);
     free(sets->ends);
     free(sets->together);
+    eps__mc_chain_clear(&sets->chain);
     *sets = (struct eps__mc_multisets){0};
 }
 
@@ -217,16 +218,42 @@ static void draw_powers(uint32_t *chosen, const struct eps__mc_multisets *sets, 
     }
 }
 
-/* ------------------------------------------------------------ either */
+/* ------------------------------------------------------------ few bins that meet */
+
+static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *gram_upper, double eps)
+{
+    enum eps_status status = eps__mc_chain_make(&sets->chain, gram_upper, sets->bins);
+    double least = INFINITY;
+    for (unsigned a = 2; status == EPS_OK && a <= sets->chain.most; a++) {
+        double log_most = eps__mc_tilted_log_most(a, sets->chain.log_moment[a], eps);
+        if (!(log_most < least))
+            continue;
+        least = log_most;
+        sets->order = a;
+        sets->log_moment = sets->chain.log_moment[a];
+    }
+    if (status == EPS_OK && isinf(least))
+        status = EPS_UNSUPPORTED;
+    if (status != EPS_OK)
+        eps__mc_chain_clear(&sets->chain);
+    return status;
+}
+
+/* ------------------------------------------------------------ any of them */
 
 enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
                                        const double *gram_upper, double eps)
 {
     *sets = (struct eps__mc_multisets){.bins = factor->len};
-    enum eps_status status = make_any(sets);
-    if (status == EPS_OK)
-        status = alike(factor) ? make_powers(sets, eps__multiply_up(factor->entries[0], factor->entries[0]), eps)
-                               : make_pairs(sets, factor, gram_upper);
+    enum eps_status status = EPS_UNSUPPORTED;
+    if (gram_upper)
+        status = make_chain(sets, gram_upper, eps);
+    if (status == EPS_UNSUPPORTED)
+        status = make_any(sets);
+    if (status == EPS_OK && alike(factor))
+        status = make_powers(sets, eps__multiply_up(factor->entries[0], factor->entries[0]), eps);
+    else if (status == EPS_OK && !sets->chain.ends)
+        status = make_pairs(sets, factor, gram_upper);
     if (status != EPS_OK)
         eps__mc_multisets_clear(sets);
     return status;
@@ -235,7 +262,9 @@ enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const str
 void eps__mc_multisets_draw(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
                             uint32_t draw)
 {
-    if (sets->together)
+    if (sets->chain.ends)
+        eps__mc_chain_draw(chosen, &sets->chain, sets->order, stream, draw);
+    else if (sets->together)
         draw_powers(chosen, sets, stream, draw);
     else
         draw_pair(chosen, sets, stream, draw);

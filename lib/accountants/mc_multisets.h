@@ -8,6 +8,7 @@
 #ifndef EPS_ACCOUNTANTS_MC_MULTISETS_H
 #define EPS_ACCOUNTANTS_MC_MULTISETS_H
 
+#include "lib/accountants/mc_chain.h"
 #include "lib/accountants/mc_factor.h"
 
 enum { EPS__MC_ORDER_MAX = 64 };
@@ -27,6 +28,8 @@ struct eps__mc_multisets {
     /* Of orthogonal vectors of one length, any a: how many of the draws that are left fall together with the first of them, by how many are left
      * and how many bins are in use. */
     double *together;
+    /* Where few bins meet, as many as the wheels allow. */
+    struct eps__mc_chain chain;
 };
 
 /*

@@ -19,10 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/accountants/mc_coins_drift.h"
 #include "lib/accountants/mc_columns.h"
 #include "lib/accountants/mc_scaled.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
+#include "lib/numerics/sum.h"
 #include "lib/sampling/sampling.h"
 
 enum { MEMORY_MAX = 11 };
@@ -38,12 +40,14 @@ struct coins_law {
     struct eps__mc_law base;
     struct eps__mc_columns columns;
     struct eps__spaced_steps rounds;
-    size_t groups, memory; /* memory: m, at least 1 */
-    size_t rows;           /* of the products below that are not alike */
-    double *met;           /* row k, d - 1: G_k,k-d, `memory` of them */
-    double *parted;        /* e^-met */
-    double keep;           /* 1 - p */
-    bool in_range;         /* no weight is too small for plain numbers */
+    size_t groups, memory;         /* memory: m, at least 1 */
+    size_t rows;                   /* of the products below that are not alike */
+    double *met;                   /* row k, d - 1: G_k,k-d, `memory` of them */
+    double *parted;                /* e^-met */
+    double keep;                   /* 1 - p */
+    bool in_range;                 /* no weight is too small for plain numbers */
+    struct eps__coins_drift drift; /* tilted: of y, by columns.drift */
+    double log_base;               /* half the square of it */
 };
 
 /* Where draw() works. The exponents of states and weights are used only where each has its own. */
@@ -224,8 +228,16 @@ static void make_own(const struct coins_law *law, struct work *work, size_t step
         work->own[lane] -= columns->half[step];
 }
 
+/* Less <d, y> of rows that were drawn from N(d, 1): what they add to ln dQ/dR, but for log_base. */
+static void add_weights(double *log_weight, const struct coins_law *law, const double *y, size_t from, size_t end)
+{
+    for (size_t r = from; law->base.tilted && r < end; r++)
+        for (size_t lane = 0; lane < EPS__LANES; lane++)
+            log_weight[lane] -= law->columns.drift[r] * y[(r - from) * EPS__LANES + lane];
+}
+
 static bool run(const struct coins_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
-                bool scaled, double *loss)
+                bool scaled, double *loss, double *log_weight)
 {
     struct work work = work_of(law, scratch);
     size_t n = law->columns.n, tile = law->columns.tile, states = states_of(law);
@@ -234,6 +246,7 @@ static bool run(const struct coins_law *law, const struct eps__stream *stream, u
     for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
         draw_steps(law, stream, first + lane, &work, lane);
         work.scale[lane] = 0;
+        log_weight[lane] = law->log_base;
     }
     for (size_t i = 0; i < states * EPS__LANES; i++) {
         work.states[at][i] = scaled ? 0.5 : 1;
@@ -242,6 +255,7 @@ static bool run(const struct coins_law *law, const struct eps__stream *stream, u
     for (size_t end = n, from; safe && end > 0; end = from) {
         from = (end - 1) / tile * tile;
         eps__mc_columns_tile(work.y, &law->columns, stream, first, &work.steps, from, end);
+        add_weights(log_weight, law, work.y, from, end);
         for (size_t k = rounds_before(law, end); safe && k-- > rounds_before(law, from); at = !at) {
             make_own(law, &work, k * law->groups, from);
             if (scaled) {
@@ -267,16 +281,15 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
                  double *loss, double *log_weight)
 {
     const struct coins_law *law = (const struct coins_law *)base;
-    if (!law->in_range || !run(law, stream, first, scratch, false, loss))
-        (void)run(law, stream, first, scratch, true, loss);
-    for (size_t lane = 0; lane < EPS__LANES; lane++)
-        log_weight[lane] = 0;
+    if (!law->in_range || !run(law, stream, first, scratch, false, loss, log_weight))
+        (void)run(law, stream, first, scratch, true, loss, log_weight);
 }
 
 void eps__mc_poisson_exponents(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first,
                                double *scratch, double *loss)
 {
-    (void)run((const struct coins_law *)law, stream, first, scratch, true, loss);
+    double log_weight[EPS__LANES];
+    (void)run((const struct coins_law *)law, stream, first, scratch, true, loss, log_weight);
 }
 
 /* ------------------------------------------------------------ the kind */
@@ -418,11 +431,60 @@ static double error_of(const struct coins_law *law, double met)
     return eps__raise(rounds * (taken + EPS__UNIT_ROUNDOFF * (16 + 4 * log_keep)), 64);
 }
 
+/* The sum of the columns of all rounds, row by row. EPS_OK, EPS_NO_MEMORY; EPS_UNSUPPORTED: no drift helps. */
+static enum eps_status make_drift(struct coins_law *law, double eps)
+{
+    struct eps__mc_columns *columns = &law->columns;
+    struct eps__sum own = {0}, all = {0}, square = {0};
+    double units = (double)columns->width + 64, most = 0;
+    columns->drift = calloc(columns->n, sizeof *columns->drift);
+    if (!columns->drift)
+        return EPS_NO_MEMORY;
+    for (size_t step = 0; step < columns->n; step += law->groups) {
+        eps__sum_add(&own, 2 * columns->half[step]);
+        for (size_t e = 0; e < columns->width && step + e < columns->n; e++)
+            columns->drift[step + e] += columns->entries[step * columns->stride + e];
+    }
+    for (size_t r = 0; r < columns->n; r++)
+        eps__sum_add(&all, columns->drift[r] * columns->drift[r]);
+    if (!eps__coins_drift_choose(&law->drift, (double)law->rounds.n, law->rounds.p,
+                                 eps__raise(eps__sum_value(&own), units), eps__raise(eps__sum_value(&all), 2 * units),
+                                 eps))
+        return EPS_UNSUPPORTED;
+    for (size_t r = 0; r < columns->n; r++) {
+        columns->drift[r] *= -law->drift.times * law->drift.q;
+        eps__sum_add(&square, columns->drift[r] * columns->drift[r]);
+        most = fmax(most, -columns->drift[r]);
+    }
+    law->log_base = 0.5 * eps__sum_value(&square);
+    columns->reach = eps__raise(columns->reach + most, 8);
+    return EPS_OK;
+}
+
+/* Of ln w, and what all roundings of a value may add to its logarithm (L72). */
+static void set_weight_error(struct coins_law *law)
+{
+    struct eps__mc_law *base = &law->base;
+    double sum = 0, n = (double)law->columns.n;
+    for (size_t r = 0; r < law->columns.n; r++)
+        sum -= law->columns.drift[r];
+    base->log_weight_error = eps__raise((n + (double)law->columns.width + 64) * EPS__UNIT_ROUNDOFF *
+                                            (sum * law->columns.reach + law->log_base),
+                                        2 * n + 64);
+    law->drift.slack = 4 * base->log_weight_error + 4 * law->drift.times * base->loss_error;
+}
+
+static double log_most(const struct eps__mc_law *base, double eps)
+{
+    const struct coins_law *law = (const struct coins_law *)base;
+    return base->tilted ? eps__coins_drift_log_most(&law->drift, eps) : 0;
+}
+
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
                                 const struct eps__mc_aim *aim)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    if (aim->tilted)
+    if (aim->tilted && (aim->direction == EPS_REMOVE || tree(setting)))
         return EPS_UNSUPPORTED;
     if (tree(setting))
         return eps__mc_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
@@ -440,14 +502,19 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, law->groups, 1);
     if (status == EPS_OK)
         status = make_products(law, &met);
+    if (status == EPS_OK && aim->tilted)
+        status = make_drift(law, aim->eps);
     if (status != EPS_OK) {
         destroy(&law->base);
         return status;
     }
     law->base = (struct eps__mc_law){.kind = &eps__mc_poisson,
                                      .direction = aim->direction,
+                                     .tilted = aim->tilted,
                                      .loss_error = error_of(law, met),
                                      .scratch = scratch_of(law)};
+    if (aim->tilted)
+        set_weight_error(law);
     law->in_range = met - Sleef_cinz_logd1_u10purec(setting->p) <= EXPONENT_MOST && law->base.loss_error <= 0.25;
     cost(setting, &law->base.operations, &unused);
     law->base.operations *= EPS__LANES;
@@ -461,4 +528,5 @@ const struct eps__mc_kind eps__mc_poisson = {.concerns = concerns,
                                              .cost = cost,
                                              .open = open_law,
                                              .draw = draw,
+                                             .log_most = log_most,
                                              .destroy = destroy};

@@ -266,12 +266,6 @@ static void merge(struct work *work, struct table *a, const struct table *b, siz
     work->spare = before;
 }
 
-/* A table of fewer counts, where the cap of the node is less than that of its only child. */
-static void cut_top(struct table *table, size_t cap)
-{
-    table->top = minimum(table->top, cap);
-}
-
 /* The tree of one stamp, whose root's table is left in the first place; false where numbers left the range. */
 static bool fold(struct work *work, size_t stamp)
 {
@@ -296,8 +290,7 @@ static bool fold(struct work *work, size_t stamp)
             merge(work, &work->tables[depth - 2], &work->tables[depth - 1], law->cap[h]);
             depth--;
         }
-        cut_top(&work->tables[depth - 1], law->cap[h]);
-        assert(work->tables[depth - 1].leaves == left);
+        assert(work->tables[depth - 1].leaves == left && work->tables[depth - 1].top <= law->cap[h]);
         safe = apply(work, &work->tables[depth - 1], row + row_of(m - left + width, h));
     }
     assert(!safe || (depth == 1 && work->tables[0].leaves == m)); /* each leaf once */
@@ -386,8 +379,11 @@ void eps__mc_tree_caps(size_t *cap, size_t leaves, size_t height, size_t stamps,
 {
     rare += Sleef_cinz_logd1_u10purec(2 * (double)leaves * (double)stamps);
     assert(height <= EPS__MC_HEIGHT_MAX);
-    for (size_t h = 0; h <= height; h++)
+    for (size_t h = 0; h <= height; h++) {
         cap[h] = p < 1 ? cap_of(minimum((size_t)1 << h, leaves), p, rare) : minimum((size_t)1 << h, leaves);
+        if (h > 0 && cap[h] < cap[h - 1])
+            cap[h] = cap[h - 1]; /* more leaves, but for roundings */
+    }
 }
 
 bool eps__mc_tree_exact(const struct eps__setting *setting)

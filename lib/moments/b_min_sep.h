@@ -44,8 +44,8 @@ enum eps_status eps__spaced_moments(const struct eps_context *context, struct ep
                                     unsigned max_order);
 
 /*
- * waits[i]: the probability that the user's examples wait at step i < coins.len, where they are drawn with probability q < 1 from the first
- * step on (what was before it is by coins.p). Returns what each is off by, relatively.
+ * waits[i]: the probability that the user's examples wait at step i < coins.len, where they are drawn with probability q from the first
+ * step on (what was before it is by coins.p): the same on every machine. Returns what each is off by, relatively.
  */
 double eps__spaced_waits(const struct eps__spaced *spaced, double q, double *waits);
 

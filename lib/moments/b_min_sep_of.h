@@ -8,7 +8,7 @@
  */
 
 struct OF(sums) {
-    const struct layout *layout;
+    const struct eps__spaced_layout *layout;
     NUMBER *weight; /* of each transition, at the step at hand */
     NUMBER *powers; /* e^{g t}: [d][t], t <= layout->reach */
     NUMBER *ring;   /* by step, as many as a transition may reach: a number for each state */
@@ -25,7 +25,7 @@ static void OF(clear)(struct OF(sums) * sums)
     free(sums->before);
 }
 
-static enum eps_status OF(make)(struct OF(sums) * sums, const struct layout *layout)
+static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__spaced_layout *layout)
 {
     const struct eps__spaced *spaced = layout->spaced;
     *sums = (struct OF(sums)){.layout = layout, .slots = spaced->separation + 1};
@@ -40,7 +40,7 @@ static enum eps_status OF(make)(struct OF(sums) * sums, const struct layout *lay
 /* The weights at step i. */
 static void OF(weigh)(struct OF(sums) * sums, size_t i)
 {
-    const struct layout *layout = sums->layout;
+    const struct eps__spaced_layout *layout = sums->layout;
     const struct eps__coins *coins = &layout->spaced->coins;
     size_t row = layout->reach + 1;
     for (size_t d = 0; d < coins->width; d++) {
@@ -50,7 +50,7 @@ static void OF(weigh)(struct OF(sums) * sums, size_t i)
             powers[t] = powers[t - 1] * once;
     }
     for (size_t t = 0; t < layout->len; t++) {
-        const struct meeting *meeting = layout->meetings + t * layout->stride;
+        const struct eps__spaced_meeting *meeting = layout->meetings + t * layout->stride;
         NUMBER weight = (NUMBER)layout->causes[t].base;
         for (size_t m = 0; m < layout->causes[t].meetings; m++)
             weight *= sums->powers[meeting[m].distance * row + meeting[m].times];
@@ -67,11 +67,11 @@ static NUMBER *OF(at)(const struct OF(sums) * sums, size_t i)
 /* From step i, by the first `len` transitions, to later ones. */
 static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
 {
-    const struct layout *layout = sums->layout;
+    const struct eps__spaced_layout *layout = sums->layout;
     size_t slot = (i + sums->shift) % sums->slots, states = layout->states;
     NUMBER *now = sums->ring + slot * states;
     for (size_t t = 0; t < len; t++) {
-        struct transition item = layout->items[t];
+        struct eps__spaced_transition item = layout->items[t];
         size_t to = slot + item.jump;
         to -= to >= sums->slots ? sums->slots : 0;
         sums->ring[to * states + item.to] += sums->weight[t] * now[item.from];
@@ -123,7 +123,7 @@ static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
 static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) * sums, size_t from, size_t to,
                                  double *units)
 {
-    const struct layout *layout = sums->layout;
+    const struct eps__spaced_layout *layout = sums->layout;
     size_t separation = layout->spaced->separation, every = SETTLING * separation;
     enum eps_status status = EPS_OK;
     OF(weigh)(sums, from);
@@ -145,15 +145,15 @@ static enum eps_status OF(alike)(const struct eps_context *context, struct OF(su
 }
 
 /* E X^a, a the layout's copies; *units: as units_of(). */
-static enum eps_status OF(run)(const struct eps_context *context, const struct layout *layout, eps__quad *sum,
-                               double *units)
+static enum eps_status OF(run)(const struct eps_context *context, const struct eps__spaced_layout *layout,
+                               eps__quad *sum, double *units)
 {
     struct OF(sums) sums;
     const struct eps__coins *coins = &layout->spaced->coins;
     enum eps_status status = OF(make)(&sums, layout);
     *units = units_of(layout);
     for (size_t s = 0; status == EPS_OK && s < layout->begins_len; s++) {
-        const struct begin *begin = &layout->begins[s];
+        const struct eps__spaced_begin *begin = &layout->begins[s];
         OF(at)(&sums, begin->step)[begin->state] += (NUMBER)begin->weight;
     }
     for (size_t i = 0, end; status == EPS_OK && i < coins->len; i = end) {

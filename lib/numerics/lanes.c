@@ -148,3 +148,9 @@ size_t eps__recur_lanes(double *ring, size_t separation, const double *factor, d
 {
     return eps__lanes_variant(0)->recur(ring, separation, factor, keep, from, end);
 }
+
+void eps__correlate_by_spectrum(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows,
+                                double *work)
+{
+    eps__lanes_variant(0)->by_spectrum(out, y, spectrum, rows, work);
+}

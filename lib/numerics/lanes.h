@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/epsilon.h"
+
 enum { EPS__LANES = 16 };
 
 /* No standard normal drawn here is larger, nor the logarithm of a uniform smaller than -NORMAL_MOST^2/2. */
@@ -45,6 +47,25 @@ void eps__log_lanes(double *x, size_t rows);
  * fused with its sum. With `stride`, row i has the column that begins at column + i stride.
  */
 void eps__correlate_lanes(double *out, const double *y, const double *column, size_t stride, size_t width, size_t rows);
+
+/* The spectrum of a column of `width` entries, for correlations through an FFT of len rows, a power of two. */
+struct eps__spectrum {
+    size_t len;    /* 0: there is none */
+    double *turn;  /* cos, sin of 2 pi k/len */
+    double *entry; /* conj(H)/len, real and imaginary parts, in the order in which the transform leaves them */
+};
+
+/* With len the least power of two from `least` on, at least `width` and 4. EPS_OK, EPS_NO_MEMORY. */
+enum eps_status eps__spectrum_make(struct eps__spectrum *spectrum, const double *column, size_t width, size_t least);
+void eps__spectrum_clear(struct eps__spectrum *spectrum);
+
+/* What each of its results may be off by, in units of roundoff, for column entries that add up to 1 and |y| <= 1 (L8). */
+double eps__spectrum_units(const struct eps__spectrum *spectrum);
+
+/* What eps__correlate_lanes() gives with stride 0, by FFT: rows + width - 1 <= len. y has len rows, finite also where they count not;
+ * work is len rows. */
+void eps__correlate_by_spectrum(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows,
+                                double *work);
 
 /* x[i] <- sum over j = 1 .. terms of e^((j x[i] - j^2 half[i]) + log_pick[j - 1]), added by ascending j, nothing fused. */
 void eps__mixture_lanes(double *x, const double *half, const double *log_pick, unsigned terms, size_t rows);

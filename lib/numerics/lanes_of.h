@@ -197,9 +197,158 @@ static size_t recur(double *ring, size_t separation, const double *factor, doubl
     return SIZE_MAX;
 }
 
-#define LANES_VARIANT(text)                                          \
-    {                                                                \
-        text, normals, exp_rows, log_rows, correlate, mixture, recur \
+/* ------------------------------------------------------------ correlation by FFT */
+
+/* Two draws make one complex number: lane l and lane l + HALF. */
+enum { HALF = EPS__LANES / 2 };
+
+struct plane {
+    vec real, imaginary;
+};
+
+static inline struct plane get(const double *row)
+{
+    return (struct plane){load(row), load(row + HALF)};
+}
+
+static inline void put(double *row, struct plane z)
+{
+    store(row, z.real);
+    store(row + HALF, z.imaginary);
+}
+
+static inline struct plane plus(struct plane a, struct plane b)
+{
+    return (struct plane){a.real + b.real, a.imaginary + b.imaginary};
+}
+
+static inline struct plane minus(struct plane a, struct plane b)
+{
+    return (struct plane){a.real - b.real, a.imaginary - b.imaginary};
+}
+
+/* a + i b, a - i b */
+static inline struct plane plus_i(struct plane a, struct plane b)
+{
+    return (struct plane){a.real - b.imaginary, a.imaginary + b.real};
+}
+
+static inline struct plane minus_i(struct plane a, struct plane b)
+{
+    return (struct plane){a.real + b.imaginary, a.imaginary - b.real};
+}
+
+/* a w, and a times the conjugate of w */
+static inline struct plane times(struct plane a, const double *w)
+{
+    vec c = splat(w[0]), s = splat(w[1]);
+    return (struct plane){fuse(a.real, c, -(a.imaginary * s)), fuse(a.real, s, a.imaginary * c)};
+}
+
+static inline struct plane times_conjugate(struct plane a, const double *w)
+{
+    vec c = splat(w[0]), s = splat(w[1]);
+    return (struct plane){fuse(a.real, c, a.imaginary * s), fuse(-a.real, s, a.imaginary * c)};
+}
+
+/*
+ * One stage of the transform of `len` rows in blocks of `block`, decimated in frequency: each becomes four of a quarter, in the order
+ * 0, 2, 1, 3.
+ */
+static void stage(double *out, const double *in, const struct eps__spectrum *spectrum, size_t len, size_t block)
+{
+    size_t quarter = block / 4, apart = 2 * (spectrum->len / block);
+    for (size_t begin = 0; begin < len; begin += block)
+        for (size_t k = 0; k < quarter; k++) {
+            const double *w = spectrum->turn + k * apart, *from = in + (begin + k) * EPS__LANES;
+            double *to = out + (begin + k) * EPS__LANES;
+            for (size_t lane = 0; lane < HALF; lane += WIDTH, from += WIDTH, to += WIDTH) {
+                struct plane a = get(from), b = get(from + quarter * EPS__LANES),
+                             c = get(from + 2 * quarter * EPS__LANES), d = get(from + 3 * quarter * EPS__LANES);
+                struct plane even = plus(a, c), odd = plus(b, d), even_apart = minus(a, c), odd_apart = minus(b, d);
+                put(to, plus(even, odd));
+                put(to + quarter * EPS__LANES, times_conjugate(minus(even, odd), w + k * apart));
+                put(to + 2 * quarter * EPS__LANES, times_conjugate(minus_i(even_apart, odd_apart), w));
+                put(to + 3 * quarter * EPS__LANES, times_conjugate(plus_i(even_apart, odd_apart), w + 2 * k * apart));
+            }
+        }
+}
+
+/* The way back, but for a factor of four; rows from `rows` on are not wanted. */
+static void stage_back(double *out, const double *in, const struct eps__spectrum *spectrum, size_t len, size_t block,
+                       size_t rows)
+{
+    size_t quarter = block / 4, apart = 2 * (spectrum->len / block);
+    for (size_t begin = 0; begin < len; begin += block)
+        for (size_t k = 0; k < quarter; k++) {
+            const double *w = spectrum->turn + k * apart, *from = in + (begin + k) * EPS__LANES;
+            double *to = out + (begin + k) * EPS__LANES;
+            for (size_t lane = 0; lane < HALF; lane += WIDTH, from += WIDTH, to += WIDTH) {
+                struct plane a = get(from), b = times(get(from + quarter * EPS__LANES), w + k * apart),
+                             c = times(get(from + 2 * quarter * EPS__LANES), w),
+                             d = times(get(from + 3 * quarter * EPS__LANES), w + 2 * k * apart);
+                struct plane even = plus(a, b), odd = plus(c, d), even_apart = minus(a, b), odd_apart = minus(c, d);
+                size_t at = begin + k;
+                if (at < rows)
+                    put(to, plus(even, odd));
+                if (at + quarter < rows)
+                    put(to + quarter * EPS__LANES, plus_i(even_apart, odd_apart));
+                if (at + 2 * quarter < rows)
+                    put(to + 2 * quarter * EPS__LANES, minus(even, odd));
+                if (at + 3 * quarter < rows)
+                    put(to + 3 * quarter * EPS__LANES, minus_i(even_apart, odd_apart));
+            }
+        }
+}
+
+/* The last transforms, of blocks of one row or two, the products with the spectrum, and the first of the way back. */
+static void multiply(double *work, const double *entry, size_t len, size_t block)
+{
+    for (size_t i = 0; i < len; i += block, entry += 2 * block)
+        for (double *at = work + i * EPS__LANES, *end = at + HALF; at < end; at += WIDTH) {
+            if (block == 1) {
+                put(at, times(get(at), entry));
+                continue;
+            }
+            struct plane a = get(at), b = get(at + EPS__LANES);
+            struct plane sum = times(plus(a, b), entry), apart = times(minus(a, b), entry + 2);
+            put(at, plus(sum, apart));
+            put(at + EPS__LANES, minus(sum, apart));
+        }
+}
+
+/* There and back of `len` rows, those that `entry` is about: quarter by quarter, until they are so few that they stay in the
+ * cache. */
+static void convolve(double *work, const struct eps__spectrum *spectrum, const double *entry, size_t len)
+{
+    enum { NEAR = 128 };
+    size_t block = len;
+    if (len > NEAR) {
+        stage(work, work, spectrum, len, len);
+        for (size_t j = 0; j < len; j += len / 4)
+            convolve(work + j * EPS__LANES, spectrum, entry + 2 * j, len / 4);
+        stage_back(work, work, spectrum, len, len, len);
+        return;
+    }
+    for (; block >= 4; block /= 4)
+        stage(work, work, spectrum, len, block);
+    multiply(work, entry, len, block);
+    for (block *= 4; block <= len; block *= 4)
+        stage_back(work, work, spectrum, len, block, len);
+}
+
+static void by_spectrum(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows, double *work)
+{
+    size_t len = spectrum->len, quarter = len / 4;
+    stage(work, y, spectrum, len, len);
+    for (size_t j = 0; j < len; j += quarter)
+        convolve(work + j * EPS__LANES, spectrum, spectrum->entry + 2 * j, quarter);
+    stage_back(out, work, spectrum, len, len, rows);
+}
+
+#define LANES_VARIANT(text)                                                       \
+    {                                                                             \
+        text, normals, exp_rows, log_rows, correlate, mixture, recur, by_spectrum \
     }
 
 #endif

@@ -18,6 +18,8 @@ extern eps__quad logq(eps__quad x);
 extern eps__quad log1pq(eps__quad x);
 extern eps__quad erfcq(eps__quad x);
 extern eps__quad sqrtq(eps__quad x);
+extern eps__quad cosq(eps__quad x);
+extern eps__quad sinq(eps__quad x);
 extern eps__quad fabsq(eps__quad x);
 extern eps__quad fmaxq(eps__quad x, eps__quad y);
 extern eps__quad fminq(eps__quad x, eps__quad y);

@@ -312,6 +312,54 @@ static void mixtures_are_those_of_the_plain_loop(void **state)
     free(expected);
 }
 
+/* One of the two draws that share a complex number is 0, all are alike, or neither; and columns of any width. */
+static void correlations_by_fft_are_within_their_bound(void **state)
+{
+    (void)state;
+    enum { LEN_MOST = 1024 };
+    double *y = room(LEN_MOST * EPS__LANES), *work = room(LEN_MOST * EPS__LANES), *found = room(LEN_MOST * EPS__LANES),
+           *expected = room(LEN_MOST * EPS__LANES), column[LEN_MOST];
+    uint64_t random = seed;
+    double nearest = INFINITY;
+    for (size_t len = 4, round = 0; len <= LEN_MOST; round++, len *= round % 3 == 0 ? 2 : 1) {
+        size_t width = 1 + draw_below(&random, len), rows = len - width + 1;
+        double sum = 0;
+        for (size_t d = 0; d < width; d++)
+            sum += column[d] = round % 3 == 0 ? 1 : draw_unit(&random) / (double)(d + 1);
+        for (size_t i = 0; i < len * EPS__LANES; i++)
+            y[i] = round % 3 == 0
+                       ? 1
+                       : (2 * draw_unit(&random) - 1) * (i % EPS__LANES < round % 2 * EPS__LANES / 2 ? 0 : 1);
+        struct eps__spectrum spectrum;
+        assert_int_equal(eps__spectrum_make(&spectrum, column, width, len), EPS_OK);
+        assert_int_equal(spectrum.len, len);
+        eps__lanes_base.by_spectrum(expected, y, &spectrum, rows, work);
+        double bound = eps__spectrum_units(&spectrum) * 0x1p-53 * sum;
+        for (size_t i = 0; i < rows * EPS__LANES; i++) {
+            __float128 exact = 0;
+            for (size_t d = 0; d < width; d++)
+                exact += (__float128)column[d] * y[i + d * EPS__LANES];
+            double off = fabs((double)(exact - expected[i]));
+            if (!(off <= bound))
+                fail_msg("%zu of %zu rows: off by %.3g, claimed %.3g", len, width, off, bound);
+            nearest = fmin(nearest, bound / fmax(off, 0x1p-1000));
+        }
+        FOR_VARIANTS(variant)
+        {
+            for (size_t i = 0; i < len * EPS__LANES; i++)
+                work[i] = NAN;
+            variant->by_spectrum(found, y, &spectrum, rows, work);
+            assert_bits("by FFT", variant->name, found, expected, rows * EPS__LANES);
+        }
+        eps__spectrum_clear(&spectrum);
+    }
+    assert_true(nearest < 100); /* nor is it out of all proportion */
+    free(y);
+    free(work);
+    free(found);
+    free(expected);
+}
+
 /* The recursion without a ring: all of f. Returns where it stops. */
 static size_t plain_recursion(double *f, size_t separation, const double *factor, double keep, size_t from, size_t end)
 {
@@ -400,6 +448,7 @@ int main(void)
         cmocka_unit_test(powers_and_logarithms_are_near_and_the_same_everywhere),
         cmocka_unit_test(correlations_are_those_of_the_plain_loop),
         cmocka_unit_test(mixtures_are_those_of_the_plain_loop),
+        cmocka_unit_test(correlations_by_fft_are_within_their_bound),
         cmocka_unit_test(recursions_are_those_of_the_plain_loop),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);

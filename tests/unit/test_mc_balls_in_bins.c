@@ -19,6 +19,7 @@
 #include "lib/accountants/mc_multisets.h"
 #include "lib/accountants/mc_wheel.h"
 #include "lib/accountants/merged_bins.h"
+#include "lib/moments/balls_in_bins.h"
 #include "lib/setting.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/matrices.h"
@@ -414,84 +415,162 @@ static void a_wheel_is_never_short(void **unused)
     assert_true(eps__wheel_make(none, none, 2) == 0 && isinf(eps__wheel_make(over, over, 2)));
 }
 
-enum { SMALL_BINS = 4, SMALL_MOST = 256 };
+/* What multisets are drawn from, and the matrix of their weights. */
+struct tilt {
+    struct eps__mc_factor factor;
+    struct eps__mc_multisets sets;
+    double gram[BINS_MOST][BINS_MOST];
+    size_t bins;
+    double log_upper[EPS__MC_ORDER_MAX + 1]; /* of moments, by lib/moments; INFINITY where it knows none */
+};
 
-/* e^(the sum of the products of all pairs) of the sequence, digits to the base b. */
-static double weight_of(double gram[SMALL_BINS][SMALL_BINS], size_t sequence, unsigned order)
+static void tilt_of(struct tilt *tilt, const struct design *design, double sigma, double eps)
 {
-    double sum = 0;
-    for (size_t c = 0, rest = sequence; c < order; c++, rest /= SMALL_BINS)
-        for (size_t d = 0, other = sequence; d < c; d++, other /= SMALL_BINS)
-            sum += gram[rest % SMALL_BINS][other % SMALL_BINS];
-    return exp(sum);
+    struct eps_job job = job_of(design);
+    struct eps__setting setting;
+    struct eps__bins bins;
+    struct eps__orders orders;
+    const struct eps__effort effort = {.operations = 1e7};
+    double *upper;
+    assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
+    assert_int_equal(eps__merged_bins(&bins, &setting, sigma, 1), EPS_OK);
+    assert_int_equal(eps__mc_factor_make(&tilt->factor, &bins, &upper), EPS_OK);
+    assert_int_equal(eps__mc_multisets_make(&tilt->sets, &tilt->factor, upper, eps), EPS_OK);
+    tilt->bins = bins.len;
+    for (size_t i = 0; i < bins.len; i++)
+        for (size_t j = 0; j < bins.len; j++)
+            tilt->gram[i][j] = eps__bins_entry(&bins, i, j);
+    assert_int_equal(eps__bins_orders(NULL, &orders, &bins, &effort), EPS_OK);
+    for (unsigned a = 0; a <= EPS__MC_ORDER_MAX; a++)
+        tilt->log_upper[a] = a <= orders.len ? orders.log_upper[a] : INFINITY;
+    eps__orders_clear(&orders);
+    free(upper);
+    eps__bins_clear(&bins);
+    eps__setting_close(&setting);
 }
 
-/* The number of the same sequence in ascending order, from how often each bin occurs. */
-static size_t place_of(const uint32_t *r)
+static void tilt_clear(struct tilt *tilt)
 {
-    size_t place = 0;
-    for (size_t i = 0; i < SMALL_BINS; i++)
-        for (uint32_t k = 0; k < r[i]; k++)
-            place = place * SMALL_BINS + i;
-    return place;
+    eps__mc_multisets_clear(&tilt->sets);
+    eps__mc_factor_clear(&tilt->factor);
 }
 
-/* L59: sequences of bins as often as they ought to be, their order aside, and ln Z from both sides. */
-static void sequences_have_their_weights(void **unused)
+enum { SMALL_BINS = 4, COUNTS = EPS__MC_ORDER_MAX + 1, PLACES = COUNTS * COUNTS * COUNTS, DRAWS = 1 << 15 };
+
+static size_t place_of(const unsigned *r)
+{
+    return ((size_t)r[0] * COUNTS + r[1]) * COUNTS + r[2];
+}
+
+/* Of all multisets of four bins, the sum of the weights of their sequences. */
+static double fill_weights(double *weight, const struct tilt *tilt)
+{
+    unsigned order = tilt->sets.order, r[SMALL_BINS];
+    double total = 0;
+    for (r[0] = 0; r[0] <= order; r[0]++)
+        for (r[1] = 0; r[0] + r[1] <= order; r[1]++)
+            for (r[2] = 0; r[0] + r[1] + r[2] <= order; r[2]++) {
+                r[3] = order - r[0] - r[1] - r[2];
+                double exponent = lgamma(order + 1.0) - order * log(SMALL_BINS);
+                for (size_t i = 0; i < SMALL_BINS; i++) {
+                    exponent += 0.5 * r[i] * (r[i] - 1.0) * tilt->gram[i][i] - lgamma(r[i] + 1.0);
+                    for (size_t j = 0; j < i; j++)
+                        exponent += r[i] * r[j] * tilt->gram[i][j];
+                }
+                weight[place_of(r)] = exp(exponent);
+                total += exp(exponent);
+            }
+    return total;
+}
+
+/* L59: multisets as often as they ought to be, and ln Z from both sides. */
+static void multisets_have_their_weights(void **unused)
 {
     (void)unused;
     static const struct design small[] = {{"identity", EPS_FAMILY_IDENTITY, 4, 4, {0}, 0},
                                           {"band", EPS_FAMILY_TOEPLITZ, 4, 4, {1, 0.6}, 2},
+                                          {"cyclic", EPS_FAMILY_TOEPLITZ, 12, 4, {0.5, 0.4}, 2},
                                           {"full", EPS_FAMILY_SQUARE_ROOT, 12, 4, {0}, 0}};
-    enum { DRAWS = 1 << 15 };
-    for (size_t d = 0; d < 3; d++)
+    double *count = malloc(PLACES * sizeof *count), *weight = malloc(PLACES * sizeof *weight);
+    unsigned most = 0;
+    assert_true(count && weight);
+    for (size_t d = 0; d < 4; d++)
         for (double eps = 0.5; eps < 4; eps += 1) {
-            struct eps_job job = job_of(&small[d]);
-            struct eps__setting setting;
-            struct eps__bins bins;
-            struct eps__mc_factor factor;
-            struct eps__mc_multisets sets;
-            double *upper, gram[SMALL_BINS][SMALL_BINS], count[SMALL_MOST] = {0}, weight[SMALL_MOST] = {0}, total = 0;
-            assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
-            assert_int_equal(eps__merged_bins(&bins, &setting, d == 2 ? 4 : 1.2, 1), EPS_OK);
-            assert_int_equal(eps__mc_factor_make(&factor, &bins, &upper), EPS_OK);
-            assert_int_equal(eps__mc_multisets_make(&sets, &factor, upper, eps), EPS_OK);
-            for (size_t i = 0; i < SMALL_BINS; i++)
-                for (size_t j = 0; j < SMALL_BINS; j++)
-                    gram[i][j] = eps__bins_entry(&bins, i, j);
-            size_t sequences = 1;
-            for (unsigned c = 0; c < sets.order && sequences <= SMALL_MOST; c++)
-                sequences *= SMALL_BINS;
-            if (sequences <= SMALL_MOST) {
-                for (size_t s = 0; s < sequences; s++)
-                    total += weight_of(gram, s, sets.order);
-                assert_true(fabs(sets.log_moment - log(total / (double)sequences) - 1e-12) < 1e-12);
-                for (uint32_t k = 0; k < DRAWS; k++) {
-                    const struct eps__stream stream = {.key = {8, 9}, .chunk = k / 1024};
-                    uint32_t chosen[EPS__MC_ORDER_MAX], r[SMALL_BINS] = {0};
-                    eps__mc_multisets_draw(chosen, &sets, &stream, k % 1024);
-                    for (unsigned c = 0; c < sets.order; c++)
-                        r[chosen[c]]++;
-                    count[place_of(r)]++;
-                }
-                for (size_t s = 0; s < sequences; s++) {
-                    uint32_t r[SMALL_BINS] = {0};
-                    for (size_t c = 0, rest = s; c < sets.order; c++, rest /= SMALL_BINS)
-                        r[rest % SMALL_BINS]++;
-                    weight[place_of(r)] += weight_of(gram, s, sets.order) / total;
-                }
-                for (size_t s = 0; s < sequences; s++)
-                    if (!(fabs(count[s] - DRAWS * weight[s]) <= 4.5 * sqrt(DRAWS * weight[s] + 1)))
-                        fail_msg("%s, order %u, %zu: %g, not %g", small[d].name, sets.order, s, count[s],
-                                 DRAWS * weight[s]);
+            struct tilt tilt;
+            tilt_of(&tilt, &small[d], d == 3 ? 4 : 1.5, eps);
+            unsigned order = tilt.sets.order;
+            memset(count, 0, PLACES * sizeof *count);
+            memset(weight, 0, PLACES * sizeof *weight);
+            double total = fill_weights(weight, &tilt);
+            most = order > most ? order : most;
+            assert_true(fabs(tilt.sets.log_moment - log(total)) < 1e-9 * (1 + log(total)));
+            assert_true(tilt.sets.log_moment >= log(total) - 1e-12 * (1 + log(total)));
+            for (uint32_t k = 0; k < DRAWS; k++) {
+                const struct eps__stream stream = {.key = {8, 9}, .chunk = k / 1024};
+                uint32_t chosen[EPS__MC_ORDER_MAX];
+                unsigned r[SMALL_BINS] = {0};
+                eps__mc_multisets_draw(chosen, &tilt.sets, &stream, k % 1024);
+                for (unsigned c = 0; c < order; c++)
+                    r[chosen[c]]++;
+                count[place_of(r)]++;
             }
-            assert_true(sequences <= SMALL_MOST || d == 0);
-            free(upper);
-            eps__mc_multisets_clear(&sets);
-            eps__mc_factor_clear(&factor);
-            eps__bins_clear(&bins);
-            eps__setting_close(&setting);
+            for (size_t s = 0; s < PLACES; s++) {
+                double expected = DRAWS * weight[s] / total;
+                if (!(fabs(count[s] - expected) <= 5 * sqrt(expected + 1)))
+                    fail_msg("%s, order %u, %zu: %g, not %g", small[d].name, order, s, count[s], expected);
+            }
+            tilt_clear(&tilt);
         }
+    assert_true(most > 8);
+    free(count);
+    free(weight);
+}
+
+/* The same where most bins meet: pairs. */
+static void pairs_have_their_weights(void **unused)
+{
+    (void)unused;
+    static const struct design full = {"full", EPS_FAMILY_SQUARE_ROOT, 64, 32, {0}, 0};
+    struct tilt tilt;
+    double count[BINS_MOST][BINS_MOST] = {{0}}, total = 0;
+    tilt_of(&tilt, &full, 3, 2);
+    assert_true(tilt.sets.order == 2 && tilt.sets.row);
+    for (size_t i = 0; i < 32; i++)
+        for (size_t j = 0; j < 32; j++)
+            total += exp(tilt.gram[i][j]);
+    assert_true(fabs(tilt.sets.log_moment - log(total / 1024) - 5e-13) < 5e-13);
+    for (uint32_t k = 0; k < DRAWS; k++) {
+        const struct eps__stream stream = {.key = {8, 9}, .chunk = k / 1024};
+        uint32_t chosen[EPS__MC_ORDER_MAX];
+        eps__mc_multisets_draw(chosen, &tilt.sets, &stream, k % 1024);
+        count[chosen[0]][chosen[1]]++;
+    }
+    for (size_t i = 0; i < 32; i++)
+        for (size_t j = 0; j < 32; j++) {
+            double expected = DRAWS * exp(tilt.gram[i][j]) / total;
+            assert_true(fabs(count[i][j] - expected) <= 5 * sqrt(expected + 1));
+        }
+    tilt_clear(&tilt);
+}
+
+/* L59: ln Z against the moments, or bounds on them, that other code finds. */
+static void the_moment_is_that_of_the_orders(void **unused)
+{
+    (void)unused;
+    int compared = 0;
+    for (size_t d = 0; d < DESIGNS; d++)
+        for (double eps = 0.2; eps < 6; eps *= 2) {
+            struct tilt tilt;
+            tilt_of(&tilt, &designs[d], 1 + eps, eps);
+            double own = tilt.sets.log_moment, other = tilt.log_upper[tilt.sets.order];
+            if (!(own <= other + 1e-9 * (1 + other))) /* which may be a bound where the matrix is full */
+                fail_msg("%s, order %u: %.17g, not %.17g", designs[d].name, tilt.sets.order, own, other);
+            compared += fabs(own - other) < 1e-9 * (1 + other);
+            if (d < 3)
+                assert_true(isinf(other) || fabs(own - other) < 1e-9 * (1 + other));
+            tilt_clear(&tilt);
+        }
+    assert_true(compared > 20);
 }
 
 /* The prototype's figures: b = 100, one epoch, sigma 0.6, eps 4. */
@@ -607,7 +686,9 @@ int main(void)
         cmocka_unit_test(plain_draws_are_of_the_mechanism),
         cmocka_unit_test(plain_draws_agree_with_the_exact_law),
         cmocka_unit_test(a_wheel_is_never_short),
-        cmocka_unit_test(sequences_have_their_weights),
+        cmocka_unit_test(multisets_have_their_weights),
+        cmocka_unit_test(pairs_have_their_weights),
+        cmocka_unit_test(the_moment_is_that_of_the_orders),
         cmocka_unit_test(tilted_draws_are_few),
         cmocka_unit_test(tilted_draws_are_of_the_mechanism),
         cmocka_unit_test(tilted_draws_reach_far),

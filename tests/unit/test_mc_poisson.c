@@ -513,6 +513,80 @@ static void ratios_have_mean_one(void **unused)
     }
 }
 
+/* ------------------------------------------------------------ tilted */
+
+/* Draws aimed at `aim` show delta at eps, their values are within the bound, and the bound is near the largest that there is. */
+static void check_tilted(const struct eps_job *job, double sigma, double aim, double eps, double exact)
+{
+    struct opened opened;
+    struct eps__mc_aim tilted = {.sigma = sigma, .direction = EPS_ADD, .tilted = true, .eps = aim};
+    double sum = 0, square = 0, largest = 0, draws = 16.0 * CHUNK, loss[EPS__LANES], log_weight[EPS__LANES];
+    open_law(&opened, job, sigma, EPS_ADD);
+    assert_true(opened.kind->log_most(opened.law, eps) == 0); /* of plain draws */
+    opened.kind->destroy(opened.law);
+    assert_int_equal(opened.kind->open(&opened.law, &opened.setting, &tilted), EPS_OK);
+    assert_true(opened.law->tilted && opened.law->log_weight_error < 1e-9);
+    double most = exp(opened.kind->log_most(opened.law, eps));
+    for (uint32_t first = 0; first < draws; first += EPS__LANES) {
+        struct eps__stream stream = stream_of(11);
+        opened.kind->draw(opened.law, &stream, first, opened.scratch, loss, log_weight);
+        for (size_t lane = 0; lane < EPS__LANES; lane++) {
+            double value = exp(log_weight[lane]) * fmax(-expm1(eps - loss[lane]), 0);
+            largest = fmax(largest, value);
+            sum += value;
+            square += value * value;
+        }
+    }
+    double mean = sum / draws, error = sqrt((square / draws - mean * mean) / draws);
+    if (!(fabs(mean - exact) <= 4 * error && error < 0.08 * exact && largest <= most && most < 1 &&
+          largest > 0.01 * most))
+        fail_msg("eps %g: %g +- %g for %g, at most %g, found %g", eps, mean, error, exact, most, largest);
+    close_law(&opened);
+}
+
+static void tilted_draws_show_the_same(void **unused)
+{
+    (void)unused;
+    static const double coefficients[] = {1, 0.7};
+    const double p = 0.3, sigma = 2.5, width = 0.01;
+    struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 2, p);
+    job.mechanism.matrix.coefficients = coefficients;
+    job.mechanism.matrix.coefficients_len = 2;
+    double a = 1 / sigma, b = 0.7 / sigma;
+    for (int which = 0; which < 2; which++) {
+        double exact = 0, eps = which ? 0.35 : 0.25;
+        for (double u = -9; u < 6; u += width)
+            for (double v = -9; v < 6; v += width) {
+                double second = p * exp(a * v - a * a / 2), after = p * exp(a * v - a * a / 2 - a * b);
+                double ratio =
+                    (1 - p) * (1 - p + second) + p * exp(a * u + b * v - (a * a + b * b) / 2) * (1 - p + after);
+                exact += exp(-(u * u + v * v) / 2) * width * width / (2 * M_PI) * fmax(1 - exp(eps) * ratio, 0);
+            }
+        check_tilted(&job, sigma, 0.3, eps, exact);
+    }
+}
+
+static void small_deltas_are_those_of_pld(void **unused)
+{
+    (void)unused;
+    static const double coefficients[] = {0.8, 0.5, 0.3};
+    double exact[EPS_DIRECTIONS];
+    for (int which = 0; which < 2; which++) {
+        struct eps_job job = new_job(which ? EPS_FAMILY_TOEPLITZ : EPS_FAMILY_IDENTITY, 100, 0.05);
+        if (which) {
+            job.mechanism.matrix.coefficients = coefficients;
+            job.mechanism.matrix.coefficients_len = 3;
+            job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+            job.mechanism.sampling.groups = 3;
+            job.mechanism.sampling.p = 0.1;
+        }
+        job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+        solved_deltas(exact, &job, 2, 1);
+        assert_true(exact[EPS_ADD] < 1e-5);
+        check_tilted(&job, 2, 1, 1, exact[EPS_ADD]);
+    }
+}
+
 /* ------------------------------------------------------------ what is not served */
 
 static void what_is_not_derived_is_declined(void **unused)
@@ -563,6 +637,8 @@ int main(void)
         cmocka_unit_test(means_are_those_of_quadrature),
         cmocka_unit_test(independent_rounds_are_those_of_pld),
         cmocka_unit_test(ratios_have_mean_one),
+        cmocka_unit_test(tilted_draws_show_the_same),
+        cmocka_unit_test(small_deltas_are_those_of_pld),
         cmocka_unit_test(what_is_not_derived_is_declined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
