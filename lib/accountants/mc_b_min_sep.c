@@ -1,8 +1,8 @@
 /*
- * Draws under b-min-sep sampling whose separation is at least the strategy's bands (BMS section 5.2, Algorithms 3 and 4): y = C x + z, and P/Q
- * by a recursion backward in time,
+ * Draws under b-min-sep sampling (BMS section 5.2, Algorithms 3 and 4): y = C x + z, and P/Q by a recursion backward in time,
  *     f_i = (1-p)^k f_(i+1) + sum over j = 1..k of Binom(k,p)(j) N(j c_i)/N(0) f_(i+b),    f_i = 1 from n on,
- * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits.
+ * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits. Where the separation b
+ * is less than the strategy's bands, whole columns in the recursion make it an upper bound on P/Q (L66), for remove.
  *
  * The recursion runs in numbers, scaled by powers of two, not in logarithms; where they would leave the range in which nothing is lost
  * it is run again with an exponent for each (L52).
@@ -18,8 +18,10 @@
 
 #include "lib/accountants/mc_columns.h"
 #include "lib/accountants/mc_law.h"
+#include "lib/accountants/mc_scaled.h"
 #include "lib/accountants/mc_spaced_copies.h"
 #include "lib/accountants/mc_spaced_drift.h"
+#include "lib/accountants/mc_spaced_minorant.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
@@ -106,33 +108,6 @@ static bool recur(const struct spaced_law *law, const double *factor, double *ri
 
 /* ------------------------------------------------------------ with an exponent for each */
 
-/* mantissa 2^exponent, the mantissa 0 or in [1/2, 1). */
-struct scaled {
-    double mantissa, exponent;
-};
-
-static struct scaled normal(double mantissa, double exponent)
-{
-    int shift;
-    mantissa = frexp(mantissa, &shift);
-    return (struct scaled){mantissa, mantissa == 0 ? -INFINITY : exponent + shift};
-}
-
-static struct scaled add(struct scaled a, struct scaled b)
-{
-    if (a.exponent < b.exponent)
-        return add(b, a);
-    double apart = b.exponent - a.exponent;
-    return apart > -200 ? normal(a.mantissa + ldexp(b.mantissa, (int)apart), a.exponent) : a;
-}
-
-/* e^x */
-static struct scaled power(double x)
-{
-    double whole = rint(x * M_LOG2E);
-    return normal(Sleef_cinz_expd1_u10purec(fma(-whole, 0x1.abc9e3b39803fp-56, fma(-whole, M_LN2, x))), whole);
-}
-
 /* The same for one lane, of the products in the place of the factors. */
 static void recur_scaled(const struct spaced_law *law, const double *product, double *ring, double *exponent,
                          size_t from, size_t end)
@@ -141,11 +116,13 @@ static void recur_scaled(const struct spaced_law *law, const double *product, do
     for (size_t i = end; i-- > from;)
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             size_t now = i % separation * EPS__LANES + lane, after = (i + 1) % separation * EPS__LANES + lane;
-            struct scaled factor = {0, -INFINITY};
+            struct eps__scaled factor = {0, -INFINITY};
             for (unsigned j = 1; j <= law->steps.examples; j++)
-                factor = add(factor, power(exponent_of(law, i, product[(i - from) * EPS__LANES + lane], j)));
-            struct scaled sum = add(normal(law->keep * ring[after], exponent[after]),
-                                    normal(factor.mantissa * ring[now], factor.exponent + exponent[now]));
+                factor = eps__scaled_add(
+                    factor, eps__scaled_exp(exponent_of(law, i, product[(i - from) * EPS__LANES + lane], j)));
+            struct eps__scaled sum =
+                eps__scaled_add(eps__scaled_of(law->keep * ring[after], exponent[after]),
+                                eps__scaled_of(factor.mantissa * ring[now], factor.exponent + exponent[now]));
             ring[now] = sum.mantissa;
             exponent[now] = sum.exponent;
         }
@@ -159,11 +136,11 @@ static void finish(const struct spaced_law *law, const double *ring, const doubl
     const struct eps__spaced_steps *steps = &law->steps;
     double sign = law->base.direction == EPS_REMOVE ? 1 : -1;
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
-        struct scaled sum = {0, -INFINITY};
+        struct eps__scaled sum = {0, -INFINITY};
         double waits = steps->warm ? 1 / (1 + (double)(steps->separation - 1) * steps->p) : 1;
         for (size_t i = 0; i < (steps->warm ? steps->separation : 1); i++) {
             size_t at = i * EPS__LANES + lane;
-            sum = add(sum, normal(ring[at] * (i > 0 ? steps->p : 1), exponent[scaled ? at : lane]));
+            sum = eps__scaled_add(sum, eps__scaled_of(ring[at] * (i > 0 ? steps->p : 1), exponent[scaled ? at : lane]));
         }
         double log_ratio = Sleef_cinz_logd1_u10purec(sum.mantissa * waits) + sum.exponent * M_LN2;
         loss[lane] = sign * log_ratio;
@@ -229,31 +206,38 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__scheme_of(mechanism)->spaced;
+    return eps__scheme_of(mechanism)->spaced && !mechanism->sampling.truncation;
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
-    if (sampling->truncation)
-        return eps__decline(error, "/sampling/truncation",
-                            "monte_carlo does not serve truncated batches; leave truncation out");
     if (sampling->examples_per_user > EPS__TOGETHER_MAX)
         return eps__decline(error, "/sampling/examples_per_user", "monte_carlo serves at most 64 examples of one user");
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
         return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy under b_min_sep");
-    if (eps_strategy_bands(setting->strategy) > sampling->separation)
-        return eps__decline(error, "/sampling/separation",
-                            "monte_carlo serves b_min_sep where the separation is at least the strategy's bands; raise "
-                            "it, or use fewer bands");
     return true;
+}
+
+/* Two of one user's participations may reach into one row. */
+static bool overlaps(const struct eps__setting *setting)
+{
+    return eps_strategy_bands(setting->strategy) > setting->job->mechanism.sampling.separation;
 }
 
 static bool exact(const struct eps__setting *setting)
 {
-    (void)setting;
-    return true;
+    return !overlaps(setting);
+}
+
+static void assume(struct eps__sentences *list, const struct eps__setting *setting)
+{
+    if (overlaps(setting))
+        eps__sentence(list,
+                      "the separation is less than the strategy's bands: the likelihood ratio is not computed, but "
+                      "bounded, from above by whole columns, each as if it were alone in its rows, and from below by "
+                      "a geometric mean");
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -269,6 +253,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static void destroy(struct eps__mc_law *base)
 {
     struct spaced_law *law = (struct spaced_law *)base;
+    if (base->kind != &eps__mc_b_min_sep) {
+        base->kind->destroy(base);
+        return;
+    }
     eps__mc_columns_clear(&law->columns);
     eps__mc_copies_clear(&law->copies);
     free(law);
@@ -301,6 +289,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     struct spaced_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
+    law->base.kind = &eps__mc_b_min_sep;
     law->steps = (struct eps__spaced_steps){.n = mechanism->n,
                                             .separation = sampling->separation,
                                             .p = setting->p,
@@ -310,6 +299,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     bool copies = aim->tilted && aim->direction == EPS_REMOVE; /* as many count together as examples would */
     enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation,
                                                   copies ? EPS__SPACED_DRAWN_MAX : law->steps.examples);
+    if (status == EPS_OK && !aim->tilted && overlaps(setting) && aim->direction == EPS_ADD) {
+        status = eps__mc_spaced_minorant(out, setting->context, &law->columns, &law->steps); /* L67 */
+        destroy(&law->base);
+        return status;
+    }
     if (status == EPS_OK && aim->tilted)
         status = tilt(law, setting->context, aim);
     if (status != EPS_OK) {
@@ -342,6 +336,7 @@ const struct eps__mc_kind eps__mc_b_min_sep = {.concerns = concerns,
                                                .serves = serves,
                                                .exact = exact,
                                                .cost = cost,
+                                               .assume = assume,
                                                .open = open_law,
                                                .draw = draw,
                                                .log_most = log_most,

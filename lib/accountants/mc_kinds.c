@@ -7,6 +7,7 @@
 
 /* clang-format off */
 #define KINDS(row)     \
+    row(truncated)     \
     row(b_min_sep)     \
     row(balls_in_bins) \
     row(poisson)

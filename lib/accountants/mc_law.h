@@ -61,7 +61,7 @@ struct eps__mc_kind {
 };
 
 /* The rows of the table, by scheme. */
-extern const struct eps__mc_kind eps__mc_b_min_sep, eps__mc_balls_in_bins, eps__mc_poisson;
+extern const struct eps__mc_kind eps__mc_truncated, eps__mc_b_min_sep, eps__mc_balls_in_bins, eps__mc_poisson;
 
 /* Of the table, the setting's own; NULL: nothing is drawn for its scheme. */
 const struct eps__mc_kind *eps__mc_kind_of(const struct eps_mechanism *mechanism);

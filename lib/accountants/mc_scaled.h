@@ -28,6 +28,12 @@ static inline struct eps__scaled eps__scaled_times(struct eps__scaled a, struct 
     return eps__scaled_of(a.mantissa * b.mantissa, a.exponent + b.exponent);
 }
 
+/* A number >= 0 times it. */
+static inline struct eps__scaled eps__scaled_by(double factor, struct eps__scaled a)
+{
+    return eps__scaled_of(factor * a.mantissa, a.exponent);
+}
+
 static inline struct eps__scaled eps__scaled_add(struct eps__scaled a, struct eps__scaled b)
 {
     struct eps__scaled most = a.exponent < b.exponent ? b : a, least = a.exponent < b.exponent ? a : b;
