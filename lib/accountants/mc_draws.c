@@ -67,6 +67,7 @@ struct wave {
     const struct eps__mc_run *run;
     struct eps__mc_tally tallies[WAVE];
     enum eps_status status[WAVE];
+    bool late[WAVE];        /* its time was over before it began: it is empty, and those after it do not count either */
     uint64_t first, chunks; /* of the first block; of all */
     uint64_t block;         /* chunks of one */
     struct eps__stream stream;
@@ -191,6 +192,10 @@ static void run_block(void *arg, size_t index)
     uint8_t key[EPS__HASH_BYTES];
     assert(from < to);
     eps__mc_tally_reset(tally);
+    wave->status[index] = EPS_OK;
+    wave->late[index] = block > 0 && eps__mc_now() >= wave->run->until;
+    if (wave->late[index])
+        return;
     block_key(key, wave, block);
     if (fetch(tally, context, key, (to - from) * EPS__MC_CHUNK)) {
         eps__meter_add(wave->run->setting->meter,
@@ -246,7 +251,7 @@ static enum eps_status draw_waves(struct wave *wave, struct eps__mc_tally *tally
     for (; wave->first < blocks && status == EPS_OK; wave->first += WAVE) {
         size_t len = (size_t)(blocks - wave->first < WAVE ? blocks - wave->first : WAVE);
         run_wave(wave, len);
-        for (size_t i = 0; i < len && status == EPS_OK; i++) {
+        for (size_t i = 0; i < len && status == EPS_OK && !wave->late[i]; i++) {
             status = wave->status[i];
             if (status == EPS_OK)
                 eps__mc_tally_join(tally, &wave->tallies[i]);
