@@ -176,7 +176,7 @@ static size_t first_accepted(const struct eps__mc_tally *tally, double threshold
     return low;
 }
 
-/* About where the answer is. */
+/* About where the answer is, or before it: where samples are given, the threshold may be all of delta. */
 static enum eps_status pilot_epsilon(const struct search *search, double sigma, double delta, double proven,
                                      double *eps)
 {
@@ -190,7 +190,8 @@ static enum eps_status pilot_epsilon(const struct search *search, double sigma, 
     status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                   law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
     if (status == EPS_OK) {
-        size_t cell = first_accepted(&tally, search->tuning->threshold_share * delta);
+        double share = search->tuning->samples > 0 ? 1 : search->tuning->threshold_share;
+        size_t cell = first_accepted(&tally, share * delta);
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
     }
     eps__mc_tally_clear(&tally);
