@@ -54,7 +54,7 @@ enum eps_status eps__spectrum_make(struct eps__spectrum *spectrum, const double 
         len *= 2;
     *spectrum = (struct eps__spectrum){
         .len = len, .turn = malloc(2 * len * sizeof(double)), .entry = malloc(2 * len * sizeof(double))};
-    struct point *x = malloc(len * sizeof *x), *turn = malloc(len * sizeof *turn);
+    struct point *x = malloc(len * sizeof *x), *turn = calloc(len, sizeof *turn);
     enum eps_status status = spectrum->turn && spectrum->entry && x && turn ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK)
         fill(spectrum, column, width, x, turn);
