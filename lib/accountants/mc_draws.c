@@ -15,7 +15,7 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/hash.h"
 
-enum { WAVE = 16, BLOCK_MOST = 4096 };
+enum { ALIGNED = 64, WAVE = 16, BLOCK_MOST = 4096 };
 
 #define BLOCK_OPERATIONS 4e8 /* of one block, about: what is lost where the process is killed */
 #define POLL_OPERATIONS 3e6
@@ -114,7 +114,7 @@ static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *
 /* As a blob: the count, the largest, the sums. */
 static size_t blob_len(const struct eps__mc_tally *tally)
 {
-    return sizeof(double) * (2 + tally->grid.len * EPS__MC_SUMS);
+    return sizeof(double) * (EPS__MC_HEADER + tally->grid.len * EPS__MC_SUMS);
 }
 
 static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uint64_t block)
@@ -141,7 +141,7 @@ static bool fetch(struct eps__mc_tally *tally, const struct eps_context *context
         whole = numbers[0] == (double)draws;
         tally->count = draws;
         tally->largest = numbers[1];
-        memcpy(tally->sums, numbers + 2, len - 2 * sizeof *numbers);
+        memcpy(tally->sums, numbers + EPS__MC_HEADER, len - EPS__MC_HEADER * sizeof *numbers);
     }
     free(blob);
     return whole;
@@ -151,14 +151,10 @@ static void offer(const struct eps__mc_tally *tally, const struct eps_context *c
 {
     if (!context || !context->cache_get || !context->cache_put)
         return;
-    double *blob = malloc(blob_len(tally));
-    if (!blob)
-        return; /* it is computed again, if it must be */
+    double *blob = tally->sums - EPS__MC_HEADER;
     blob[0] = (double)tally->count;
     blob[1] = tally->largest;
-    memcpy(blob + 2, tally->sums, blob_len(tally) - 2 * sizeof *blob);
     context->cache_put(context->user, EPS_CACHE_CHUNK, key, blob, blob_len(tally));
-    free(blob);
 }
 
 /* The draws of one chunk. */
@@ -203,12 +199,11 @@ static void run_block(void *arg, size_t index)
         wave->status[index] = EPS_OK;
         return;
     }
-    size_t bytes = (wave->run->law->scratch * sizeof(double) + 63) / 64 * 64;
-    double *scratch = aligned_alloc(64, bytes > 0 ? bytes : 64);
-    enum eps_status status = scratch ? EPS_OK : EPS_NO_MEMORY;
+    char *room = malloc(wave->run->law->scratch * sizeof(double) + ALIGNED);
+    enum eps_status status = room ? EPS_OK : EPS_NO_MEMORY;
     for (uint64_t chunk = from; chunk < to && status == EPS_OK; chunk++)
-        status = draw_chunk(tally, wave, chunk, scratch);
-    free(scratch);
+        status = draw_chunk(tally, wave, chunk, (void *)(room + (ALIGNED - (uintptr_t)room % ALIGNED)));
+    free(room);
     if (status == EPS_OK)
         offer(tally, context, key);
     wave->status[index] = status;

@@ -25,13 +25,14 @@ enum eps_status eps__mc_tally_make(struct eps__mc_tally *tally, const struct eps
 {
     assert(grid->len >= 1 && (grid->len == 1 || grid->step > 0));
     *tally = (struct eps__mc_tally){.grid = *grid, .estimate = estimate};
-    tally->sums = calloc(grid->len * EPS__MC_SUMS, sizeof *tally->sums);
-    return tally->sums ? EPS_OK : EPS_NO_MEMORY;
+    double *numbers = calloc(EPS__MC_HEADER + grid->len * EPS__MC_SUMS, sizeof *numbers);
+    tally->sums = numbers ? numbers + EPS__MC_HEADER : NULL;
+    return numbers ? EPS_OK : EPS_NO_MEMORY;
 }
 
 void eps__mc_tally_clear(struct eps__mc_tally *tally)
 {
-    free(tally->sums);
+    free(tally->sums ? tally->sums - EPS__MC_HEADER : NULL);
     tally->sums = NULL;
 }
 

@@ -33,8 +33,9 @@ struct eps__mc_tally {
     enum eps__estimate estimate;
     uint64_t count;
     double largest; /* of w (1 - e^(epsilon_0 - l)) */
-    double *sums;   /* grid.len x EPS__MC_SUMS */
+    double *sums;   /* grid.len x EPS__MC_SUMS, with room for EPS__MC_HEADER numbers before them */
 };
+enum { EPS__MC_HEADER = 2 };
 
 /* Nothing drawn yet. EPS_OK, EPS_NO_MEMORY. The caller clears. */
 enum eps_status eps__mc_tally_make(struct eps__mc_tally *tally, const struct eps__mc_grid *grid,

@@ -73,15 +73,6 @@ void eps__accountant_names_curves(char *text, size_t size)
     list_names(text, size, EPS_ACCOUNTANT_AUTO + 1, true);
 }
 
-void eps__assume_causal_order(struct eps__sentences *list, const struct eps__setting *setting,
-                              const struct eps_result *result)
-{
-    (void)setting;
-    eps__sentence(list, "%s",
-                  result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                   : "the inputs do not depend on what was released before");
-}
-
 /* Those that may be better than the others, or are no rivals. */
 static size_t leave_out(const struct eps__setting *setting, const struct eps__accountant **serving, size_t count)
 {

@@ -32,10 +32,15 @@ struct side {
     } last;
 };
 
+/* Of L73: 1/0.9 and more than it, and 1 - ln 0.1 and more than it. */
+#define CUT_SHARE 1.1112
+#define CUT_BACK 3.3026
+
 struct renyi_profile {
     struct eps__profile base;
     const struct eps__setting *setting;
     struct eps__renyi_law *law;
+    double sought; /* ln delta that a noise multiplier is sought for, or NAN */
     struct side sides[EPS_DIRECTIONS];
 };
 
@@ -129,33 +134,83 @@ static enum eps_status ask_moments(struct least *least, const struct renyi_profi
     return EPS_OK;
 }
 
-/* The least of the bounds, and which it was. */
-static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direction, double eps)
+/* The least of the bounds on batches that are not cut, and which it was. */
+static enum eps_status ask_whole(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
+                                 double eps)
 {
     struct side *side = &renyi->sides[direction];
-    if (side->last.eps == eps)
-        return EPS_OK;
     enum eps_status status = know(renyi, direction);
     if (status != EPS_OK)
         return status;
-    struct least least = {INFINITY, INFINITY, 0, 0};
+    *least = (struct least){INFINITY, INFINITY, 0, 0};
     if (direction == EPS_ADD) {
-        least.upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
-        least.lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
+        least->upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
+        least->lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
     }
     for (size_t level = 0; level < levels_of(renyi->law); level++) {
         double rare = renyi->law->rare[level];
         if (direction == EPS_REMOVE)
-            ask_orders(&least, &side->orders[level], rare, eps);
+            ask_orders(least, &side->orders[level], rare, eps);
         for (size_t i = 0; status == EPS_OK && i < side->laws[level].len; i++)
             if (side->laws[level].items[i].len >= 2)
-                status = ask_moments(&least, renyi, &side->laws[level].items[i], rare, direction, eps);
+                status = ask_moments(least, renyi, &side->laws[level].items[i], rare, direction, eps);
         if (status != EPS_OK)
             return status;
     }
+    least->upper = fmin(least->upper, 0);
+    least->lower = fmin(least->lower, least->upper);
+    return EPS_OK;
+}
+
+/* Whether in the add direction the loss is at most eps but where a batch was cut (L73). */
+static bool never_exceeds(const struct eps__renyi_law *law, double eps)
+{
+    return eps__multiply_down(law->never, eps__exp_bound(EPS__LOWER, eps, 0)) >= 1;
+}
+
+/* What cut batches add to the bound is at least as many times law->cut. */
+static double cut_times_least(const struct eps__renyi_law *law, enum eps_direction direction, double eps)
+{
+    return direction == EPS_REMOVE ? CUT_SHARE : never_exceeds(law, eps) ? 1 : 1 + exp(eps);
+}
+
+/* L73 */
+static enum eps_status add_cut(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
+                               double eps)
+{
+    const struct eps__renyi_law *law = renyi->law;
+    double times = eps__add_up(1, eps__exp_bound(EPS__UPPER, eps, 0));
+    if (direction == EPS_REMOVE) {
+        struct least before = {0};
+        enum eps_status status = eps >= CUT_BACK ? ask_whole(&before, renyi, direction, eps - CUT_BACK) : EPS_OK;
+        if (status != EPS_OK)
+            return status;
+        times = fmin(4, CUT_SHARE + 16 * eps__exp_bound(EPS__UPPER, before.upper, 0));
+    } else if (never_exceeds(law, eps)) {
+        *least = (struct least){-INFINITY, -INFINITY, least->order, least->moments};
+        times = 1;
+    }
+    double more = fmin(eps__multiply_up(times, law->cut), 1);
+    least->upper = fmin(with_rare(more, EPS__UPPER, least->upper), 0);
+    least->lower = fmin(with_rare(eps__lower(more, 16), EPS__LOWER, least->lower), least->upper);
+    return EPS_OK;
+}
+
+/* The same of all, kept for the next time. */
+static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direction, double eps)
+{
+    struct side *side = &renyi->sides[direction];
+    struct least least;
+    if (side->last.eps == eps)
+        return EPS_OK;
+    enum eps_status status = ask_whole(&least, renyi, direction, eps);
+    if (status == EPS_OK && renyi->law->cut > 0)
+        status = add_cut(&least, renyi, direction, eps);
+    if (status != EPS_OK)
+        return status;
     side->last.eps = eps;
-    side->last.upper = fmin(least.upper, 0);
-    side->last.lower = fmin(least.lower, side->last.upper);
+    side->last.upper = least.upper;
+    side->last.lower = least.lower;
     side->last.order = least.order;
     side->last.moments = least.moments;
     return EPS_OK;
@@ -165,7 +220,9 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
-    (void)error;
+    if (renyi->law->cut > 0 && log(cut_times_least(renyi->law, direction, eps) * renyi->law->cut) >= renyi->sought)
+        return eps__error(error, EPS_UNATTAINABLE, "/sampling/truncation/max_batch_size",
+                          "batches are cut too often for renyi to reach this delta; raise max_batch_size");
     enum eps_status status = ask(renyi, direction, eps);
     if (status == EPS_OK)
         *out = estimate == EPS__UPPER ? renyi->sides[direction].last.upper : renyi->sides[direction].last.lower;
@@ -332,7 +389,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     renyi->base.class = &profile_class;
     renyi->setting = setting;
-    (void)accuracy;
+    renyi->sought = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? accuracy->log_delta : NAN;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         renyi->sides[direction].last.eps = NAN;
     enum eps_status status = kind_of(setting)->open(&renyi->law, setting, sigma);

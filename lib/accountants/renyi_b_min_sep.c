@@ -12,6 +12,7 @@
 #include "lib/accountants/renyi_poisson.h"
 #include "lib/error.h"
 #include "lib/moments/b_min_sep.h"
+#include "lib/numerics/binomial.h"
 #include "lib/sampling/scheme.h"
 
 enum { OPENED = 2, FEW = 4 };
@@ -66,9 +67,6 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
     double budget, spent;
-    if (sampling->truncation)
-        return eps__decline(error, "/sampling/truncation",
-                            "renyi does not serve truncated batches; leave truncation out");
     if (setting->job->query.accountant.bandwidth > 0)
         return eps__decline(error, "/accountant/bandwidth",
                             "renyi takes all bands under b_min_sep; leave bandwidth out");
@@ -145,6 +143,25 @@ static struct eps__geometric tilted(const struct eps__spaced *spaced, double *wa
         .total = {eps__lower(alls.lower, 2 * error + 16), eps__raise(alls.upper, 2 * error + 16)}};
 }
 
+/* L73: the sum over the steps of the probability that the others alone fill the batch, times that the example is drawn. */
+static double cut_of(const struct eps__setting *setting, const struct eps__spaced *spaced, double *waits)
+{
+    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
+    double error = eps__spaced_waits(spaced, spaced->coins.p, waits) / EPS__UNIT_ROUNDOFF, sum = 0, last = -1, full = 0;
+    uint64_t others = sampling->dataset_size - 1;
+    assert(!sampling->truncation || (spaced->examples == 1 && sampling->dataset_size > 0));
+    if (!sampling->truncation || sampling->max_batch_size > others)
+        return 0;
+    for (size_t i = 0; i < spaced->coins.len; i++) {
+        double drawn = fmin(eps__raise(waits[i] * spaced->coins.p, error + 4), 1);
+        if (drawn != last && drawn > 0)
+            full = drawn < 1 ? eps__binomial_at_least(others, drawn, sampling->max_batch_size).upper : 1;
+        last = drawn;
+        sum = eps__add_up(sum, eps__multiply_up(full, drawn));
+    }
+    return fmin(sum, 1);
+}
+
 static enum eps_status make_geometrics(struct spaced_law *law)
 {
     const struct eps__spaced *spaced = &law->spaced;
@@ -155,6 +172,8 @@ static enum eps_status make_geometrics(struct spaced_law *law)
     if (p < 1)
         law->base.geometrics[0].empty = eps__poisson_never((double)spaced->coins.len * spaced->examples, p);
     law->base.geometrics_len = 1;
+    law->base.never = law->base.geometrics[0].empty;
+    law->base.cut = cut_of(law->setting, spaced, waits);
     for (size_t i = 1; i < EPS__GEOMETRICS_MAX && p > 0 && p < 1; i++)
         law->base.geometrics[law->base.geometrics_len++] = tilted(spaced, waits, p * (double)i / EPS__GEOMETRICS_MAX);
     free(waits);

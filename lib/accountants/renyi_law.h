@@ -22,6 +22,9 @@ struct eps__renyi_law {
     /* Orders and moments may be of laws that P is but for rare[level] (moments/LEMMAS.md, L44); no levels: of P. */
     size_t levels;
     double rare[EPS__LEVELS_MAX];
+    /* The example is drawn at a step whose batch is full with at most this probability; else nothing is cut (L73). And of the patterns
+     * of all, that in which it never is has at least this. */
+    double cut, never;
 };
 
 struct eps__renyi_kind {

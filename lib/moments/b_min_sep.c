@@ -23,7 +23,7 @@
 enum { BUILDING = 30, SETTLING = 2 };
 
 #define TRANSITIONS_MAX 4e6
-#define NUMBERS_MAX 4e7 /* that are held at once */
+#define NUMBERS_MAX 5e7 /* that are held at once */
 #define CACHED 3e5      /* of them, about, that are near at hand */
 #define MISSED 4.0      /* times as long a step takes where they are not */
 #define SMALLEST \
@@ -72,6 +72,11 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
     struct eps__spaced_kinds kinds = eps__spaced_kinds_of(spaced);
     double p = spaced->coins.p, drawings = p > 0 ? -3 * log(p) : 0;
     double len = eps__spaced_transitions((double)kinds.len, spaced->examples, a), steps = (double)spaced->coins.len;
+    /* Whoever sat out before the first step does so for less than a separation. */
+    struct eps__spaced lasting = *spaced;
+    lasting.warm = false;
+    double first = spaced->warm ? fmin((double)spaced->separation, steps) : 0;
+    double last = eps__spaced_transitions((double)eps__spaced_kinds_of(&lasting).len, spaced->examples, a);
     double changes = fmin((double)spaced->coins.changes, steps);
     double begins = spaced->warm ? eps__multisets((double)spaced->separation, a) : 1;
     double held = eps__multisets((double)kinds.len, a - 1) * (double)(spaced->separation + 1);
@@ -82,7 +87,8 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= EPS__SPACED_COPIES_MAX ||
         a * (double)spaced->examples * (drawings + waitings) > SMALLEST)
         return INFINITY;
-    return len * (BUILDING + steps * (held > CACHED ? MISSED : 1) + changes * (a + 1)) + begins * a + held;
+    double missed = held > CACHED ? MISSED : 1;
+    return len * (BUILDING + first * missed + changes * (a + 1)) + last * (steps - first) * missed + begins * a + held;
 }
 
 enum eps_status eps__spaced_raw(const struct eps_context *context, eps__quad *raw, double *units,

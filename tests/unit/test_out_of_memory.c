@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "api/codec.h"
+#include "lib/numerics/lanes.h"
 #include "lib/numerics/convolve.h"
 #include "lib/numerics/fft.h"
 #include "lib/pld/pld.h"
@@ -433,6 +434,19 @@ static bool ask_merged(double *out)
     return ok;
 }
 
+/* Of columns that few jobs have, and those not quickly. */
+static bool ask_spectrum(double *out)
+{
+    double column[97] = {1};
+    struct eps__spectrum spectrum;
+    bool ok = eps__spectrum_make(&spectrum, column, 97, 97) == EPS_OK;
+    for (size_t i = 0; ok && i < 4; i++)
+        out[i] = spectrum.entry[i] + spectrum.turn[i];
+    if (ok)
+        eps__spectrum_clear(&spectrum);
+    return ok;
+}
+
 static void ask_direct(void *user)
 {
     struct direct *direct = user;
@@ -454,13 +468,10 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
 {
     (void)state;
     static double whole[LONG], now[LONG];
-    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N},
-                             {.ask = ask_inverse, .len = LONG},
-                             {.ask = ask_digits, .len = LONG},
-                             {.ask = ask_powers, .len = POWERS_N + 1},
-                             {.ask = ask_moments, .len = 2},
-                             {.ask = ask_scalar, .len = 18},
-                             {.ask = ask_merged, .len = 9}};
+    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N}, {.ask = ask_inverse, .len = LONG},
+                             {.ask = ask_digits, .len = LONG},        {.ask = ask_powers, .len = POWERS_N + 1},
+                             {.ask = ask_moments, .len = 2},          {.ask = ask_scalar, .len = 18},
+                             {.ask = ask_merged, .len = 9},           {.ask = ask_spectrum, .len = 4}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asked[i].whole = whole;
         asked[i].now = now;

@@ -1,0 +1,116 @@
+/*
+ * Truncated batches under b-min-sep, by renyi: never under what draws of the truncated mechanism say, and near what whole batches are answered
+ * where few are cut.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/epsilon.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
+
+static struct eps_job job_of(size_t n, size_t bands, double p, uint64_t examples, uint64_t most, bool warm)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = n;
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.bands = bands;
+    job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    job.mechanism.sampling.separation = bands;
+    job.mechanism.sampling.p = p;
+    job.mechanism.sampling.warm_start = warm;
+    job.mechanism.sampling.dataset_size = examples;
+    job.mechanism.sampling.truncation = most > 0;
+    job.mechanism.sampling.max_batch_size = most;
+    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    return job;
+}
+
+static void by_renyi(double found[EPS_DIRECTIONS], struct eps_job job, double sigma, double eps)
+{
+    eps_job_defaults(&job);
+    solved_deltas(found, &job, sigma, eps);
+}
+
+/* What draws of the truncated mechanism say: their mean, and its standard error. */
+static void by_draws(double mean[EPS_DIRECTIONS], double error[EPS_DIRECTIONS], struct eps_job job, double sigma,
+                     double eps)
+{
+    struct eps_result *result = NULL;
+    struct eps_error why = {0};
+    job.query.noise_multiplier = sigma;
+    job.query.epsilon = eps;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
+    job.query.accountant.samples = 1 << 16;
+    eps_job_defaults(&job);
+    if (eps_solve(NULL, &result, &why, &job) != EPS_OK)
+        fail_msg("%s: %s", why.pointer, why.message);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        mean[d] = result->draws[d].estimate;
+        error[d] = result->draws[d].samples > 0 ? result->draws[d].standard_error : NAN;
+    }
+    eps_result_destroy(result);
+}
+
+static void cut_batches_are_over_the_truth(void **unused)
+{
+    (void)unused;
+    /* n, bands, p, examples, at most, sigma, eps: of the first two all is by the steps that are cut */
+    const double jobs[][7] = {{4, 1, 0.02, 40, 3, 0.33, 11},
+                              {6, 2, 0.02, 60, 4, 0.4, 12},
+                              {8, 2, 0.1, 20, 6, 0.8, 3},
+                              {5, 3, 0.2, 10, 6, 1.2, 1},
+                              {6, 2, 0.3, 4, 2, 2, 0.3}};
+    unsigned held = 0;
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        for (int warm = 0; warm < 2; warm++) {
+            double found[EPS_DIRECTIONS], mean[EPS_DIRECTIONS], error[EPS_DIRECTIONS], sigma = jobs[i][5],
+                                                                                       eps = jobs[i][6];
+            struct eps_job job = job_of((size_t)jobs[i][0], (size_t)jobs[i][1], jobs[i][2], (uint64_t)jobs[i][3],
+                                        (uint64_t)jobs[i][4], warm);
+            by_renyi(found, job, sigma, eps);
+            by_draws(mean, error, job, sigma, eps);
+            for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+                if (!isnan(error[d])) {
+                    held++;
+                    if (!(found[d] >= mean[d] - 4 * error[d]))
+                        fail_msg("job %zu, %s: %g, and draws say %g with %g", i, eps_direction_name(d), found[d],
+                                 mean[d], error[d]);
+                }
+        }
+    assert_true(held >= 6);
+}
+
+static void what_is_seldom_cut_costs_little(void **unused)
+{
+    (void)unused;
+    for (int warm = 0; warm < 2; warm++) {
+        double whole[EPS_DIRECTIONS], cut[EPS_DIRECTIONS], never[EPS_DIRECTIONS];
+        by_renyi(whole, job_of(24, 3, 0.05, 100, 0, warm), 0.9, 2);
+        by_renyi(cut, job_of(24, 3, 0.05, 100, 22, warm), 0.9, 2);
+        by_renyi(never, job_of(24, 3, 0.05, 100, 100, warm), 0.9, 2);
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            assert_true(never[d] == whole[d]);
+            assert_true(cut[d] < 1.001 * whole[d] + 1e-7);
+        }
+        assert_true(cut[EPS_REMOVE] > whole[EPS_REMOVE]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_batches_are_over_the_truth),
+        cmocka_unit_test(what_is_seldom_cut_costs_little),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
