@@ -15,7 +15,7 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/hash.h"
 
-enum { ALIGNED = 64, WAVE = 16, BLOCK_MOST = 4096 };
+enum { ALIGNED = 64, WAVE = 16, BLOCK_MOST = 4096, BATCHES = EPS__MC_CHUNK / EPS__LANES };
 
 #define BLOCK_OPERATIONS 4e8 /* of one block, about: what is lost where the process is killed */
 #define POLL_OPERATIONS 3e6
@@ -174,7 +174,7 @@ static enum eps_status draw_chunk(struct eps__mc_tally *tally, const struct wave
         eps__mc_tally_add(tally, law, loss, log_weight);
         since += law->operations;
     }
-    eps__meter_add(wave->run->setting->meter, law->operations * (EPS__MC_CHUNK / EPS__LANES));
+    eps__meter_add(wave->run->setting->meter, law->operations * BATCHES);
     return status;
 }
 
@@ -194,8 +194,7 @@ static void run_block(void *arg, size_t index)
         return;
     block_key(key, wave, block);
     if (fetch(tally, context, key, (to - from) * EPS__MC_CHUNK)) {
-        eps__meter_add(wave->run->setting->meter,
-                       wave->run->law->operations * (double)((to - from) * (EPS__MC_CHUNK / EPS__LANES)));
+        eps__meter_add(wave->run->setting->meter, wave->run->law->operations * (double)((to - from) * BATCHES));
         wave->status[index] = EPS_OK;
         return;
     }
@@ -264,7 +263,7 @@ static enum eps_status draw_waves(struct wave *wave, struct eps__mc_tally *tally
 /* As few operations as a block should have, in whole chunks; a short run is still shared out. */
 static uint64_t block_of(const struct eps__mc_law *law, uint64_t chunks)
 {
-    double one = law->operations * (EPS__MC_CHUNK / EPS__LANES);
+    double one = law->operations * BATCHES;
     double wanted = fmin(fmax(BLOCK_OPERATIONS / fmax(one, 1), 1), BLOCK_MOST);
     uint64_t share = (chunks + WAVE - 1) / WAVE;
     return (uint64_t)wanted < share ? (uint64_t)wanted : share;
