@@ -3,7 +3,7 @@
  * types vec (WIDTH numbers) and words (WIDTH whole numbers of 64 bits), and on them, lane by lane, rounded once each:
  *
  *     load, store, splat, fuse (a b + c), root; + - * of vec
- *     spread, above (whole numbers), low_product (of the lower 32 bits of each), high (>> 32), ^ of words
+ *     spread, above (whole numbers), low_product (of the lower 32 bits of each), high (>> 32), ^ and & of words
  *     whole_63, whole_53: the vec of the upper 63, 53 bits of what two halves of 32 bits make; what lies over them counts not
  *     outside: whether any lane is not within two bounds
  *     exp_of, log_of, turn_of: SLEEF's e^x, ln x, and (sin, cos) of pi x
@@ -51,6 +51,7 @@ static inline __attribute__((always_inline)) void fill(double *out, const struct
     }
     for (uint32_t v = 0; v < EPS__LANES / WIDTH; v++)
         lane[v] = above((draw + v * WIDTH) | kind << 24);
+    const words even = spread(0xFFFFF7FF); /* but for the last of 53 bits */
     words low = spread((uint32_t)stream->chunk), up = spread((uint32_t)(stream->chunk >> 32));
     for (size_t i = 0; i < rows; i += 2)
         for (size_t v = 0; v < EPS__LANES / WIDTH; v++) {
@@ -62,8 +63,9 @@ static inline __attribute__((always_inline)) void fill(double *out, const struct
                 store(row, (whole_63(word[0], word[1]) + splat(0.5)) * splat(0x1p-63));
                 store(row + EPS__LANES, whole_53(word[2], word[3]) * splat(0x1p-52));
             } else {
-                store(row, (whole_53(word[0], word[1]) + splat(0.5)) * splat(0x1p-53));
-                store(row + EPS__LANES, (whole_53(word[2], word[3]) + splat(0.5)) * splat(0x1p-53));
+                /* an odd number of 53 bits: exact, and never 1 */
+                store(row, (whole_53(word[0] & even, word[1]) + splat(1)) * splat(0x1p-53));
+                store(row + EPS__LANES, (whole_53(word[2] & even, word[3]) + splat(1)) * splat(0x1p-53));
             }
         }
 }

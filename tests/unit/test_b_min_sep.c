@@ -445,11 +445,6 @@ static void what_nobody_derived_is_declined(void **unused)
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
     assert_declined(&job, "/adjacency");
     job = spaced_job(100, 0.1, 3, column, 3);
-    job.mechanism.sampling.truncation = true;
-    job.mechanism.sampling.dataset_size = 1000;
-    job.mechanism.sampling.max_batch_size = 200;
-    assert_declined(&job, "/sampling/truncation");
-    job = spaced_job(100, 0.1, 3, column, 3);
     job.query.accountant.bandwidth = 2;
     assert_declined(&job, "/accountant/bandwidth");
     job = spaced_job(100, 0.1, 2, column, 3);
