@@ -104,6 +104,13 @@ static void answers_are_over_the_truth_and_near_it(void **unused)
     assert_int_equal(result->guarantee, EPS_GUARANTEE_HIGH_PROBABILITY);
     eps_result_destroy(result);
 
+    struct eps__answer alone;
+    struct eps_job drawn = job;
+    drawn.query.accountant.estimator = EPS_ESTIMATOR_PLAIN; /* whose grid begins far below */
+    assert_int_equal(draw_alone(&alone, NULL, drawn, EPS_REMOVE, 4), EPS_OK);
+    exact_deltas(exact, job, alone.value, 1.1);
+    assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_REMOVE] >= 0.3e-2);
+
     job.query = (struct eps_query){1, 1e-2, NAN, false, job.query.accountant};
     result = solve(NULL, job);
     exact_deltas(exact, job, 1, result->noise_multiplier);
