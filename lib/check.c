@@ -11,15 +11,16 @@
 
 void eps__check_fail(struct eps__check *check, const char *pointer, const char *format, ...)
 {
-    char message[320];
+    char message[320], where[160];
     va_list args;
 
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     check->violations++;
+    snprintf(where, sizeof where, "%s%s", check->prefix, pointer);
     if (check->report)
-        check->report(check->user, pointer, message);
+        check->report(check->user, where, message);
 }
 
 void eps__check_finite(struct eps__check *check, const char *pointer, const double *values, size_t len, size_t columns)

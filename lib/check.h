@@ -11,8 +11,9 @@
 /* One run of eps_job_check(): what is checked, and where violations go. */
 struct eps__check {
     const struct eps_job *job;
-    size_t n;     /* 0 where the job's is wrong */
-    size_t block; /* steps of one stamp; 0 where n or stamps is wrong */
+    const char *prefix; /* of every pointer: of the phase that is checked; "" */
+    size_t n;           /* 0 where the job's is wrong */
+    size_t block;       /* steps of one stamp; 0 where n or stamps is wrong */
     size_t max_n;
     eps_report_fn *report;
     void *user;

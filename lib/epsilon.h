@@ -131,7 +131,15 @@ enum eps_estimator { EPS_ESTIMATOR_AUTO, EPS_ESTIMATOR_PLAIN, EPS_ESTIMATOR_TILT
 
 enum eps_direction { EPS_REMOVE, EPS_ADD, EPS_DIRECTIONS };
 
-enum eps_unknown { EPS_SOLVE_EPSILON, EPS_SOLVE_DELTA, EPS_SOLVE_NOISE_MULTIPLIER, EPS_SOLVE_CURVE, EPS_SOLVE_COUNT };
+enum eps_unknown {
+    EPS_SOLVE_EPSILON,
+    EPS_SOLVE_DELTA,
+    EPS_SOLVE_NOISE_MULTIPLIER,
+    EPS_SOLVE_CURVE,
+    EPS_SOLVE_N,    /* the largest number of steps that keeps the promise */
+    EPS_SOLVE_RUNS, /* the largest count of one phase */
+    EPS_SOLVE_COUNT
+};
 
 /* Of a result: the weaker one of its two directions'; the later, the weaker. */
 enum eps_guarantee {
@@ -253,8 +261,11 @@ struct eps_tuning {
     uint32_t given;               /* bits 1u << enum eps_tuning_member: what was written, be it the default */
 };
 
+/* In the place of a mechanism's n, or of one phase's count: the largest that keeps the promise is asked for. */
+#define EPS_LARGEST SIZE_MAX
+
 struct eps_mechanism {
-    size_t n;      /* number of steps, >= 1; 0: eps_job_defaults() takes it from epochs */
+    size_t n;      /* number of steps, >= 1; 0: eps_job_defaults() takes it from epochs; EPS_LARGEST: asked for */
     double epochs; /* over 0: n = ceil(epochs dataset_size/batch_size), of the sampling; NAN: absent */
     struct eps_matrix matrix;
     struct eps_workload workload;
@@ -262,7 +273,18 @@ struct eps_mechanism {
     enum eps_adjacency adjacency;
 };
 
-/* Exactly two of the three are numbers, the third NAN; or curve with the noise multiplier alone. */
+/* One part of a training. Its adjacency and examples_per_user are the job's, which eps_job_defaults() fills in. */
+struct eps_phase {
+    struct eps_mechanism mechanism;
+    double noise_scale; /* over 0: its noise multiplier is the job's times this; default 1 */
+    size_t
+        count; /* how often it is run, one run after the other: >= 1, default 1; EPS_LARGEST: asked for, of one phase */
+};
+
+enum { EPS_PHASES_MAX = 256 };
+
+/* Exactly two of the three are numbers, the third NAN; or curve with the noise multiplier alone; or, where a number of
+ * steps or of runs is asked for (EPS_LARGEST), all three. */
 struct eps_query {
     double epsilon;          /* in [0, 1e4] */
     double delta;            /* in (0, 1) */
@@ -271,14 +293,24 @@ struct eps_query {
     struct eps_tuning accountant;
 };
 
+/*
+ * One mechanism; or a training of phases_len phases, which stand in its place: then of `mechanism` only the adjacency and
+ * sampling.examples_per_user count, and the rest is as eps_job_init() left it. An example may take part in every phase.
+ * phases is borrowed, as the arrays of matrices are; eps_job_defaults() writes to it.
+ */
 struct eps_job {
     struct eps_mechanism mechanism;
+    struct eps_phase *phases;
+    size_t phases_len; /* 0: none; at most EPS_PHASES_MAX */
     struct eps_query query;
 };
 
 /* A job with every default that does not depend on another member: identity, poisson with p = NAN, zero_out,
- * auto, all three of the query NAN; n = 0, epochs NAN. */
+ * auto, all three of the query NAN; n = 0, epochs NAN; no phases. */
 EPS_API void eps_job_init(struct eps_job *job);
+
+/* A phase with every default that does not depend on another member: the mechanism's of eps_job_init(), scale and count 1. */
+EPS_API void eps_phase_init(struct eps_phase *phase);
 
 /*
  * Fills in the defaults that depend on other members (n, epochs, separation, groups, bands...), each
@@ -375,11 +407,24 @@ struct eps_curve_point {
 
 enum eps_cache_state { EPS_CACHE_UNUSED, EPS_CACHE_MISS, EPS_CACHE_HIT };
 
+/* One phase of a training, in the job's order. */
+struct eps_phase_result {
+    size_t count;                                 /* how often it is run; where that was asked for, the answer */
+    enum eps_accountant composed[EPS_DIRECTIONS]; /* whose privacy loss distribution was composed */
+    /* All its runs as a job of their own, at their noise multiplier, for epsilon at the job's delta (NULL where delta is 0 of
+     * this phase or it is never run): borrowed from the result, the same one for equal phases. */
+    const struct eps_result *alone;
+    /* What part of the whole's epsilon it costs: 1 - epsilon without it / epsilon, in [0, 1]. An estimate and no bound. NAN
+     * where the whole has none. */
+    double share;
+};
+
 struct eps_result {
     enum eps_unknown solved_for;
     double epsilon; /* all three are filled in, but for a curve (NAN but for the noise multiplier) */
     double delta;
     double noise_multiplier;
+    size_t largest;       /* EPS_SOLVE_N, EPS_SOLVE_RUNS: the number asked for, 0 if none keeps the promise; else 0 */
     double bracket_lower; /* the numerical bracket of the value solved for; NAN for a curve */
     double bracket_upper;
     enum eps_guarantee guarantee;
@@ -413,6 +458,12 @@ struct eps_result {
     size_t hints_len;
     struct eps_curve_point *curve; /* for EPS_SOLVE_CURVE; else NULL */
     size_t curve_len;
+    /* A training of phases: one each; what belongs to one mechanism (p, the sensitivity, the factorisation, the error
+     * figures...) is in theirs, and here absent. NULL, 0: none. */
+    struct eps_phase_result *phases;
+    size_t phases_len;
+    struct eps_result **alone; /* what they refer to */
+    size_t alone_len;
     enum eps_cache_state cache_factorization;
     enum eps_cache_state cache_pld;
 };

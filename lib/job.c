@@ -15,16 +15,28 @@
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
+static struct eps_mechanism default_mechanism(void)
+{
+    struct eps_mechanism mechanism;
+    memset(&mechanism, 0, sizeof mechanism);
+    mechanism.matrix = eps__matrix_default();
+    mechanism.epochs = NAN;
+    mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1.0, .momentum = NAN};
+    mechanism.sampling = eps__sampling_default();
+    mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
+    return mechanism;
+}
+
+void eps_phase_init(struct eps_phase *phase)
+{
+    *phase = (struct eps_phase){.mechanism = default_mechanism(), .noise_scale = 1, .count = 1};
+}
+
 void eps_job_init(struct eps_job *job)
 {
     memset(job, 0, sizeof *job);
 
-    job->mechanism.matrix = eps__matrix_default();
-    job->mechanism.epochs = NAN;
-    job->mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1.0, .momentum = NAN};
-    job->mechanism.sampling = eps__sampling_default();
-    job->mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
-
+    job->mechanism = default_mechanism();
     job->query = (struct eps_query){.epsilon = NAN, .delta = NAN, .noise_multiplier = NAN};
     job->query.accountant = (struct eps_tuning){.method = EPS_ACCOUNTANT_AUTO,
                                                 .tolerance = 1e-3,
@@ -49,9 +61,8 @@ static void default_target(struct eps_mechanism *mechanism, size_t block)
         matrix->separation = aim.separation > 0 || matrix->epochs == 0 ? aim.separation : block / matrix->epochs;
 }
 
-void eps_job_defaults(struct eps_job *job)
+static void mechanism_defaults(struct eps_mechanism *mechanism)
 {
-    struct eps_mechanism *mechanism = &job->mechanism;
     struct eps_matrix *matrix = &mechanism->matrix;
 
     if (mechanism->n == 0)
@@ -67,10 +78,27 @@ void eps_job_defaults(struct eps_job *job)
         default_target(mechanism, block);
 }
 
+void eps_job_defaults(struct eps_job *job)
+{
+    if (job->phases_len == 0)
+        mechanism_defaults(&job->mechanism);
+    for (size_t i = 0; i < job->phases_len; i++) {
+        struct eps_mechanism *mechanism = &job->phases[i].mechanism;
+        mechanism->adjacency = job->mechanism.adjacency;
+        mechanism->sampling.examples_per_user = job->mechanism.sampling.examples_per_user;
+        mechanism_defaults(mechanism);
+    }
+}
+
 enum eps_unknown eps_job_unknown(const struct eps_job *job)
 {
     if (job->query.curve)
         return EPS_SOLVE_CURVE;
+    if (job->phases_len == 0 && job->mechanism.n == EPS_LARGEST)
+        return EPS_SOLVE_N;
+    for (size_t i = 0; i < job->phases_len; i++)
+        if (job->phases[i].count == EPS_LARGEST)
+            return EPS_SOLVE_RUNS;
     if (isnan(job->query.epsilon))
         return EPS_SOLVE_EPSILON;
     return isnan(job->query.delta) ? EPS_SOLVE_DELTA : EPS_SOLVE_NOISE_MULTIPLIER;

@@ -11,6 +11,7 @@
 #include "lib/job_check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
@@ -99,9 +100,20 @@ static void check_sampling(struct eps__check *check)
 
 /* ---------------------------------------------------------------- the query */
 
+/* Where a number of steps or runs is asked for, all three are known. */
+static void check_asked(struct eps__check *check, const char *pointer, int given)
+{
+    if (given != 3)
+        eps__check_fail(check, pointer,
+                        "\"max\" asks for the largest number that keeps the promise: give all of epsilon, delta and "
+                        "noise_multiplier (here %d)",
+                        given);
+}
+
 static void check_query(struct eps__check *check)
 {
     const struct eps_query *query = &check->job->query;
+    enum eps_unknown unknown = eps_job_unknown(check->job);
     bool epsilon = !isnan(query->epsilon), delta = !isnan(query->delta), noise = !isnan(query->noise_multiplier);
 
     if (epsilon && !(query->epsilon >= 0.0 && query->epsilon <= 1e4))
@@ -118,6 +130,8 @@ static void check_query(struct eps__check *check)
             eps__check_fail(check, "/epsilon", "leave it out with curve: true, which takes the noise multiplier alone");
         if (delta)
             eps__check_fail(check, "/delta", "leave it out with curve: true, which takes the noise multiplier alone");
+    } else if (unknown == EPS_SOLVE_N || unknown == EPS_SOLVE_RUNS) {
+        check_asked(check, unknown == EPS_SOLVE_N ? "/n" : "/phases", epsilon + delta + noise);
     } else if (epsilon + delta + noise != 2) {
         eps__check_fail(check, "",
                         "give exactly two of epsilon, delta and noise_multiplier (here %d): the third is what is "
@@ -208,6 +222,24 @@ static void check_tuning(struct eps__check *check)
         eps__check_fail(check, "/accountant/max_seconds", "must be over 0");
 }
 
+/* The largest n: steps that are all alike, one after the other. */
+static void check_largest(struct eps__check *check)
+{
+    const struct eps_mechanism *mechanism = &check->job->mechanism;
+    const struct eps__scheme *scheme = eps__scheme_find(mechanism->sampling.scheme);
+
+    if (*check->prefix)
+        eps__check_fail(check, "/n", "\"max\" goes with a job of one mechanism; of a phase, ask for count: \"max\"");
+    else if (check->job->query.curve)
+        eps__check_fail(check, "/n", "\"max\" does not go with curve: true");
+    else if (!eps__family_of(&mechanism->matrix)->diagonal || mechanism->matrix.stamps != 1)
+        eps__check_fail(check, "/n", "\"max\" goes with matrix.family identity only, whose steps are all alike");
+    else if (scheme && (!scheme->coins || mechanism->sampling.last_iterate))
+        eps__check_fail(check, "/n",
+                        "\"max\" goes with sampling schemes whose steps are all alike, poisson and cyclic_poisson, and "
+                        "not with last_iterate");
+}
+
 /* The number of steps, given or by epochs. False, with a violation, where it is not known or over the limit. */
 static bool check_steps(struct eps__check *check)
 {
@@ -215,6 +247,10 @@ static bool check_steps(struct eps__check *check)
     const struct eps_sampling *sampling = &mechanism->sampling;
     size_t before = check->violations, n = mechanism->n;
 
+    if (n == EPS_LARGEST && isnan(mechanism->epochs)) {
+        check_largest(check);
+        return false;
+    }
     if (isnan(mechanism->epochs)) {
         if (n == 0 || n > check->max_n)
             eps__check_fail(check, "/n", "must be an integer in [1, %zu]: the number of steps", check->max_n);
@@ -236,15 +272,83 @@ static bool check_steps(struct eps__check *check)
     return check->violations == before && steps > 0;
 }
 
+/* Everything of one mechanism. */
+static void check_mechanism(struct eps__check *check)
+{
+    if (check_steps(check))
+        check->n = check->job->mechanism.n;
+    eps__check_matrix(check);
+    eps__check_workload(check);
+    check_sampling(check);
+}
+
+/* ---------------------------------------------------------------- phases */
+
+#define RUNS_MOST 0x1p52 /* steps of all phases together: exact doubles */
+
+static void check_phase(struct eps__check *check, const struct eps_phase *phase, size_t index, double *steps)
+{
+    char prefix[32];
+    struct eps_job job = {.mechanism = phase->mechanism, .query = check->job->query};
+    struct eps__check own = *check;
+
+    snprintf(prefix, sizeof prefix, "/phases/%zu", index);
+    own.job = &job;
+    own.prefix = prefix;
+    own.n = own.block = 0;
+    check_mechanism(&own);
+    if (!(phase->noise_scale > 0 && phase->noise_scale <= 1e9))
+        eps__check_fail(&own, "/noise_scale", "must lie in (0, 1e9]");
+    if (phase->count == 0)
+        eps__check_fail(&own, "/count", "must be an integer of at least 1, or \"max\"");
+    if (phase->mechanism.adjacency != check->job->mechanism.adjacency)
+        eps__check_fail(&own, "/adjacency", "is the job's, and not a phase's");
+    if (phase->mechanism.sampling.examples_per_user != check->job->mechanism.sampling.examples_per_user)
+        eps__check_fail(&own, "/sampling/examples_per_user", "is the job's, and not a phase's: give it beside phases");
+    if (phase->count != EPS_LARGEST)
+        *steps += (double)phase->count * (double)own.n;
+    check->violations = own.violations;
+}
+
+static void check_phases(struct eps__check *check)
+{
+    const struct eps_job *job = check->job;
+    const struct eps_tuning *tuning = &job->query.accountant;
+    size_t asked = 0;
+    double steps = 0;
+
+    if (job->phases_len > EPS_PHASES_MAX || !job->phases) {
+        eps__check_fail(check, "/phases", "must be a list of 1 to %d phases", EPS_PHASES_MAX);
+        return;
+    }
+    if (job->mechanism.n != 0 || !isnan(job->mechanism.epochs))
+        eps__check_fail(check, "/phases",
+                        "stand in the place of n, epochs, matrix, sampling and workload: leave those out");
+    for (size_t i = 0; i < job->phases_len; i++) {
+        check_phase(check, &job->phases[i], i, &steps);
+        asked += job->phases[i].count == EPS_LARGEST;
+    }
+    if (steps > RUNS_MOST)
+        eps__check_fail(check, "/phases", "must come to at most 2^52 steps");
+    if (asked > 1)
+        eps__check_fail(check, "/phases", "count: \"max\" may be asked for of one phase; here of %zu", asked);
+    else if (asked > 0 && job->query.curve)
+        eps__check_fail(check, "/phases", "count: \"max\" does not go with curve: true");
+    if (tuning->audit > 0)
+        eps__check_fail(check, "/accountant/audit", "is of one mechanism, and not of phases: leave it out");
+}
+
+/* ---------------------------------------------------------------- the job */
+
 size_t eps_job_check(const struct eps_job *job, size_t max_n, eps_report_fn *report, void *user)
 {
-    struct eps__check check = {.job = job, .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+    struct eps__check check = {
+        .job = job, .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
 
-    if (check_steps(&check))
-        check.n = job->mechanism.n;
-    eps__check_matrix(&check);
-    eps__check_workload(&check);
-    check_sampling(&check);
+    if (job->phases_len > 0)
+        check_phases(&check);
+    else
+        check_mechanism(&check);
     if (eps_adjacency_name(job->mechanism.adjacency) == NULL)
         eps__check_fail(&check, "/adjacency", "must be zero_out, add_remove or replace_one");
     check_query(&check);

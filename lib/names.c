@@ -31,7 +31,8 @@ NAME_TABLE(eps_schema_name, enum eps_schema, EPS_SCHEMA_COUNT, "fixed_order", "m
 NAME_TABLE(eps_adjacency_name, enum eps_adjacency, EPS_ADJACENCY_COUNT, "zero_out", "add_remove", "replace_one")
 NAME_TABLE(eps_estimator_name, enum eps_estimator, EPS_ESTIMATOR_COUNT, "auto", "plain", "tilted")
 NAME_TABLE(eps_direction_name, enum eps_direction, EPS_DIRECTIONS, "remove", "add")
-NAME_TABLE(eps_unknown_name, enum eps_unknown, EPS_SOLVE_COUNT, "epsilon", "delta", "noise_multiplier", "curve")
+NAME_TABLE(eps_unknown_name, enum eps_unknown, EPS_SOLVE_COUNT, "epsilon", "delta", "noise_multiplier", "curve", "n",
+           "count")
 NAME_TABLE(eps_guarantee_name, enum eps_guarantee, EPS_GUARANTEE_COUNT, "deterministic", "estimate_verify_release",
            "high_probability")
 NAME_TABLE(eps_part_name, enum eps_part, EPS_PART_COUNT, "encoder", "decoder", "noise")

@@ -74,7 +74,7 @@ static struct lineup make_lineup(const struct eps__setting *setting, struct eps_
     struct eps_job job;
     struct eps__setting proving = *setting;
     eps_job_init(&job);
-    job = (struct eps_job){setting->job->mechanism, {.accountant = job.query.accountant}};
+    job = (struct eps_job){.mechanism = setting->job->mechanism, .query = {.accountant = job.query.accountant}};
     job.query.epsilon = setting->job->query.epsilon;
     job.query.delta = setting->job->query.delta;
     job.query.noise_multiplier = setting->job->query.noise_multiplier;
