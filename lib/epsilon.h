@@ -502,6 +502,24 @@ EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context 
                                                        struct eps_error *error, const struct eps_job *job,
                                                        double noise_multiplier);
 
+/* What was spent by so many steps, all runs of all phases counted one after the other. */
+struct eps_spend_point {
+    uint64_t step;
+    double epsilon; /* at the delta that was asked for: an upper bound */
+};
+
+/*
+ * Epsilon at delta in (0, 1) as the job's training goes on at the noise multiplier > 0: at the end of each phase, and at up to 200 steps
+ * between, equally spaced, as far as what was released by then is a mechanism of which an accountant knows: whole runs of a
+ * phase, and steps of identity under poisson and cyclic_poisson sampling. Each to a tolerance of 1e-2, or the job's if that is
+ * more. The query's three values are ignored; its accountant counts, and must serve the phases (eps_solve()).
+ * Out: *points, by ascending steps, malloc'ed, the caller frees; *len. Returns as eps_solve(); EPS_UNSUPPORTED where a number of
+ * steps or runs is asked for.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_point **points,
+                                               size_t *len, struct eps_error *error, const struct eps_job *job,
+                                               double noise_multiplier, double delta);
+
 /* ---------------------------------------------------------------- the strategy as computed */
 
 /* C, scaled by the job's normalization. Immutable once made; any number of threads may read it. */

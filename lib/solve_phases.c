@@ -750,6 +750,30 @@ enum eps_status eps__phases_solve(const struct eps_context *context, struct eps_
     return EPS_OK;
 }
 
+enum eps_status eps__phases_epsilon(const struct eps_context *context, double *epsilon, struct eps_error *error,
+                                    const struct eps_job *job)
+{
+    struct eps__training *training = NULL;
+    struct eps_result *made = NULL;
+    struct eps__tally tally = {0};
+    enum eps_status status = EPS_OK;
+    if (single(job)) {
+        struct eps_job own = job_of(job, &job->phases[0]);
+        status = eps__mechanism_solve(context, &made, error, &own);
+    } else {
+        made = make_result(job);
+        status = made ? eps__training_open(&training, error, context, job, false)
+                      : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+        if (status == EPS_OK)
+            status = solve_scalar(made, error, training, &tally);
+        eps__training_close(training);
+    }
+    if (status == EPS_OK)
+        *epsilon = made->epsilon;
+    eps_result_destroy(made);
+    return status;
+}
+
 /* ------------------------------------------------------------ the curve */
 
 enum eps_status eps__phases_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,

@@ -17,4 +17,8 @@ EPS_MUST_USE enum eps_status eps__phases_curve(const struct eps_context *context
                                                size_t *len, struct eps_error *error, const struct eps_job *job,
                                                double noise_multiplier);
 
+/* Epsilon alone, of a job that gives delta and the noise multiplier: without what each phase costs. */
+EPS_MUST_USE enum eps_status eps__phases_epsilon(const struct eps_context *context, double *epsilon,
+                                                 struct eps_error *error, const struct eps_job *job);
+
 #endif

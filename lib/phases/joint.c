@@ -334,7 +334,8 @@ static double least_sigma(const struct eps__setting *setting)
     for (size_t k = 0; k < training->len; k++) {
         const struct eps__phase *phase = &training->phases[k];
         for (int d = 0; d < EPS_DIRECTIONS && eps__phase_counts(phase); d++)
-            least = fmax(least, phase->accountants[d]->least_sigma(&phase->setting) / phase->noise_scale * (1 + 1e-12));
+            least =
+                fmax(least, eps__raise(phase->accountants[d]->least_sigma(&phase->setting) / phase->noise_scale, 64));
     }
     return least;
 }

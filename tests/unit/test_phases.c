@@ -447,6 +447,74 @@ static void mmcc_phases_hold_against_enumeration(void **state)
     }
 }
 
+/* Two runs of rows are no better than one run of all of them twice, stamped. */
+static void rows_are_run_again(void **state)
+{
+    (void)state;
+    struct eps_phase twice = poisson(24, 0.1, 1, 2);
+    struct eps_job runs = training(&twice, 1, NAN, 1e-5, 2), stamped;
+    twice.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    twice.mechanism.matrix.bands = 3;
+    runs.query.accountant.method = EPS_ACCOUNTANT_MMCC;
+    runs.query.accountant.bad_event_share = 0.5;
+    eps_job_init(&stamped);
+    stamped.mechanism = twice.mechanism;
+    stamped.mechanism.n = 48;
+    stamped.mechanism.matrix.stamps = 2;
+    stamped.query = runs.query;
+    struct eps_result *a = solve(&stamped), *b = solve(&runs);
+    assert_agree(a, b, 2e-3);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* Half of delta is spent, whoever spends it: the bad events of ten runs of three pairs each are those of thirty, and a delta that is hardly
+ * over what is spent has no finite epsilon that spends more. */
+static void what_is_spent_is_shared(void **state)
+{
+    (void)state;
+    struct eps_phase runs = poisson(24, 0.1, 1, 10);
+    struct eps_job job = training(&runs, 1, NAN, 1e-5, 2), stamped;
+    runs.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    runs.mechanism.matrix.bands = 3;
+    job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
+    job.query.accountant.bad_event_share = 0.9;
+    eps_job_init(&stamped);
+    stamped.mechanism = runs.mechanism;
+    stamped.mechanism.n = 240;
+    stamped.mechanism.matrix.stamps = 10;
+    stamped.query = job.query;
+    struct eps_result *a = solve(&stamped), *b = solve(&job);
+    assert_agree(a, b, 2e-3);
+    assert_true(fabs(b->directions[EPS_REMOVE].bad_event_share - 0.9) < 1e-3);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* One run of conditional composition beside next to nothing: by its curve it is what it is alone, with the same share. */
+static void a_curve_is_what_is_left(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {bins(40, 40, false, 1), unsampled(5, 3e4, 1)};
+    struct eps_job job = training(phases, 2, NAN, 1e-5, 1.5), alone;
+    phases[0].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    phases[0].mechanism.matrix.bands = 4;
+    eps_job_init(&alone);
+    alone.mechanism = phases[0].mechanism;
+    alone.query = job.query;
+    alone.query.accountant.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION;
+    alone.query.accountant.bad_event_share = 0.5;
+    struct eps_result *a = solve(&alone), *b = solve(&job);
+    if (b->phases[0].composed[EPS_REMOVE] == EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION) {
+        assert_true(b->epsilon >= a->epsilon * 0.998);
+        assert_true(b->epsilon <= a->epsilon * 1.004 + 1e-3);
+    } else {
+        assert_true(b->epsilon <= a->epsilon * 1.004 + 1e-3);
+    }
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
 /* ------------------------------------------------------------ how many more */
 
 /* By jobs that say their n, to a tolerance that tells them apart. */
@@ -669,6 +737,41 @@ static void groups_of_examples_compose(void **state)
     eps_result_destroy(b);
 }
 
+/* What is spent by a step is what a job that ends there answers; the last point is the answer. */
+static void spending_is_that_of_what_was_run(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {poisson(100, 0.02, 1, 2), unsampled(50, 6, 2)}, until[] = {phases[0], phases[0]};
+    struct eps_job job = training(phases, 2, NAN, 1e-6, 1);
+    struct eps_spend_point *points = NULL;
+    struct eps_error error = {0};
+    size_t len, ends = 0;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_spend(NULL, &points, &len, &error, &job, 1, 1e-6), EPS_OK);
+    struct eps_result *whole = solve(&job);
+    assert_true(len > 100 && points[len - 1].step == 300);
+    assert_true(fabs(points[len - 1].epsilon - whole->epsilon) <= 1e-2 * whole->epsilon);
+    assert_true(points[len - 1].epsilon >= whole->bracket_lower);
+    for (size_t i = 0; i < len; i++) {
+        assert_true(i == 0 ||
+                    (points[i].step > points[i - 1].step && points[i].epsilon >= points[i - 1].epsilon * 0.99));
+        assert_true(points[i].step <= 200 || points[i].step == 250 || points[i].step == 300); /* a run is one release */
+        ends += points[i].step == 200;
+        if (i % 40 != 7 || points[i].step >= 200)
+            continue;
+        until[0].count = points[i].step > 100 ? 1 : 0;
+        until[1].count = 1;
+        until[1].mechanism.n = points[i].step - 100 * until[0].count;
+        struct eps_job partly = training(until + (until[0].count == 0), 1 + until[0].count, NAN, 1e-6, 1);
+        struct eps_result *result = solve(&partly);
+        assert_true(points[i].epsilon >= result->bracket_lower && points[i].epsilon <= result->epsilon * 1.01 + 1e-6);
+        eps_result_destroy(result);
+    }
+    assert_int_equal(ends, 1);
+    free(points);
+    eps_result_destroy(whole);
+}
+
 /* The curve of a training runs through its answers. */
 static void the_curve_is_that_of_the_whole(void **state)
 {
@@ -705,6 +808,9 @@ int main(void)
         cmocka_unit_test(parts_compose),
         cmocka_unit_test(bad_events_add_up),
         cmocka_unit_test(mmcc_phases_hold_against_enumeration),
+        cmocka_unit_test(rows_are_run_again),
+        cmocka_unit_test(what_is_spent_is_shared),
+        cmocka_unit_test(a_curve_is_what_is_left),
         cmocka_unit_test(the_largest_n_is_the_largest),
         cmocka_unit_test(the_largest_count_is_the_largest),
         cmocka_unit_test(the_largest_count_of_gaussians),
@@ -714,6 +820,7 @@ int main(void)
         cmocka_unit_test(nobody_takes_part),
         cmocka_unit_test(what_nobody_derived_is_refused),
         cmocka_unit_test(groups_of_examples_compose),
+        cmocka_unit_test(spending_is_that_of_what_was_run),
         cmocka_unit_test(the_curve_is_that_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

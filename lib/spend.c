@@ -1,0 +1,135 @@
+/*
+ * What a training has spent so far: epsilon at its delta after each phase, and between, where what was released by then is a mechanism
+ * that is accounted: whole runs, and steps of independent noise of which each has its own coins.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/error.h"
+#include "lib/progress.h"
+#include "lib/sampling/scheme.h"
+#include "lib/solve_phases.h"
+#include "lib/strategy/families/family.h"
+
+enum { BETWEEN = 200 };
+
+#define TOLERANCE 1e-2 /* of a point: it is looked at */
+
+struct spending {
+    const struct eps_job *job; /* of phases */
+    struct eps_phase *phases;  /* a copy, of which the last one is cut short */
+    double noise_multiplier, delta;
+    struct eps_spend_point *points;
+    size_t len;
+};
+
+/* Whether the first steps of a run are a run of so many steps: each alone, and with its own coins. */
+static bool divisible(const struct eps_phase *phase)
+{
+    const struct eps_mechanism *mechanism = &phase->mechanism;
+    return eps__family_of(&mechanism->matrix)->diagonal && mechanism->matrix.stamps == 1 &&
+           eps__scheme_of(mechanism)->coins && !mechanism->sampling.last_iterate;
+}
+
+/* Asks for the first `phases_len` phases of spending->phases. */
+static enum eps_status ask(struct spending *spending, const struct eps_context *context, size_t phases_len,
+                           uint64_t step, struct eps_error *error)
+{
+    struct eps_job job = *spending->job;
+    double epsilon;
+    job.phases = spending->phases;
+    job.phases_len = phases_len;
+    job.query.curve = false;
+    job.query.delta = spending->delta;
+    job.query.noise_multiplier = spending->noise_multiplier;
+    job.query.epsilon = NAN;
+    job.query.accountant.tolerance = fmax(job.query.accountant.tolerance, TOLERANCE);
+    enum eps_status status = eps__phases_epsilon(context, &epsilon, error, &job);
+    if (status == EPS_OK)
+        spending->points[spending->len++] = (struct eps_spend_point){step, epsilon};
+    return status;
+}
+
+/* The points within a phase that begins at step `first`: every `stride` steps, where there is a point; and at its end. */
+static enum eps_status ask_phase(struct spending *spending, const struct eps_context *context, size_t index,
+                                 uint64_t first, double stride, struct eps_error *error)
+{
+    const struct eps_phase *phase = &spending->job->phases[index];
+    uint64_t n = phase->mechanism.n, end = first + n * phase->count, last = first;
+    struct eps_phase *whole = &spending->phases[index], *part = &spending->phases[index + 1];
+    enum eps_status status = EPS_OK;
+    struct eps_phase after = *part;
+    for (uint64_t k = (uint64_t)((double)first / stride) + 1; status == EPS_OK; k++) {
+        uint64_t step = (uint64_t)nearbyint((double)k * stride);
+        if (step >= end)
+            break;
+        uint64_t runs = (step - first) / n, steps = divisible(phase) ? (step - first) % n : 0;
+        step = first + runs * n + steps;
+        if (step <= last)
+            continue;
+        last = step;
+        size_t len = index;
+        if (runs > 0) {
+            spending->phases[len] = *phase;
+            spending->phases[len++].count = (size_t)runs;
+        }
+        if (steps > 0) {
+            spending->phases[len] = *phase;
+            spending->phases[len].count = 1;
+            spending->phases[len].mechanism.epochs = NAN;
+            spending->phases[len++].mechanism.n = (size_t)steps;
+        }
+        status = ask(spending, context, len, step, error);
+    }
+    *whole = *phase;
+    *part = after;
+    return status == EPS_OK ? ask(spending, context, index + 1, end, error) : status;
+}
+
+enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_point **points, size_t *len,
+                          struct eps_error *error, const struct eps_job *job, double noise_multiplier, double delta)
+{
+    struct eps_phase only = {.mechanism = job->mechanism, .noise_scale = 1, .count = 1};
+    struct eps_job phased = *job;
+    if (eps_job_unknown(job) == EPS_SOLVE_N || eps_job_unknown(job) == EPS_SOLVE_RUNS)
+        return eps__error(error, EPS_UNSUPPORTED, "",
+                          "say how often and how long: ask with the n or count of the answer");
+    if (!(noise_multiplier > 0) || !(delta > 0) || !(delta < 1))
+        return eps__error(error, EPS_UNATTAINABLE, "", "without noise, or without a delta, there is nothing to add up");
+    if (job->phases_len == 0) {
+        phased.phases = &only;
+        phased.phases_len = 1;
+        phased.mechanism.n = 0;
+        phased.mechanism.epochs = NAN;
+    }
+    double total = 0;
+    for (size_t i = 0; i < phased.phases_len; i++)
+        total += (double)phased.phases[i].mechanism.n * (double)phased.phases[i].count;
+    struct spending spending = {.job = &phased, .noise_multiplier = noise_multiplier, .delta = delta};
+    spending.phases = calloc(phased.phases_len + 2, sizeof *spending.phases);
+    spending.points = calloc(BETWEEN + phased.phases_len + 1, sizeof *spending.points);
+    enum eps_status status =
+        spending.phases && spending.points ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    uint64_t first = 0;
+    for (size_t i = 0; i < phased.phases_len && status == EPS_OK; i++) {
+        struct eps__context_part part;
+        double done = (double)first / total, n = (double)phased.phases[i].mechanism.n;
+        const struct eps_context *own =
+            eps__context_part(&part, context, done, done + n * (double)phased.phases[i].count / total);
+        spending.phases[i] = phased.phases[i];
+        status = ask_phase(&spending, own, i, first, total / (BETWEEN + 1), error);
+        first += phased.phases[i].mechanism.n * phased.phases[i].count;
+    }
+    assert(status != EPS_OK || (double)first == total);
+    free(spending.phases);
+    if (status != EPS_OK) {
+        free(spending.points);
+        return status;
+    }
+    *points = spending.points;
+    *len = spending.len;
+    return EPS_OK;
+}
