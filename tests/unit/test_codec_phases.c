@@ -460,6 +460,82 @@ static void jobs_of_one_mechanism_kept_their_text(void **state)
     assert_string_equal(hex, "5e965248a2f0079fbde0b0d52564997b");
 }
 
+/* ---------------------------------------------------------------- answers */
+
+static const struct eps_candidate none = {.value = NAN, .bad_event_share = NAN};
+
+static void a_training_is_answered_phase_by_phase(void **state)
+{
+    struct eps_result first = {
+        .epsilon = 0.5,
+        .delta = 1e-6,
+        .noise_multiplier = 2,
+        .directions = {{.accountant = EPS_ACCOUNTANT_PLD, .value = 0.5, .bad_event_share = NAN},
+                       {.accountant = EPS_ACCOUNTANT_PLD, .value = 0.25, .bad_event_share = NAN}},
+        .adaptive = true,
+        .p = 0.1,
+        .expected_batch_size = 50,
+        .sensitivity = 1,
+        .sensitivity_rule = "unit_columns",
+        .sensitivity_exact = true,
+        .factorization_id = "9f2c",
+        .optimality_gap = NAN,
+        .error_mean_squared = 4,
+        .error_max_squared = 8,
+        .error_last_squared = 8};
+    struct eps_phase_result phases[] = {
+        {.count = 3, .composed = {EPS_ACCOUNTANT_PLD, EPS_ACCOUNTANT_MMCC}, .alone = &first, .share = 0.75},
+        {.count = 0, .composed = {EPS_ACCOUNTANT_GAUSSIAN, EPS_ACCOUNTANT_GAUSSIAN}, .alone = NULL, .share = NAN}};
+    struct eps_result result = {.solved_for = EPS_SOLVE_RUNS,
+                                .epsilon = 1.5,
+                                .delta = 1e-6,
+                                .noise_multiplier = 1,
+                                .largest = 3,
+                                .bracket_lower = 3,
+                                .bracket_upper = 4,
+                                .accountant = EPS_ACCOUNTANT_AUTO,
+                                .directions = {none, none},
+                                .adaptive = true,
+                                .p = NAN,
+                                .expected_batch_size = NAN,
+                                .optimality_gap = NAN,
+                                .error_mean_squared = NAN,
+                                .error_max_squared = NAN,
+                                .error_last_squared = NAN,
+                                .phases = phases,
+                                .phases_len = 2};
+    json_t *json = api_result_encode(&result);
+    char *text = api_json_text(json);
+
+    (void)state;
+    assert_string_equal(
+        text, "{\"solved_for\":\"count\",\"epsilon\":1.5,\"delta\":1e-6,\"noise_multiplier\":1,\"count\":3,"
+              "\"bracket\":{\"lower\":3,\"upper\":4},\"guarantee\":\"deterministic\",\"accountant\":\"auto\","
+              "\"directions\":{\"remove\":{\"value\":null,\"accountant\":\"auto\"},"
+              "\"add\":{\"value\":null,\"accountant\":\"auto\"}},\"candidates\":[],\"adjacency\":\"zero_out\","
+              "\"adaptive\":true,\"sampling\":null,\"sensitivity\":null,\"factorization\":null,\"error\":null,"
+              "\"assumptions\":[],\"hints\":[],\"phases\":[{\"count\":3,\"noise_multiplier\":2,\"epsilon\":0.5,"
+              "\"share\":0.75,\"directions\":{\"remove\":{\"value\":0.5,\"accountant\":\"pld\"},"
+              "\"add\":{\"value\":0.25,\"accountant\":\"mmcc\"}},\"sampling\":{\"p\":0.1,\"expected_batch_size\":50},"
+              "\"sensitivity\":{\"value\":1,\"rule\":\"unit_columns\",\"exact\":true},"
+              "\"factorization\":{\"id\":\"9f2c\",\"iterations\":0,\"optimality_gap\":null},"
+              "\"error\":{\"mean_squared\":4,\"max_squared\":8,\"last_squared\":8},\"adaptive\":true},"
+              "{\"count\":0,\"noise_multiplier\":null,\"epsilon\":null,\"share\":null,\"directions\":{\"remove\":{"
+              "\"value\":null,\"accountant\":\"gaussian\"},\"add\":{\"value\":null,\"accountant\":\"gaussian\"}},"
+              "\"sampling\":null,\"sensitivity\":null,\"factorization\":null,\"error\":null,\"adaptive\":null}],"
+              "\"cache\":{\"factorization\":\"unused\",\"pld\":\"unused\"}}");
+    free(text);
+    json_decref(json);
+    result = (struct eps_result){.solved_for = EPS_SOLVE_N, .largest = 0, .bracket_upper = 1, .p = 0.5};
+    json = api_result_encode(&result);
+    assert_string_equal(json_string_value(json_object_get(json, "solved_for")), "n");
+    assert_true(json_is_integer(json_object_get(json, "n")) && json_integer_value(json_object_get(json, "n")) == 0);
+    assert_null(json_object_get(json, "phases"));
+    assert_null(json_object_get(json, "count"));
+    assert_true(json_is_object(json_object_get(json, "sampling")));
+    json_decref(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +551,7 @@ int main(void)
         cmocka_unit_test(whatever_is_returned_can_be_posted_as_the_same_training),
         cmocka_unit_test(jobs_of_one_mechanism_kept_their_hash),
         cmocka_unit_test(jobs_of_one_mechanism_kept_their_text),
+        cmocka_unit_test(a_training_is_answered_phase_by_phase),
     };
 
     return cmocka_run_group_tests_name("codec, phases", tests, NULL, NULL);
