@@ -557,11 +557,12 @@ static json_t *contract_example(const char *contract, const char *name)
 
 static void examples_decode_and_are_those_of_the_contract(void **state)
 {
-    static const char *const names[] = {"dp_sgd_epsilon", "dp_sgd_delta",  "dp_ftrl_noise_multiplier",
-                                        "privacy_curve",  "replace_one",   "batch_size",
-                                        "group_privacy",  "last_iterate",  "toeplitz_coefficients",
-                                        "dense_rows",     "tree",          "momentum_workload",
-                                        "fourier",        "banded_columns"};
+    static const char *const names[] = {"dp_sgd_epsilon", "dp_sgd_delta",   "dp_ftrl_noise_multiplier",
+                                        "privacy_curve",  "replace_one",    "batch_size",
+                                        "group_privacy",  "last_iterate",   "toeplitz_coefficients",
+                                        "dense_rows",     "tree",           "momentum_workload",
+                                        "fourier",        "banded_columns", "warm_up_and_fine_tunings",
+                                        "largest_count",  "largest_n"};
     char *contract = read_file("api/openapi.yaml"), path[128];
 
     (void)state;
