@@ -182,22 +182,13 @@ out:
     return status == EPS_NO_MEMORY ? eps__error(error, status, "", "out of memory") : status;
 }
 
-enum eps_status eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
-                                  struct eps_error *error, const struct eps_job *job, double noise_multiplier)
+enum eps_status eps__curve_points(struct eps_curve_point **points, size_t *len, struct eps_error *error,
+                                  const struct eps__setting *setting, const struct eps__accountant *const *accountants,
+                                  size_t accountants_len, double noise_multiplier)
 {
-    struct eps__setting setting;
     struct eps_result result = {.noise_multiplier = noise_multiplier};
-    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
-    if (!(noise_multiplier > 0) || isinf(noise_multiplier))
-        return eps__error(error, EPS_UNATTAINABLE, "/noise_multiplier", "without noise there is no curve");
-    enum eps_status status = eps__setting_open(&setting, error, context, job);
-    if (status != EPS_OK)
-        return status;
-    size_t accountants_len = eps__setting_accountants(&setting, accountants, error);
-    double tolerance = fmax(job->query.accountant.tolerance, EXTRA_TOLERANCE);
-    status = accountants_len ? eps__curve(&result, error, &setting, accountants, accountants_len, true, tolerance)
-                             : EPS_UNSUPPORTED;
-    eps__setting_close(&setting);
+    double tolerance = fmax(setting->job->query.accountant.tolerance, EXTRA_TOLERANCE);
+    enum eps_status status = eps__curve(&result, error, setting, accountants, accountants_len, true, tolerance);
     if (status != EPS_OK) {
         free(result.curve);
         return status;

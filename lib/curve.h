@@ -15,4 +15,11 @@ EPS_MUST_USE enum eps_status eps__curve(struct eps_result *result, struct eps_er
                                         const struct eps__accountant *const *accountants, size_t len, bool complete,
                                         double tolerance);
 
+/* The points alone, of these accountants together, at a noise multiplier over 0, to the job's tolerance or 1e-2: what
+ * eps_privacy_curve() returns. */
+EPS_MUST_USE enum eps_status eps__curve_points(struct eps_curve_point **points, size_t *len, struct eps_error *error,
+                                               const struct eps__setting *setting,
+                                               const struct eps__accountant *const *accountants, size_t accountants_len,
+                                               double noise_multiplier);
+
 #endif

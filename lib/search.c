@@ -13,7 +13,6 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/numerics/root.h"
-#include "lib/sampling/sampling.h"
 
 enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 };
 
@@ -125,7 +124,7 @@ static double width_of(const struct eps__answer *answer, enum eps_unknown unknow
 static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
 {
     double tolerance = tolerance_of(search), low, high, last = INFINITY, start;
-    double enough = eps__sampling_epsilon(&search->setting->job->mechanism, search->direction, search->log_delta);
+    double enough = eps__absence_epsilon(&search->setting->absence, search->direction, search->log_delta);
     search->status = search->profile->class->guess(search->profile, search->direction, search->log_delta, &start);
     if (search->status != EPS_OK)
         return search->status;
@@ -358,7 +357,7 @@ static bool without_noise(const struct search *search, const struct eps_query *q
     const struct eps__setting *setting = search->setting;
     enum eps_unknown unknown = eps_job_unknown(setting->job);
     double eps = unknown == EPS_SOLVE_EPSILON ? 0 : query->epsilon;
-    double most = eps__sampling_log_delta(&setting->job->mechanism, search->direction, eps).upper;
+    double most = eps__absence_log_delta(&setting->absence, search->direction, eps).upper;
     if (setting->sensitivity_known && !(setting->sensitivity.value > 0))
         most = -INFINITY;
     if (!(most <= (unknown == EPS_SOLVE_DELTA ? log(EPS__DELTA_LEAST) : search->log_delta)))

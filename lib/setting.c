@@ -65,6 +65,7 @@ static enum eps_status open_setting(struct eps__setting *setting, struct eps_err
         return status;
     setting->strategy = strategy;
     setting->p = eps__sampling_probability(&job->mechanism);
+    setting->absence = eps__sampling_absence(&job->mechanism);
     status = eps__strategy_sensitivity(context, &setting->sensitivity, error, strategy, &job->mechanism);
     setting->sensitivity_known = status == EPS_OK;
     if (status == EPS_UNSUPPORTED)

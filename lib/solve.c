@@ -4,6 +4,8 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/solve.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -121,8 +123,8 @@ static enum eps_status check_cost(const struct eps__setting *setting, const stru
     return EPS_OK;
 }
 
-enum eps_status eps_job_serves(const struct eps_context *context, struct eps_error *error, const struct eps_job *job,
-                               double *operations, double *bytes)
+enum eps_status eps__mechanism_serves(const struct eps_context *context, struct eps_error *error,
+                                      const struct eps_job *job, double *operations, double *bytes)
 {
     struct eps__setting setting;
     enum eps_status status = eps__setting_probe(&setting, error, context, job);
@@ -385,8 +387,9 @@ static const struct eps__accountant *who_would_help(const struct eps_result *res
     double operations, bytes;
     if (result->directions[EPS_ADD].value > worse->value)
         worse = &result->directions[EPS_ADD];
+    const struct eps__accountant *found = eps__accountant_find(worse->accountant);
     if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->moments > MOMENTS_ENOUGH ||
-        eps__accountant_find(worse->accountant)->exact(setting))
+        found->exact(setting) || (found->tight && found->tight(setting)))
         return NULL;
     for (size_t i = 0; eps__accountants[i]; i++) {
         const struct eps__accountant *accountant = eps__accountants[i];
@@ -530,8 +533,8 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
     return status;
 }
 
-enum eps_status eps_solve(const struct eps_context *context, struct eps_result **result, struct eps_error *error,
-                          const struct eps_job *job)
+enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
+                                     struct eps_error *error, const struct eps_job *job)
 {
     struct eps__setting setting;
     struct eps_result *made = NULL;
@@ -581,20 +584,4 @@ out:
     eps_result_destroy(made);
     eps__setting_close(&setting);
     return status;
-}
-
-void eps_result_destroy(struct eps_result *result)
-{
-    if (!result)
-        return;
-    for (size_t i = 0; i < result->assumptions_len; i++)
-        free(result->assumptions[i]);
-    for (size_t i = 0; i < result->hints_len; i++)
-        free(result->hints[i]);
-    free(result->assumptions);
-    free(result->hints);
-    free(result->candidates);
-    free(result->blt_decay); /* the scales lie behind */
-    free(result->curve);
-    free(result);
 }

@@ -9,8 +9,13 @@
 #include "lib/epsilon.h"
 #include "lib/pld/composition.h"
 #include "lib/progress.h"
+#include "lib/sampling/sampling.h"
 #include "lib/sentences.h"
 #include "lib/strategy/strategy.h"
+
+struct eps__profile;
+struct eps__stepper;
+struct eps__training;
 
 /* A job made ready to be accounted: its strategy is computed, its derived figures are known. Immutable. */
 struct eps__setting {
@@ -19,12 +24,13 @@ struct eps__setting {
     const struct eps_strategy *strategy;
     struct eps_sensitivity sensitivity; /* of the worst pattern, adjacency included */
     bool sensitivity_known;
-    double p;                 /* the participation probability in force; NAN where there is none */
-    struct eps__tally *tally; /* of the PLD cache */
-    struct eps__meter *meter; /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
+    struct eps__absence absence; /* what sampling gives without any noise */
+    double p;                    /* the participation probability in force; NAN where there is none */
+    struct eps__tally *tally;    /* of the PLD cache */
+    struct eps__meter *meter;    /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
+    struct eps__training
+        *training; /* of a job of phases (lib/phases), which then has no strategy of its own; else NULL */
 };
-
-struct eps__profile;
 
 /* What an accountant finds in one direction: the value, the lower end of its numerical bracket, and how it was found. */
 struct eps__answer {
@@ -75,6 +81,7 @@ struct eps__accountant {
     uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
+    bool composes;    /* its bound is a privacy loss distribution, bad events apart: phases are composed of such */
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result);
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
@@ -90,6 +97,10 @@ struct eps__accountant {
                             struct eps__profile **profile, struct eps_error *error);
     /* The smallest sigma it can open. */
     double (*least_sigma)(const struct eps__setting *setting);
+    /* The steps that its bound in this direction is a composition of (accountants/stepper.h), where it is one; else *stepper
+     * is NULL. The caller destroys it. EPS_OK, or why not. NULL: it never is. */
+    enum eps_status (*steps)(const struct eps__setting *setting, enum eps_direction direction,
+                             struct eps__stepper **stepper, struct eps_error *error);
     /* Solves for the job's unknown by itself; then there is no open() and no least_sigma(). NULL: the search on a profile does
      * (lib/search.h). proven: the least value that the deterministic accountants found for the direction. EPS_OK, or why not. */
     enum eps_status (*solve)(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,

@@ -496,6 +496,7 @@ const struct eps__accountant eps__accountant_conditional_composition = {
     .name = "conditional_composition",
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE,
     .amplifies = true,
+    .composes = true,
     .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,

@@ -10,10 +10,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/accountants/accountant.h"
+#include "lib/accountants/stepper.h"
 #include "lib/error.h"
 #include "lib/sampling/sampling.h"
 #include "lib/numerics/normal.h"
+
+#define SHIFT_MAX 200.0 /* beyond it a composition has no answer */
 
 struct gaussian_profile {
     struct eps__profile base;
@@ -104,6 +106,63 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
+/* ------------------------------------------------------------ its one step */
+
+struct gaussian_stepper {
+    struct eps__stepper base;
+    struct eps_sensitivity sensitivity;
+};
+
+static enum eps_status add_step(struct eps__stepper *stepper, struct eps__composition *composition,
+                                const struct eps__steps_plan *plan, struct eps__steps_left *left)
+{
+    const struct eps_sensitivity *sensitivity = &((const struct gaussian_stepper *)stepper)->sensitivity;
+    const double mu[2] = {[EPS__UPPER] = eps__raise(sensitivity->value / plan->sigma, 4),
+                          [EPS__LOWER] = eps__lower(sensitivity->lower / plan->sigma, 4)};
+    *left = (struct eps__steps_left){.resolvable = mu[EPS__UPPER] <= SHIFT_MAX};
+    if (!(mu[EPS__UPPER] > 0) || !left->resolvable)
+        return EPS_OK;
+    struct eps__branch *branch = calloc(1, sizeof *branch);
+    bool made = branch != NULL;
+    for (int estimate = 0; estimate < 2 && made; estimate++) {
+        struct eps__pair *pair = &branch->pair[estimate];
+        branch->weight[estimate] = 1;
+        made = eps__mixture_alloc(&pair->numerator, 1) && eps__mixture_alloc(&pair->denominator, 1);
+        if (made) {
+            pair->numerator.weight[0] = pair->denominator.weight[0] = 1;
+            pair->numerator.whole = pair->denominator.whole = true;
+            pair->numerator.shift[0] = mu[estimate];
+        }
+    }
+    if (made)
+        return eps__composition_add(composition, branch, 1, plan->count);
+    if (branch)
+        eps__branch_clear(branch);
+    free(branch);
+    return EPS_NO_MEMORY;
+}
+
+static void destroy_stepper(struct eps__stepper *stepper)
+{
+    free(stepper);
+}
+
+static const struct eps__stepper_class stepper_class = {add_step, destroy_stepper};
+
+static enum eps_status steps(const struct eps__setting *setting, enum eps_direction direction,
+                             struct eps__stepper **stepper, struct eps_error *error)
+{
+    (void)direction; /* both are the same */
+    struct gaussian_stepper *made = malloc(sizeof *made);
+    if (!made)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    *made = (struct gaussian_stepper){{&stepper_class, false}, setting->sensitivity};
+    *stepper = &made->base;
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ the accountant */
+
 static double least_sigma(const struct eps__setting *setting)
 {
     (void)setting;
@@ -115,9 +174,11 @@ const struct eps__accountant eps__accountant_gaussian = {
     .name = "gaussian",
     .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
+    .composes = true,
     .serves = serves,
     .exact = exact,
     .cost = cost,
     .open = open_profile,
     .least_sigma = least_sigma,
+    .steps = steps,
 };

@@ -19,6 +19,8 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/bad_events.h"
 #include "lib/accountants/mmcc_compose.h"
+#include "lib/accountants/mmcc_parts.h"
+#include "lib/accountants/mmcc_steps.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/numerics/normal.h"
@@ -63,37 +65,16 @@ struct mmcc_profile {
 
 /* ------------------------------------------------------------ rows */
 
-/* Toeplitz blocks that the groups divide, or one alone, have one worst part. */
-static bool toeplitz_parts(const struct eps__blocks *blocks, size_t groups)
-{
-    return blocks->shape == EPS__SHAPE_TOEPLITZ && (blocks->stamps == 1 || blocks->block % groups == 0);
-}
-
-static enum eps_status make_rows(struct eps__rows **rows, const struct eps__setting *setting, size_t part,
-                                 struct eps_error *error)
-{
-    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
-    size_t groups = eps__sampling_groups(&setting->job->mechanism);
-    double p = setting->p;
-    if (toeplitz_parts(&blocks, groups))
-        return eps__toeplitz_rows(rows, &blocks, groups, p);
-    if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
-        return eps__tree_rows(rows, &blocks, p);
-    return eps__general_rows(rows, setting->context, error, setting->strategy, groups, part, p);
-}
-
 static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, struct eps_error *error)
 {
-    const struct eps_mechanism *mechanism = &m->setting->job->mechanism;
-    struct eps__blocks blocks = eps__strategy_blocks(m->setting->strategy);
-    size_t len = toeplitz_parts(&blocks, eps__sampling_groups(mechanism)) ? 1 : eps__sampling_parts(mechanism);
+    size_t len = eps__mmcc_parts(m->setting);
     if (side->parts)
         return EPS_OK;
     side->parts = calloc(len, sizeof *side->parts);
     if (!side->parts)
         return EPS_NO_MEMORY;
     for (; side->parts_len < len; side->parts_len++) {
-        enum eps_status status = make_rows(&side->parts[side->parts_len].rows, m->setting, side->parts_len, error);
+        enum eps_status status = eps__mmcc_rows(&side->parts[side->parts_len].rows, m->setting, side->parts_len, error);
         if (status != EPS_OK)
             return status;
         eps__meter_add(m->setting->meter, m->work.once);
@@ -101,17 +82,11 @@ static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, 
     return EPS_OK;
 }
 
-/* How many tail bounds may fail: where every participation is certain none is used. */
-static double uncertain_pairs(const struct eps__rows *rows)
-{
-    return rows->p < 1 ? rows->pairs : 0;
-}
-
 static double most_pairs(const struct side *side)
 {
     double pairs = 0;
     for (size_t i = 0; i < side->parts_len; i++)
-        pairs = fmax(pairs, uncertain_pairs(side->parts[i].rows));
+        pairs = fmax(pairs, eps__mmcc_uncertain_pairs(side->parts[i].rows));
     return pairs;
 }
 
@@ -122,16 +97,10 @@ static enum eps_status compose_part(const struct mmcc_profile *m, const struct s
 {
     struct eps__tally *tally =
         !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
-    double log_eta = -1;
-    double pairs = uncertain_pairs(part->rows);
-    if (pairs > 0) {
-        log_eta = side->spent.log_delta1 - log(pairs);
-        log_eta -= 4 * EPS__UNIT_ROUNDOFF * (fabs(log_eta) + fabs(side->spent.log_delta1));
-    }
-    struct eps__tail_query query = eps__tail_query(side->direction, m->sigma, log_eta, !plan->proven);
     eps__composition_destroy(part->composition);
     part->composition = NULL;
-    enum eps_status status = part->rows->class->bound(part->rows, m->setting->context, &query);
+    enum eps_status status = eps__mmcc_bound(part->rows, m->setting->context, side->direction, m->sigma,
+                                             side->spent.log_delta1, !plan->proven);
     eps__meter_add(m->setting->meter, m->work.trial);
     if (status == EPS_OK)
         status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
@@ -144,6 +113,7 @@ static enum eps_status compose_part(const struct mmcc_profile *m, const struct s
 static enum eps_status compose(const struct mmcc_profile *m, struct side *side, bool proven)
 {
     struct eps__rows_plan plan = {.direction = side->direction,
+                                  .times = 1,
                                   .sigma = m->sigma,
                                   .norm_square = m->norm_square,
                                   .proven = proven,
@@ -254,7 +224,7 @@ static enum eps_status part_log_delta(const struct side *side, struct part *part
         status = eps__composition_log_delta(part->composition, estimate, eps, &log_delta2);
     if (status != EPS_OK)
         return status;
-    double delta1 = uncertain_pairs(part->rows) > 0 ? side->spent.log_delta1 : -INFINITY, sum;
+    double delta1 = eps__mmcc_uncertain_pairs(part->rows) > 0 ? side->spent.log_delta1 : -INFINITY, sum;
     if (estimate == EPS__UPPER) {
         sum = eps__log_add(eps__log_add(log_delta2, log(outside)), delta1);
         *out = fmin(eps__shift(EPS__UPPER, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum))), 0);
@@ -410,7 +380,7 @@ static struct size size_of_rows(const struct eps__setting *setting)
     size_t groups = eps__sampling_groups(&setting->job->mechanism);
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double rounds = ceil((double)blocks.block / (double)groups), wide = fmin(ceil(bands / (double)groups) + 1, rounds);
-    if (toeplitz_parts(&blocks, groups)) /* a table, and a few evaluations for the tilt of each of its rows */
+    if (eps__mmcc_toeplitz_parts(&blocks, groups)) /* a table, and a few evaluations for the tilt of each of its rows */
         return (struct size){100, TRIAL + (wide * wide <= FULL_TABLE ? 40 : 4) * wide * (12 * wide + bands),
                              fmin(2 * wide, rounds), wide, wide * wide + 200 * wide};
     if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
@@ -448,7 +418,7 @@ static struct work work_of_part(const struct eps__setting *setting)
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     struct size size = size_of_rows(setting);
     size_t groups = eps__sampling_groups(&setting->job->mechanism), n = setting->job->mechanism.n;
-    double grid, parts = toeplitz_parts(&blocks, groups) ? 1 : (double)(groups < n ? groups : n);
+    double grid, parts = eps__mmcc_toeplitz_parts(&blocks, groups) ? 1 : (double)(groups < n ? groups : n);
     return (struct work){size.once / parts, size.trial / parts, proven_operations(setting, &size, &grid) / parts};
 }
 
@@ -482,10 +452,12 @@ const struct eps__accountant eps__accountant_mmcc = {
     .name = "mmcc",
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE,
     .amplifies = true,
+    .composes = true,
     .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,
     .cost = cost,
     .open = open_profile,
     .least_sigma = least_sigma,
+    .steps = eps__mmcc_stepper,
 };

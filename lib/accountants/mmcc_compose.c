@@ -286,9 +286,11 @@ enum eps_status eps__rows_compose(struct eps__composition *composition, struct e
     if (!plan->proven && rows->classes > 2 * SAMPLE)
         c.stride = rows->classes / SAMPLE;
     size_t len = (rows->classes + c.stride - 1) / c.stride;
+    double times = (double)plan->times;
     uint64_t total = 0;
     for (size_t k = 0; k < rows->classes; k++)
         total += rows->class->count(rows, k);
+    assert(plan->times >= 1 && rows->rows <= UINT64_MAX / plan->times);
     assert(total == rows->rows); /* (L1): a row that is not counted is released for nothing */
     c.total = (double)total;
     c.len = len;
@@ -304,12 +306,12 @@ enum eps_status eps__rows_compose(struct eps__composition *composition, struct e
         struct row *row = &c.items[i];
         status = status == EPS_OK ? row->status : status;
         if (status == EPS_OK && row->branch) {
-            remainder->outside += (double)row->count * row->outside;
-            remainder->error += (double)row->count * row->error;
+            remainder->outside += times * (double)row->count * row->outside;
+            remainder->error += times * (double)row->count * row->error;
             remainder->resolvable = remainder->resolvable && row->resolvable;
         }
         if (status == EPS_OK && row->branch && remainder->resolvable) {
-            status = eps__composition_add(composition, row->branch, 1, row->count);
+            status = eps__composition_add(composition, row->branch, 1, row->count * plan->times);
         } else if (row->branch) {
             eps__branch_clear(row->branch);
             free(row->branch);

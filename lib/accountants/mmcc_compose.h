@@ -13,9 +13,10 @@
 struct eps__rows_plan {
     enum eps_direction direction;
     double sigma;
+    uint64_t times;           /* the rows are composed so often */
     double norm_square;       /* the largest squared column norm of C */
-    double error;             /* what the mixtures' errors may come to, over all rows */
-    double log_outside;       /* ln of the probability that may be left out, over all rows */
+    double error;             /* what the mixtures' errors may come to, over all rows, once */
+    double log_outside;       /* ln of the probability that may be left out, over all rows, once */
     bool proven;              /* false: a sample of the rows, for quick answers */
     struct eps__meter *meter; /* is told of the work, row by row; NULL: nobody counts */
     double operations;        /* of composing all rows, estimated */

@@ -19,7 +19,8 @@
 
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/pld_allocation.h"
-#include "lib/accountants/pld_pairs.h"
+#include "lib/accountants/pld_parts.h"
+#include "lib/accountants/pld_steps.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/scheme.h"
@@ -38,110 +39,6 @@ struct pld_profile {
     struct composed *parts[EPS_DIRECTIONS]; /* delta is the largest of theirs */
     size_t parts_len;
 };
-
-/* ------------------------------------------------------------ the parts of the data set */
-
-/* The column norms of the rounds in which one part takes its turn, largest first. */
-struct part {
-    double *norms;
-    size_t len;
-};
-
-static void part_clear(struct part *part)
-{
-    free(part->norms);
-    *part = (struct part){0};
-}
-
-static int descending(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left < right) - (left > right);
-}
-
-static bool part_of(struct part *part, const struct eps_strategy *strategy, size_t n, size_t first, size_t groups)
-{
-    part->len = (n - 1 - first) / groups + 1;
-    part->norms = malloc(part->len * sizeof *part->norms);
-    if (!part->norms)
-        return false;
-    for (size_t i = 0; i < part->len; i++)
-        part->norms[i] = eps__strategy_column_norm(strategy, first + i * groups);
-    qsort(part->norms, part->len, sizeof *part->norms, descending);
-    return true;
-}
-
-/* A part whose rounds can be matched with another's, each of at least its norm, is never the worst. */
-static bool dominated(const struct part *part, const struct part *by)
-{
-    if (part->len > by->len)
-        return false;
-    for (size_t i = 0; i < part->len; i++)
-        if (part->norms[i] > by->norms[i])
-            return false;
-    return true;
-}
-
-struct parts {
-    struct part *items;
-    size_t len;
-};
-
-static void parts_clear(struct parts *parts)
-{
-    for (size_t i = 0; i < parts->len; i++)
-        part_clear(&parts->items[i]);
-    free(parts->items);
-    *parts = (struct parts){0};
-}
-
-/* Every part that may be the worst. */
-static bool find_parts(struct parts *parts, const struct eps__setting *setting)
-{
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    size_t groups = eps__sampling_groups(mechanism), n = mechanism->n;
-    size_t candidates = eps_strategy_is_toeplitz(setting->strategy) ? 1 : eps__sampling_parts(mechanism);
-    parts->items = calloc(candidates, sizeof *parts->items);
-    if (!parts->items)
-        return false;
-    for (size_t first = 0; first < candidates; first++) {
-        struct part part;
-        bool needed = true;
-        if (!part_of(&part, setting->strategy, n, first, groups)) {
-            parts_clear(parts);
-            return false;
-        }
-        for (size_t i = 0; i < parts->len && needed; i++)
-            needed = !dominated(&part, &parts->items[i]);
-        if (needed)
-            parts->items[parts->len++] = part;
-        else
-            part_clear(&part);
-    }
-    return true;
-}
-
-/* Norms that differ by less than this, relative to the tolerance, are one power, taken at its two ends. */
-#define SAME_NORM 1e-3
-
-static enum eps_status add_part(struct eps__coins *coins, const struct eps__setting *setting,
-                                const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
-                                const struct part *part)
-{
-    double same = 1 - SAME_NORM * setting->job->query.accountant.tolerance;
-    /* A norm's two ends differ by its rounding, n units at most. */
-    double rounding = 4 * (double)(setting->job->mechanism.n + 3);
-    enum eps_status status = EPS_OK;
-    for (size_t i = 0, run; i < part->len && part->norms[i] > 0 && status == EPS_OK; i += run) {
-        double largest = part->norms[i];
-        for (run = 1; i + run < part->len && part->norms[i + run] >= largest * same; run++)
-            ;
-        double least = part->norms[i + run - 1];
-        status = eps__step_pairs_add(coins, pairs, direction, eps__lower(least / sigma, rounding),
-                                     eps__raise(largest / sigma, 4), run);
-    }
-    return status;
-}
 
 /* ------------------------------------------------------------ the profile */
 
@@ -373,24 +270,6 @@ static double least_sigma(const struct eps__setting *setting)
     return norm * (sampling->truncation ? 2 : most) / SHIFT_MAX;
 }
 
-/* All steps of one part, or the one step that there is. */
-static enum eps_status compose_part(struct eps__coins *coins, const struct eps__setting *setting,
-                                    const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
-                                    const struct part *part)
-{
-    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
-    const struct eps_strategy *strategy = setting->strategy;
-    double lower = setting->sensitivity.lower, upper = setting->sensitivity.value;
-    if (eps__sampling_random(&setting->job->mechanism) && !sampling->last_iterate)
-        return add_part(coins, setting, pairs, direction, sigma, part);
-    if (sampling->last_iterate) {
-        double root = sqrt((double)setting->job->mechanism.n);
-        lower = eps__strategy_column_norm_lower(strategy, 0) / root;
-        upper = eps__strategy_column_norm(strategy, 0) / root;
-    }
-    return eps__step_pairs_add(coins, pairs, direction, eps__lower(lower / sigma, 8), eps__raise(upper / sigma, 8), 1);
-}
-
 /* What all parts and directions are composed with. */
 struct opening {
     const struct eps__setting *setting;
@@ -401,7 +280,8 @@ struct opening {
 
 /* One variant of every part whose data set has `dataset` examples, from slot `first` on. */
 static enum eps_status compose_variant(struct pld_profile *pld, const struct opening *opening,
-                                       const struct parts *parts, uint64_t dataset, size_t variant, size_t first)
+                                       const struct eps__pld_parts *parts, uint64_t dataset, size_t variant,
+                                       size_t first)
 {
     const struct eps_mechanism *mechanism = &opening->setting->job->mechanism;
     const struct eps__step_setting step = {opening->setting->p, dataset, variant, opening->log_floor};
@@ -414,14 +294,16 @@ static enum eps_status compose_variant(struct pld_profile *pld, const struct ope
             status = eps__coins_create(coins, opening->setting->context, opening->tally, opening->accuracy);
             part->len += status == EPS_OK;
             if (status == EPS_OK)
-                status = compose_part(*coins, opening->setting, &pairs, direction, opening->sigma, &parts->items[i]);
+                status = eps__pld_part_compose(&(struct eps__step_sink){.coins = *coins}, opening->setting, &pairs,
+                                               direction, opening->sigma, &parts->items[i]);
         }
     eps__step_pairs_clear(&pairs);
     return status;
 }
 
 static enum eps_status compose_all(struct pld_profile *pld, const struct eps__setting *setting,
-                                   const struct parts *parts, double sigma, const struct eps__accuracy *accuracy)
+                                   const struct eps__pld_parts *parts, double sigma,
+                                   const struct eps__accuracy *accuracy)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     struct opening opening = {.setting = setting, .accuracy = accuracy, .sigma = sigma};
@@ -447,20 +329,21 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                     struct eps_error *error)
 {
-    struct parts parts = {0};
+    struct eps__pld_parts parts = {0};
     if (eps__pld_allocates(setting))
         return eps__pld_allocation_open(setting, sigma, accuracy, profile, error);
     if (sigma < eps__lower(least_sigma(setting), 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));
+                          "pld does not resolve a noise multiplier under %.3g here; raise it",
+                          least_sigma(setting));
     struct pld_profile *pld = calloc(1, sizeof *pld);
     if (!pld)
         return EPS_NO_MEMORY;
     pld->base.class = &profile_class;
     enum eps_status status = EPS_NO_MEMORY;
-    if (find_parts(&parts, setting))
+    if (eps__pld_parts_find(&parts, setting))
         status = compose_all(pld, setting, &parts, sigma, accuracy);
-    parts_clear(&parts);
+    eps__pld_parts_clear(&parts);
     if (status != EPS_OK) {
         destroy(&pld->base);
         return status;
@@ -475,6 +358,7 @@ const struct eps__accountant eps__accountant_pld = {
     .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
     .amplifies = true,
+    .composes = true,
     .assume = assume,
     .serves = serves,
     .exact = exact,
@@ -482,4 +366,5 @@ const struct eps__accountant eps__accountant_pld = {
     .cost = cost,
     .open = open_profile,
     .least_sigma = least_sigma,
+    .steps = eps__pld_stepper,
 };

@@ -6,6 +6,7 @@
  */
 #include "lib/accountants/pld_pairs.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* ------------------------------------------------------------ mixtures */
@@ -89,14 +90,22 @@ static void clear_side(struct eps__coin_side *side)
     free(side->branches);
 }
 
-enum eps_status eps__step_pairs_add(struct eps__coins *coins, const struct eps__step_pairs *pairs,
+enum eps_status eps__step_pairs_add(const struct eps__step_sink *sink, const struct eps__step_pairs *pairs,
                                     enum eps_direction direction, double unit_lower, double unit_upper, uint64_t count)
 {
     struct eps__coin_side often = {0}, rarely = {0};
     enum eps_status status = EPS_NO_MEMORY;
+    assert(sink->coins || pairs->rarely.len == 0); /* a composition would leave the rare outcome out */
     if (make_side(&often, &pairs->often, direction, unit_lower, unit_upper) &&
-        make_side(&rarely, &pairs->rarely, direction, unit_lower, unit_upper))
-        status = eps__coins_add(coins, &often, &rarely, count);
+        make_side(&rarely, &pairs->rarely, direction, unit_lower, unit_upper)) {
+        if (sink->coins) {
+            status = eps__coins_add(sink->coins, &often, &rarely, count);
+        } else {
+            assert(sink->times >= 1 && count <= UINT64_MAX / sink->times);
+            status = eps__composition_add(sink->composition, often.branches, often.len, count * sink->times);
+            often = (struct eps__coin_side){0}; /* taken over */
+        }
+    }
     clear_side(&often);
     clear_side(&rarely);
     return status;

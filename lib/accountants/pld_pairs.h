@@ -9,8 +9,15 @@
 #include "lib/pld/coins.h"
 #include "lib/sampling/pairs.h"
 
+/* Where steps go: to steps of two kinds; or to a composition (coins NULL), which has no coins, so many `times` over. */
+struct eps__step_sink {
+    struct eps__coins *coins;
+    struct eps__composition *composition;
+    uint64_t times;
+};
+
 /* `count` steps of one column norm, which in units of sigma lies between the two units. EPS_NO_MEMORY. */
-enum eps_status eps__step_pairs_add(struct eps__coins *coins, const struct eps__step_pairs *pairs,
+enum eps_status eps__step_pairs_add(const struct eps__step_sink *sink, const struct eps__step_pairs *pairs,
                                     enum eps_direction direction, double unit_lower, double unit_upper, uint64_t count);
 
 #endif

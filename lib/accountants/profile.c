@@ -7,13 +7,12 @@
 #include <math.h>
 
 #include "lib/accountants/accountant.h"
-#include "lib/sampling/sampling.h"
 
 enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struct eps__profile *profile,
                                        enum eps_direction direction, enum eps__estimate estimate, double eps,
                                        double *log_delta, struct eps_error *error)
 {
-    struct eps__interval most = eps__sampling_log_delta(&setting->job->mechanism, direction, eps);
+    struct eps__interval most = eps__absence_log_delta(&setting->absence, direction, eps);
     double own;
     if (isinf(most.upper)) { /* nothing is left to bound */
         *log_delta = -INFINITY;

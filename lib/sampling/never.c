@@ -69,26 +69,62 @@ static double log_rest_down(double x)
     return eps__shift(EPS__LOWER, value, 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(value)));
 }
 
-struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
-                                             double eps)
+struct eps__absence eps__sampling_absence(const struct eps_mechanism *mechanism)
 {
-    if (!is_tossed(mechanism))
+    struct eps__absence absence = {.tossed = is_tossed(mechanism), .noise = absent_is_noise(mechanism)};
+    if (absence.tossed)
+        absence.log_never = eps__sampling_log_never(mechanism);
+    return absence;
+}
+
+struct eps__absence eps__absence_nowhere(void)
+{
+    return (struct eps__absence){.tossed = true, .noise = true};
+}
+
+void eps__absence_join(struct eps__absence *absence, const struct eps__absence *other, uint64_t times)
+{
+    struct eps__interval *never = &absence->log_never;
+    double count = (double)times;
+    absence->tossed = absence->tossed && other->tossed;
+    absence->noise = absence->noise && other->noise;
+    never->lower = eps__lower(never->lower + eps__lower(count * other->log_never.lower, 4), 4);
+    never->upper = eps__raise(never->upper + eps__raise(count * other->log_never.upper, 4), 4);
+}
+
+struct eps__interval eps__absence_log_delta(const struct eps__absence *absence, enum eps_direction direction,
+                                            double eps)
+{
+    struct eps__interval never = absence->log_never;
+    if (!absence->tossed)
         return (struct eps__interval){0, 0};
-    struct eps__interval never = eps__sampling_log_never(mechanism);
-    if (direction == EPS_ADD && absent_is_noise(mechanism)) {
+    if (direction == EPS_ADD && absence->noise) {
         never.lower = eps__shift(EPS__LOWER, never.lower + eps, 2 * EPS__UNIT_ROUNDOFF * (eps - never.lower));
         never.upper = eps__shift(EPS__UPPER, never.upper + eps, 2 * EPS__UNIT_ROUNDOFF * (eps - never.upper));
     }
     return (struct eps__interval){log_rest_down(never.upper), log_rest_up(never.lower)};
 }
 
-double eps__sampling_epsilon(const struct eps_mechanism *mechanism, enum eps_direction direction, double log_delta)
+double eps__absence_epsilon(const struct eps__absence *absence, enum eps_direction direction, double log_delta)
 {
-    if (eps__sampling_log_delta(mechanism, direction, 0).upper <= log_delta)
+    if (eps__absence_log_delta(absence, direction, 0).upper <= log_delta)
         return 0;
-    if (!is_tossed(mechanism) || direction != EPS_ADD || !absent_is_noise(mechanism))
+    if (!absence->tossed || direction != EPS_ADD || !absence->noise)
         return INFINITY;
     /* 1 - e^{eps + never} <= delta */
-    double never = eps__sampling_log_never(mechanism).lower, rest = log1p(-exp(log_delta));
+    double never = absence->log_never.lower, rest = log1p(-exp(log_delta));
     return fmax(rest - never, 0) + 8 * EPS__UNIT_ROUNDOFF * (1 - rest - never);
+}
+
+struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
+                                             double eps)
+{
+    struct eps__absence absence = eps__sampling_absence(mechanism);
+    return eps__absence_log_delta(&absence, direction, eps);
+}
+
+double eps__sampling_epsilon(const struct eps_mechanism *mechanism, enum eps_direction direction, double log_delta)
+{
+    struct eps__absence absence = eps__sampling_absence(mechanism);
+    return eps__absence_epsilon(&absence, direction, log_delta);
 }

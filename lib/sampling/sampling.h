@@ -67,6 +67,24 @@ size_t eps__sampling_parts(const struct eps_mechanism *mechanism);
  */
 struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechanism);
 
+/* Who takes part in nothing: `tossed` where the probability of it is known, `log_never` then its ln between bounds; `noise`
+ * where, without the example, there is nothing but noise. */
+struct eps__absence {
+    bool tossed, noise;
+    struct eps__interval log_never;
+};
+
+struct eps__absence eps__sampling_absence(const struct eps_mechanism *mechanism);
+
+/* Of no mechanism at all; and of another one beside, run so many times, each with draws of its own (L3). */
+struct eps__absence eps__absence_nowhere(void);
+void eps__absence_join(struct eps__absence *absence, const struct eps__absence *other, uint64_t times);
+
+/* eps__sampling_log_delta() and _epsilon() of what is known. */
+struct eps__interval eps__absence_log_delta(const struct eps__absence *absence, enum eps_direction direction,
+                                            double eps);
+double eps__absence_epsilon(const struct eps__absence *absence, enum eps_direction direction, double log_delta);
+
 /*
  * A bound on ln delta(eps) that no noise is needed for, eps >= 0, 0 where there is none: what differs at all differs with
  * the probability of taking part (L3). Rounded up or down.

@@ -423,7 +423,8 @@ static void brackets_hold_with_a_quadrature(void **state)
             }
         }
         const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
-        const struct eps__rows_plan plan = {.direction = c % 2 ? EPS_ADD : EPS_REMOVE,
+        const struct eps__rows_plan plan = {.times = 1,
+                                            .direction = c % 2 ? EPS_ADD : EPS_REMOVE,
                                             .sigma = 1,
                                             .norm_square = 1,
                                             .error = 1e-6,

@@ -81,8 +81,13 @@ static void thinned_rows_are_on_their_side(void **unused)
             law[i] = 0.5L * law[i] + (i >= jump ? 0.5L * law[i - jump] : 0);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-5, NAN};
-        const struct eps__rows_plan plan = {
-            .direction = direction, .sigma = 1, .norm_square = 8, .error = 1e-6, .log_outside = -40, .proven = true};
+        const struct eps__rows_plan plan = {.times = 1,
+                                            .direction = direction,
+                                            .sigma = 1,
+                                            .norm_square = 8,
+                                            .error = 1e-6,
+                                            .log_outside = -40,
+                                            .proven = true};
         struct eps__composition *composition;
         struct eps__rows_remainder remainder;
         assert_int_equal(eps__composition_create(&composition, NULL, NULL, &accuracy), EPS_OK);

@@ -1,0 +1,23 @@
+/*
+ * Phases as curves (pld/dots.h): the steps of all that have some together, and each of the others alone, by its accountant's
+ * profile.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_PHASES_CURVES_H
+#define EPS_PHASES_CURVES_H
+
+#include "lib/phases/steps.h"
+#include "lib/pld/curves.h"
+
+/* All steps, as planned for the direction that is asked for; the curve reversed is the other direction's. What the bad events and
+ * what is left out come to is not in the curve (L3). NULL without memory. */
+struct eps__curve *eps__curve_steps(const struct eps__training *training, const struct eps__phases_plan *plan);
+
+/*
+ * One run of a phase, by its profile, less what it spends on bad events, which is at most e^log_delta1 in either direction (-INFINITY
+ * where it spends nothing). NULL without memory.
+ */
+struct eps__curve *eps__curve_phase(const struct eps__phase *phase, const struct eps__phases_plan *plan);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The steps of all phases that have some, in one composition.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_PHASES_STEPS_H
+#define EPS_PHASES_STEPS_H
+
+#include "lib/accountants/bad_events.h"
+#include "lib/phases/training.h"
+
+struct eps__phases_plan {
+    enum eps_direction use;       /* of the composition that is asked for */
+    enum eps_direction direction; /* of the steps */
+    double sigma;                 /* the job's */
+    struct eps__accuracy accuracy;
+    struct eps__bad_events spent; /* log_delta1: of each run that spends */
+    double finer;                 /* refinement so far, >= 1 */
+    double error;                 /* what may be lost to laws that are not exact: a widening of the loss */
+    double log_outside;           /* ln of the probability that may be left out */
+    struct eps__tally *tally;
+    bool proven;
+};
+
+/* Fills in error and log_outside, from the rest. */
+void eps__phases_plan_losses(struct eps__phases_plan *plan);
+
+/* Whether the phase takes part at all: it is run, and its sensitivity is not 0. */
+bool eps__phase_counts(const struct eps__phase *phase);
+
+/* The phase's steps in the direction [direction], made where they were not; *stepper: NULL where it has none. */
+enum eps_status eps__phase_stepper(struct eps__phase *phase, enum eps_direction use, enum eps_direction direction,
+                                   struct eps__stepper **stepper, struct eps_error *error);
+
+/* Whether it has steps in both directions: else it goes by its curve. */
+enum eps_status eps__phase_steps(struct eps__phase *phase, enum eps_direction use, bool *steps,
+                                 struct eps_error *error);
+
+/* Composes the steps of all phases that have some in both directions (L2). Out: *composition, the caller's; *left: what it leaves
+ * to be counted. EPS_OK, or why not. */
+enum eps_status eps__phases_compose(struct eps__composition **composition, struct eps__steps_left *left,
+                                    const struct eps__training *training, const struct eps__phases_plan *plan);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * The rule of three of one mechanism: what eps_solve() and eps_job_serves() do for a job without phases.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_SOLVE_H
+#define EPS_SOLVE_H
+
+#include "lib/epsilon.h"
+
+EPS_MUST_USE enum eps_status eps__mechanism_serves(const struct eps_context *context, struct eps_error *error,
+                                                   const struct eps_job *job, double *operations, double *bytes);
+EPS_MUST_USE enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
+                                                  struct eps_error *error, const struct eps_job *job);
+
+#endif
