@@ -83,7 +83,7 @@ static bool is_moot(const struct api_decoder *decoder, const char *pointer)
 
 /* ---------------------------------------------------------------- where it was written */
 
-/* The phase that a pointer of the library leads into, with the rest of the pointer; NULL: into none. */
+/* The phase that a pointer of the library leads into, and the rest of the pointer; NULL: into none. */
 static const struct eps_phase *phase_at(const struct api_job *job, const char *pointer, const char **rest)
 {
     static const char prefix[] = "/phases/";
@@ -92,8 +92,19 @@ static const struct eps_phase *phase_at(const struct api_job *job, const char *p
     if (strncmp(pointer, prefix, sizeof prefix - 1) != 0)
         return NULL;
     size_t index = strtoul(pointer + sizeof prefix - 1, &end, 10);
+    if (*end != '/' || index >= job->job.phases_len)
+        return NULL;
     *rest = end;
-    return *end == '/' && index < job->job.phases_len ? &job->job.phases[index] : NULL;
+    return &job->job.phases[index];
+}
+
+/* Whether a pointer from a phase on leads to what the job says for all of them. */
+static bool is_of_job(const char *rest)
+{
+    char key[64];
+
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(rest + 1, "/"), rest + 1);
+    return !api__has_named(&api__phase_object, key, API_ALL);
 }
 
 /* The library's pointer as the client's. */
@@ -102,15 +113,16 @@ static void locate(const struct api_job *job, char out[API_MAX_PATH], const char
     const char *rest = pointer;
     const struct eps_phase *phase = phase_at(job, pointer, &rest);
     const struct eps_mechanism *mechanism = phase ? &phase->mechanism : &job->job.mechanism;
+    int before = phase && !is_of_job(rest) ? (int)(rest - pointer) : 0;
 
-    if (job->method_alone && strcmp(pointer, "/accountant/method") == 0)
-        snprintf(out, API_MAX_PATH, "/accountant");
-    else if (phase && strcmp(rest, "/sampling/examples_per_user") == 0)
+    if (phase && strcmp(rest, "/sampling/examples_per_user") == 0)
         snprintf(out, API_MAX_PATH, "/examples_per_user");
-    else if (!isnan(mechanism->epochs) && strcmp(phase ? rest : pointer, "/n") == 0)
-        snprintf(out, API_MAX_PATH, "%.*s/epochs", phase ? (int)(rest - pointer) : 0, pointer);
+    else if (job->method_alone && strcmp(rest, "/accountant/method") == 0)
+        snprintf(out, API_MAX_PATH, "/accountant");
+    else if (!isnan(mechanism->epochs) && strcmp(rest, "/n") == 0)
+        snprintf(out, API_MAX_PATH, "%.*s/epochs", before, pointer);
     else
-        snprintf(out, API_MAX_PATH, "%s", pointer);
+        snprintf(out, API_MAX_PATH, "%.*s%s", before, pointer, rest);
 }
 
 void api_job_locate(const struct api_job *job, struct eps_error *error)

@@ -172,6 +172,10 @@ static void errors_of_the_library_point_to_what_was_written(void **state)
         {"/phases/1/sampling/p", "/phases/1/sampling/p"},
         {"/phases/1/sampling/examples_per_user", "/examples_per_user"},
         {"/accountant/method", "/accountant"},
+        {"/phases/1/accountant/method", "/accountant"},
+        {"/phases/0/accountant/tolerance", "/accountant/tolerance"},
+        {"/phases/7/n", "/phases/7/n"},
+        {"/phases/0", "/phases/0"},
         {"/phases", "/phases"},
         {"", ""},
     };
