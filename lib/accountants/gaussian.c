@@ -147,7 +147,7 @@ static void destroy_stepper(struct eps__stepper *stepper)
     free(stepper);
 }
 
-static const struct eps__stepper_class stepper_class = {add_step, destroy_stepper};
+static const struct eps__stepper_class stepper_class = {.add = add_step, .destroy = destroy_stepper};
 
 static enum eps_status steps(const struct eps__setting *setting, enum eps_direction direction,
                              struct eps__stepper **stepper, struct eps_error *error)

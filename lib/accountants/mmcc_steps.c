@@ -48,7 +48,7 @@ static void destroy(struct eps__stepper *stepper)
     free(own);
 }
 
-static const struct eps__stepper_class stepper_class = {add, destroy};
+static const struct eps__stepper_class stepper_class = {.add = add, .destroy = destroy};
 
 enum eps_status eps__mmcc_stepper(const struct eps__setting *setting, enum eps_direction direction,
                                   struct eps__stepper **stepper, struct eps_error *error)

@@ -5,6 +5,7 @@
  */
 #include "lib/accountants/pld_parts.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,7 +26,11 @@ static int descending(const void *a, const void *b)
 static bool part_of(struct eps__pld_part *part, const struct eps_strategy *strategy, size_t n, size_t first,
                     size_t groups)
 {
-    part->len = (n - 1 - first) / groups + 1;
+    size_t rounds = (n - 1 - first) / groups + 1;
+    /* a diagonal Toeplitz strategy has one norm */
+    bool alike = eps_strategy_is_toeplitz(strategy) && eps__strategy_is_diagonal(strategy);
+    part->len = alike ? 1 : rounds;
+    part->times = alike ? rounds : 1;
     part->norms = malloc(part->len * sizeof *part->norms);
     if (!part->norms)
         return false;
@@ -38,6 +43,7 @@ static bool part_of(struct eps__pld_part *part, const struct eps_strategy *strat
 /* A part whose rounds can be matched with another's, each of at least its norm, is never the worst. */
 static bool dominated(const struct eps__pld_part *part, const struct eps__pld_part *by)
 {
+    assert(part->times == by->times);
     if (part->len > by->len)
         return false;
     for (size_t i = 0; i < part->len; i++)
@@ -97,7 +103,7 @@ static enum eps_status add_rounds(const struct eps__step_sink *sink, const struc
             ;
         double least = part->norms[i + run - 1];
         status = eps__step_pairs_add(sink, pairs, direction, eps__lower(least / sigma, rounding),
-                                     eps__raise(largest / sigma, 4), run);
+                                     eps__raise(largest / sigma, 4), run * part->times);
     }
     return status;
 }

@@ -10,10 +10,11 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/pld_pairs.h"
 
-/* The column norms of the rounds in which one part takes its turn, largest first. */
+/* The column norms of the rounds in which one part takes its turn, largest first, each of so many rounds. */
 struct eps__pld_part {
     double *norms;
     size_t len;
+    size_t times;
 };
 
 struct eps__pld_parts {

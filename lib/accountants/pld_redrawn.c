@@ -173,6 +173,28 @@ double eps__pld_redrawn_least_sigma(const struct eps__setting *setting)
     return kinds.largest / SHIFT_MAX;
 }
 
+static enum eps_status add_kinds(struct eps__curves *curves, const struct eps__setting *setting,
+                                 const struct kinds *kinds, enum eps_direction direction, double sigma, uint64_t count)
+{
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i < kinds->len && status == EPS_OK; i++) {
+        const struct kind *kind = &kinds->items[i];
+        struct eps__curve *curve =
+            eps__curve_allocation(setting->context, direction, bins_of(setting), eps__lower(kind->lower / sigma, 4),
+                                  eps__raise(kind->upper / sigma, 4));
+        status = eps__curves_add(curves, curve, kind->epochs * count);
+    }
+    return status;
+}
+
+enum eps_status eps__pld_redrawn_curves(struct eps__curves *curves, const struct eps__setting *setting,
+                                        enum eps_direction direction, double sigma, uint64_t count)
+{
+    struct kinds kinds;
+    find_kinds(setting, &kinds);
+    return add_kinds(curves, setting, &kinds, direction, sigma, count);
+}
+
 enum eps_status eps__pld_redrawn_open(const struct eps__setting *setting, double sigma,
                                       const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                       struct eps_error *error)
@@ -191,13 +213,8 @@ enum eps_status eps__pld_redrawn_open(const struct eps__setting *setting, double
     enum eps_status status = EPS_OK;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
         status = eps__curves_create(&made->directions[direction], setting->context, accuracy);
-        for (size_t i = 0; i < kinds.len && status == EPS_OK; i++) {
-            const struct kind *kind = &kinds.items[i];
-            struct eps__curve *curve =
-                eps__curve_allocation(setting->context, direction, bins_of(setting), eps__lower(kind->lower / sigma, 4),
-                                      eps__raise(kind->upper / sigma, 4));
-            status = eps__curves_add(made->directions[direction], curve, kind->epochs);
-        }
+        if (status == EPS_OK)
+            status = add_kinds(made->directions[direction], setting, &kinds, direction, sigma, 1);
     }
     if (status != EPS_OK) {
         destroy(&made->base);

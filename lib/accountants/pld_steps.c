@@ -1,5 +1,5 @@
 /*
- * One part, of whose steps one pair each is known: then the steps are all there is.
+ * One part, of whose steps one pair each is known: then the steps are all there is. Bins have a curve, where their law is known.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -41,27 +41,36 @@ static void destroy(struct eps__stepper *stepper)
     free(stepper);
 }
 
-static const struct eps__stepper_class stepper_class = {add, destroy};
+static const struct eps__stepper_class stepper_class = {.add = add, .destroy = destroy};
+
+static enum eps_status add_curves(struct eps__stepper *stepper, struct eps__curves *curves,
+                                  const struct eps__steps_plan *plan)
+{
+    const struct pld_stepper *own = (const struct pld_stepper *)stepper;
+    return eps__pld_allocation_curves(curves, own->setting, own->direction, plan->sigma, plan->count);
+}
+
+static const struct eps__stepper_class curve_class = {.add_curves = add_curves, .destroy = destroy};
 
 enum eps_status eps__pld_stepper(const struct eps__setting *setting, enum eps_direction direction,
                                  struct eps__stepper **stepper, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     *stepper = NULL;
-    if (eps__pld_allocates(setting) || mechanism->sampling.truncation)
-        return EPS_OK;
+    bool bins = eps__pld_allocates(setting);
     const struct eps__pairs *pairs = eps__scheme_of(mechanism)->pairs;
-    if (pairs->variants && pairs->variants(mechanism) > 1)
+    if (bins ? !eps__pld_allocation_has_curves(setting)
+             : mechanism->sampling.truncation || (pairs->variants && pairs->variants(mechanism) > 1))
         return EPS_OK;
     struct pld_stepper *made = calloc(1, sizeof *made);
-    if (!made || !eps__pld_parts_find(&made->parts, setting)) {
+    if (!made || (!bins && !eps__pld_parts_find(&made->parts, setting))) {
         free(made);
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     }
-    made->base.class = &stepper_class;
+    made->base.class = bins ? &curve_class : &stepper_class;
     made->setting = setting;
     made->direction = direction;
-    if (made->parts.len == 1)
+    if (bins || made->parts.len == 1)
         *stepper = &made->base;
     else
         destroy(&made->base);

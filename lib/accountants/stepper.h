@@ -1,5 +1,5 @@
 /*
- * The steps that an accountant composes, for whoever composes those of several mechanisms at once (lib/phases).
+ * The steps, or curves, that an accountant composes, for whoever composes those of several mechanisms at once (lib/phases).
  *
  * Where an accountant's bound is delta_1 plus the delta of one composition of steps, the same steps may be composed with
  * those of other mechanisms: the bad events add up, and so do the steps (phases/LEMMAS.md, L1, L2).
@@ -10,6 +10,7 @@
 #define EPS_ACCOUNTANTS_STEPPER_H
 
 #include "lib/accountants/accountant.h"
+#include "lib/pld/curves.h"
 
 /* How one mechanism is added. */
 struct eps__steps_plan {
@@ -31,9 +32,12 @@ struct eps__steps_left {
 struct eps__stepper;
 
 struct eps__stepper_class {
-    /* Adds all steps of all runs. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+    /* Adds all steps of all runs. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. NULL: they are known by their curves alone. */
     enum eps_status (*add)(struct eps__stepper *stepper, struct eps__composition *composition,
                            const struct eps__steps_plan *plan, struct eps__steps_left *left);
+    /* Adds the curves of all runs, which spend nothing. EPS_NO_MEMORY. NULL: it has steps. */
+    enum eps_status (*add_curves)(struct eps__stepper *stepper, struct eps__curves *curves,
+                                  const struct eps__steps_plan *plan);
     void (*destroy)(struct eps__stepper *stepper);
 };
 

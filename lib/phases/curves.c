@@ -12,6 +12,11 @@
 #include "lib/numerics/normal.h"
 
 #define FIRST_TOLERANCE 1e-2
+#define LOG_DELTA_LEAST (-700.0)
+#define APART 1.5       /* times the tolerance: the bounds may be so far apart */
+#define FACTOR_MOST 4.0 /* of one refinement */
+
+enum { TRIES = 3 };
 
 static enum eps_direction other(enum eps_direction direction)
 {
@@ -167,18 +172,41 @@ static double log_spent(const struct phase_curve *own, enum eps_direction direct
     return log_delta1;
 }
 
+/* Both bounds at eps, aimed anew and made finer while they are too far apart: all are bounds, and the best ones count. */
+static enum eps_status ask(const struct phase_curve *own, enum eps_direction direction, double eps, double tolerance,
+                           double bounds[2])
+{
+    struct eps__profile *profile = own->profiles[direction];
+    double factor = 1;
+    for (int i = 0; i < TRIES; i++) {
+        double found[2] = {0, -INFINITY};
+        enum eps_status status = EPS_OK;
+        for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER && status == EPS_OK; estimate++)
+            status = eps__profile_log_delta(&own->setting, profile, direction, estimate, eps, &found[estimate], NULL);
+        if (status != EPS_OK && status != EPS_TOO_COSTLY)
+            return status;
+        bounds[EPS__UPPER] = fmin(bounds[EPS__UPPER], found[EPS__UPPER]);
+        bounds[EPS__LOWER] = fmax(bounds[EPS__LOWER], found[EPS__LOWER]);
+        double apart = bounds[EPS__UPPER] - bounds[EPS__LOWER];
+        if (status != EPS_OK || !(apart > APART * tolerance) || bounds[EPS__UPPER] < LOG_DELTA_LEAST ||
+            !profile->class->refine(profile, direction, factor))
+            return EPS_OK;
+        factor = fmin(1.3 * sqrt(apart / tolerance), FACTOR_MOST);
+    }
+    return EPS_OK;
+}
+
 static enum eps_status phase_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate, double eps,
                                        double tolerance, double *log_delta)
 {
     struct phase_curve *own = (struct phase_curve *)curve;
     enum eps_direction direction;
-    double value;
+    double bounds[2] = {[EPS__UPPER] = 0, [EPS__LOWER] = -INFINITY};
     enum eps_status status = open_profile(own, reversed, tolerance, &direction);
     if (status == EPS_OK)
-        status =
-            eps__profile_log_delta(&own->setting, own->profiles[direction], direction, estimate, eps, &value, NULL);
+        status = ask(own, direction, eps, tolerance, bounds);
     if (status == EPS_OK)
-        *log_delta = log_less(estimate, value, log_spent(own, direction));
+        *log_delta = log_less(estimate, bounds[estimate], log_spent(own, direction));
     return status;
 }
 

@@ -13,6 +13,7 @@
 
 #define LOG_DELTA_ABOUT (-14.0) /* where nothing is known of delta */
 #define FINEST 1e3
+#define OUT_OF_REACH 1e5 /* an epsilon */
 
 struct side {
     struct eps__composition *composition; /* of steps, where no phase goes by its curve; else NULL */
@@ -47,15 +48,17 @@ static enum eps_status survey(const struct joint_profile *joint, enum eps_direct
     *curves = false;
     for (size_t k = 0; k < training->len; k++) {
         struct eps__phase *phase = &training->phases[k];
-        bool steps, spending = false;
+        enum eps__phase_form form;
+        bool spending = false;
         if (!eps__phase_counts(phase))
             continue;
-        enum eps_status status = eps__phase_steps(phase, use, &steps, NULL);
+        enum eps_status status = eps__phase_form(phase, use, &form, NULL);
         if (status != EPS_OK)
             return status;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
-            spending = spending || (steps ? phase->steppers[use][d]->spends : spends(phase->accountants[d]));
-        *curves = *curves || !steps;
+            spending = spending ||
+                       (form == EPS__FORM_PROFILE ? spends(phase->accountants[d]) : phase->steppers[use][d]->spends);
+        *curves = *curves || form != EPS__FORM_STEPS;
         *spenders += spending ? (double)phase->count : 0;
     }
     return EPS_OK;
@@ -96,24 +99,39 @@ static enum eps_status compose_steps(const struct joint_profile *joint, enum eps
     return status;
 }
 
-/* One curve of all steps, and one of every other phase (L3). */
+/* All runs of one phase, by its own curves or its profile's. */
+static enum eps_status add_phase(const struct joint_profile *joint, struct eps__phase *phase, enum eps__phase_form form,
+                                 const struct eps__phases_plan *plan, struct side *side)
+{
+    struct eps__stepper *stepper = phase->steppers[plan->use][plan->direction];
+    struct eps__steps_plan own;
+    if (form == EPS__FORM_PROFILE)
+        return eps__curves_add(side->curves, eps__curve_phase(phase, plan), phase->count);
+    if (eps__phase_plan(plan, joint->setting->training, phase, &own))
+        return stepper->class->add_curves(stepper, side->curves, &own);
+    side->left.resolvable = false;
+    return EPS_OK;
+}
+
+/* One curve of all steps, and those of every other phase (L3). */
 static enum eps_status make_curves(const struct joint_profile *joint, enum eps_direction direction)
 {
     struct side *side = (struct side *)&joint->sides[direction];
     const struct eps__phases_plan plan = plan_of(joint, direction, true);
     struct eps__training *training = joint->setting->training;
-    bool any = false, steps;
+    bool any = false;
     enum eps_status status = eps__curves_create(&side->curves, joint->setting->context, &joint->accuracy);
     for (size_t k = 0; k < training->len && status == EPS_OK; k++) {
         struct eps__phase *phase = &training->phases[k];
+        enum eps__phase_form form;
         if (!eps__phase_counts(phase))
             continue;
-        status = eps__phase_steps(phase, direction, &steps, NULL);
-        any = any || steps;
-        if (status == EPS_OK && !steps)
-            status = eps__curves_add(side->curves, eps__curve_phase(phase, &plan), phase->count);
+        status = eps__phase_form(phase, direction, &form, NULL);
+        any = any || form == EPS__FORM_STEPS;
+        if (status == EPS_OK && form != EPS__FORM_STEPS)
+            status = add_phase(joint, phase, form, &plan, side);
     }
-    side->left = (struct eps__steps_left){.outside = any ? 2 * exp(plan.log_outside) : 0, .resolvable = true};
+    side->left.outside = any ? 2 * exp(plan.log_outside) : 0;
     if (status == EPS_OK && any)
         status = eps__curves_add(side->curves, eps__curve_steps(training, &plan), 1);
     return status;
@@ -139,7 +157,7 @@ static double quick_log_delta2(const struct side *side, double eps)
 
 static double quick_epsilon(const struct side *side, double log_delta2)
 {
-    return side->left.resolvable ? eps__composition_guess(side->composition, log_delta2) : 1e5;
+    return side->left.resolvable ? eps__composition_guess(side->composition, log_delta2) : OUT_OF_REACH;
 }
 
 static double ask_log_delta2(void *user, double eps)
@@ -222,9 +240,9 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     enum eps_status status = choose(joint, direction);
     if (status == EPS_OK && !side->curves && (!side->composed || side->rough))
         status = compose_steps(joint, direction, true);
-    if (status == EPS_OK && side->curves)
+    if (status == EPS_OK && side->curves && side->left.resolvable)
         status = eps__curves_log_delta(side->curves, estimate, eps, &log_delta2);
-    else if (status == EPS_OK && side->left.resolvable)
+    else if (status == EPS_OK && !side->curves && side->left.resolvable)
         status = eps__composition_log_delta(side->composition, estimate, eps, &log_delta2);
     if (status == EPS_OK)
         *out = with_rest(side, estimate, log_delta2);
@@ -237,7 +255,9 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
     struct side *side = &joint->sides[direction];
     double log_delta2 = NAN;
     enum eps_status status = choose(joint, direction);
-    if (status == EPS_OK && side->curves)
+    if (status == EPS_OK && side->curves && !side->left.resolvable)
+        log_delta2 = 0;
+    else if (status == EPS_OK && side->curves)
         status = eps__curves_approximate(side->curves, eps, &log_delta2);
     else if (status == EPS_OK)
         log_delta2 = quick_log_delta2(side, eps);
@@ -258,7 +278,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     double delta1 = side->spent.log_delta1;
     double left =
         log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
-    if (side->curves)
+    if (side->curves && side->left.resolvable)
         return eps__curves_guess(side->curves, left, eps);
     *eps = quick_epsilon(side, left);
     return EPS_OK;

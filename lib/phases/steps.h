@@ -32,11 +32,16 @@ bool eps__phase_counts(const struct eps__phase *phase);
 enum eps_status eps__phase_stepper(struct eps__phase *phase, enum eps_direction use, enum eps_direction direction,
                                    struct eps__stepper **stepper, struct eps_error *error);
 
-/* Whether it has steps in both directions: else it goes by its curve. */
-enum eps_status eps__phase_steps(struct eps__phase *phase, enum eps_direction use, bool *steps,
-                                 struct eps_error *error);
+/* How a phase is composed: by its steps or by its own curves, where it has such in both directions; else by its profile's curve. */
+enum eps__phase_form { EPS__FORM_STEPS, EPS__FORM_CURVES, EPS__FORM_PROFILE };
+enum eps_status eps__phase_form(struct eps__phase *phase, enum eps_direction use, enum eps__phase_form *form,
+                                struct eps_error *error);
 
-/* Composes the steps of all phases that have some in both directions (L2). Out: *composition, the caller's; *left: what it leaves
+/* One run's part of the plan for this phase; false: its noise is out of reach. */
+bool eps__phase_plan(const struct eps__phases_plan *plan, const struct eps__training *training,
+                     const struct eps__phase *phase, struct eps__steps_plan *own);
+
+/* Composes the steps of all phases that go by them (L2). Out: *composition, the caller's; *left: what it leaves
  * to be counted. EPS_OK, or why not. */
 enum eps_status eps__phases_compose(struct eps__composition **composition, struct eps__steps_left *left,
                                     const struct eps__training *training, const struct eps__phases_plan *plan);
