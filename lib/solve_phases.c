@@ -16,14 +16,18 @@
 #include "lib/curve.h"
 #include "lib/error.h"
 #include "lib/largest.h"
+#include "lib/numerics/normal.h"
 #include "lib/phases/training.h"
 #include "lib/search.h"
 #include "lib/solve.h"
 
 #define RUNS_LIMIT (UINT64_C(1) << 40)
 #define NOISE_MOST 1e9
-#define SEARCH_SHARE 0.5 /* of the progress, before the phases are answered alone */
-#define ROUNDS_MAX 2     /* of choosing accountants, where the noise multiplier is sought */
+#define SEARCH_SHARE 0.5     /* of the progress, before the phases are answered alone */
+#define SHARE_TOLERANCE 1e-3 /* of what is left when a phase is left out */
+#define ROUNDS_MAX 2         /* of choosing accountants, where the noise multiplier is sought */
+
+enum { LEFT_OUT_MAX = 16 }; /* of more phases than this the shares are those of Gaussians */
 
 /* ------------------------------------------------------------ cost */
 
@@ -368,38 +372,112 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     return status;
 }
 
-/* Unproven: epsilon of the whole at ln delta, in the worse direction. */
-static double rough_epsilon(struct eps__training *training, double sigma, double log_delta)
-{
-    const struct eps__accuracy accuracy = {EPS_SOLVE_EPSILON, 1e-2, log_delta};
-    struct eps__setting setting = eps__training_setting(training);
-    struct eps__profile *profile = NULL;
-    double eps[EPS_DIRECTIONS] = {NAN, NAN};
-    if (!(sigma > 0) || eps__accountant_joint.open(&setting, sigma, &accuracy, &profile, NULL) != EPS_OK)
-        return NAN;
-    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
-        if (profile->class->guess(profile, d, log_delta, &eps[d]) != EPS_OK)
-            eps[d] = NAN;
-    profile->class->destroy(profile);
-    return fmax(eps[EPS_REMOVE], eps[EPS_ADD]);
-}
+/* ------------------------------------------------------------ what each phase costs */
 
-/* What the whole would be without the phase. */
-static double share_of(struct eps__training *training, struct eps__phase *phase, double sigma, double log_delta,
-                       double whole)
+/* epsilon of what is there but for the phase: leave one out. */
+static enum eps_status epsilon_without(struct eps__training *training, struct eps__phase *phase,
+                                       const struct eps_query *query, double *epsilon, struct eps_error *error)
 {
     uint64_t count = phase->count;
+    struct eps_job job = *training->job;
+    struct tasks tasks;
+    job.query = *query;
     phase->count = 0;
-    double without = rough_epsilon(training, sigma, log_delta);
+    struct eps__setting setting = eps__training_setting(training);
+    setting.job = &job;
+    enum eps_status status = search_both(&tasks, &setting, error);
     phase->count = count;
-    double share = 1 - without / whole;
-    return whole > 0 && !isnan(share) ? fmin(fmax(share, 0), 1) : NAN;
+    if (status == EPS_OK)
+        *epsilon = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
+    return status;
+}
+
+/* The shift between two Gaussians of this epsilon at ln delta. */
+static double gaussian_shift(double epsilon, double log_delta)
+{
+    double low = 0, high = 1, error;
+    while (high < 1e6 && eps__gaussian_log_delta(high, epsilon, &error) < log_delta)
+        high *= 2;
+    for (int i = 0; i < 60; i++) {
+        double middle = 0.5 * (low + high);
+        *(eps__gaussian_log_delta(middle, epsilon, &error) < log_delta ? &low : &high) = middle;
+    }
+    return high;
+}
+
+/* And the epsilon of a shift. */
+static double gaussian_epsilon(double shift, double log_delta)
+{
+    double low = 0, high = 1, error;
+    if (!(shift > 0) || eps__gaussian_log_delta(shift, 0, &error) <= log_delta)
+        return 0;
+    while (high < 1e9 && eps__gaussian_log_delta(shift, high, &error) > log_delta)
+        high *= 2;
+    for (int i = 0; i < 60; i++) {
+        double middle = 0.5 * (low + high);
+        *(eps__gaussian_log_delta(shift, middle, &error) > log_delta ? &low : &high) = middle;
+    }
+    return high;
+}
+
+/* Where there are too many to leave each out: as if all were Gaussians of the phases' own epsilons, of which the squares of the
+ * shifts add up, scaled to the whole's. */
+static void shares_of_gaussians(const struct eps_result *result, double *shares, double whole, double log_delta)
+{
+    double sum = 0, total = gaussian_shift(whole, log_delta);
+    for (size_t k = 0; k < result->alone_len; k++) {
+        shares[k] = result->alone[k] ? gaussian_shift(result->alone[k]->epsilon, log_delta) : 0;
+        sum += shares[k] * shares[k];
+    }
+    for (size_t k = 0; k < result->alone_len; k++) {
+        double left = sum > 0 ? fmax(1 - shares[k] * shares[k] / sum, 0) : 1;
+        shares[k] = fmin(fmax(1 - gaussian_epsilon(total * sqrt(left), log_delta) / whole, 0), 1);
+    }
+}
+
+/* Of each phase, 1 - epsilon without it / epsilon, at the answer's delta and noise multiplier. */
+static enum eps_status find_shares(const struct eps_result *result, double *shares, struct eps__training *training,
+                                   struct eps_error *error)
+{
+    struct eps_query query = training->job->query;
+    double whole, without;
+    bool changed;
+    query.epsilon = NAN;
+    query.delta = result->delta;
+    query.noise_multiplier = result->noise_multiplier;
+    query.curve = false;
+    query.accountant.tolerance = fmax(query.accountant.tolerance, SHARE_TOLERANCE);
+    if (training->len == 1) {
+        shares[0] = training->phases[0].count > 0 ? 1 : 0;
+        return EPS_OK;
+    }
+    enum eps_status status =
+        eps__training_choose(training, error, query.noise_multiplier, log(query.delta), NAN, &changed);
+    struct eps_job job = *training->job;
+    struct eps__setting setting = eps__training_setting(training);
+    struct tasks tasks;
+    job.query = query;
+    setting.job = &job;
+    if (status == EPS_OK)
+        status = search_both(&tasks, &setting, error);
+    if (status != EPS_OK)
+        return status;
+    whole = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
+    if (training->len > LEFT_OUT_MAX && whole > 0)
+        shares_of_gaussians(result, shares, whole, log(query.delta));
+    for (size_t k = 0; k < training->len && status == EPS_OK && training->len <= LEFT_OUT_MAX; k++) {
+        without = whole;
+        if (training->phases[k].count > 0 && whole > 0)
+            status = epsilon_without(training, &training->phases[k], &query, &without, error);
+        shares[k] = whole > 0 ? fmin(fmax(1 - without / whole, 0), 1) : NAN;
+    }
+    return status;
 }
 
 static enum eps_status fill_phases(struct eps_result *result, struct eps_error *error, struct eps__training *training)
 {
     const struct eps_job *job = training->job;
-    double sigma = result->noise_multiplier, delta = result->delta, log_delta = log_or_nan(delta);
+    double sigma = result->noise_multiplier, delta = result->delta;
     double *shares = calloc(training->len, sizeof *shares);
     bool alone = sigma > 0 && delta > 0 && delta < 1;
     enum eps_status status = EPS_OK;
@@ -411,23 +489,28 @@ static enum eps_status fill_phases(struct eps_result *result, struct eps_error *
     }
     result->phases_len = job->phases_len;
     result->alone_len = training->len;
-    double whole = alone ? rough_epsilon(training, sigma, log_delta) : NAN;
     for (size_t k = 0; k < training->len && status == EPS_OK; k++) {
         struct eps__phase *phase = &training->phases[k];
         struct eps__context_part part;
         double from = SEARCH_SHARE + (1 - SEARCH_SHARE) * (double)k / (double)training->len;
         double to = SEARCH_SHARE + (1 - SEARCH_SHARE) * (double)(k + 1) / (double)training->len;
         const struct eps_context *context = eps__context_part(&part, training->context, from, to);
-        shares[k] = alone ? share_of(training, phase, sigma, log_delta, whole) : NAN;
+        shares[k] = NAN;
         if (alone && phase->count > 0 && sigma * phase->noise_scale <= NOISE_MOST)
             status = solve_alone(context, &result->alone[k], error, training, phase, sigma, delta);
     }
+    enum eps_accountant composed[EPS_PHASES_MAX][EPS_DIRECTIONS];
+    for (size_t k = 0; k < training->len; k++)
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+            composed[k][d] = training->phases[k].accountants[d]->method;
+    if (status == EPS_OK && alone)
+        status = find_shares(result, shares, training, error);
     for (size_t i = 0; i < job->phases_len && status == EPS_OK; i++) {
         size_t k = training->of[i];
         struct eps_phase_result *phase = &result->phases[i];
         phase->count = job->phases[i].count == EPS_LARGEST ? result->largest : job->phases[i].count;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
-            phase->composed[d] = training->phases[k].accountants[d]->method;
+            phase->composed[d] = composed[k][d];
         phase->alone = result->alone[k];
         phase->share = shares[k];
     }

@@ -1,0 +1,720 @@
+/*
+ * Trainings of several phases against one mechanism that is the same, closed forms, compositions by another method (exact.h) and
+ * enumeration; and the largest n and count against jobs that give theirs.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/epsilon.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
+
+static struct eps_phase poisson(size_t n, double p, double scale, size_t count)
+{
+    struct eps_phase phase;
+    eps_phase_init(&phase);
+    phase.mechanism.n = n;
+    phase.mechanism.sampling.p = p;
+    phase.noise_scale = scale;
+    phase.count = count;
+    return phase;
+}
+
+static struct eps_phase unsampled(size_t n, double scale, size_t count)
+{
+    struct eps_phase phase = poisson(n, NAN, scale, count);
+    phase.mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    return phase;
+}
+
+static struct eps_phase bins(size_t n, size_t len, bool redraw, size_t count)
+{
+    struct eps_phase phase = poisson(n, NAN, 1, count);
+    phase.mechanism.sampling.scheme = EPS_SCHEME_BALLS_IN_BINS;
+    phase.mechanism.sampling.bins = len;
+    phase.mechanism.sampling.redraw = redraw;
+    return phase;
+}
+
+static struct eps_job training(struct eps_phase *phases, size_t len, double epsilon, double delta, double sigma)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.phases = phases;
+    job.phases_len = len;
+    job.query.epsilon = epsilon;
+    job.query.delta = delta;
+    job.query.noise_multiplier = sigma;
+    return job;
+}
+
+static struct eps_result *solve(struct eps_job *job)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(job);
+    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    return result;
+}
+
+/* The brackets of the two have a point in common, and neither is wider than the tolerance. */
+static void assert_agree(const struct eps_result *a, const struct eps_result *b, double tolerance)
+{
+    if (!(a->bracket_lower <= b->bracket_upper && b->bracket_lower <= a->bracket_upper))
+        fail_msg("[%.12g, %.12g] and [%.12g, %.12g]", a->bracket_lower, a->bracket_upper, b->bracket_lower,
+                 b->bracket_upper);
+    assert_true(a->bracket_upper - a->bracket_lower <= tolerance * a->bracket_upper);
+    assert_true(b->bracket_upper - b->bracket_lower <= tolerance * b->bracket_upper);
+    for (int d = 0; d < EPS_DIRECTIONS; d++)
+        assert_true(fabs(a->directions[d].value - b->directions[d].value) <= tolerance * b->directions[d].value);
+}
+
+/* ------------------------------------------------------------ one phase */
+
+static void assert_same(struct eps_job *single, struct eps_job *phased)
+{
+    struct eps_result *a = solve(single), *b = solve(phased);
+    assert_true(a->epsilon == b->epsilon && a->delta == b->delta && a->noise_multiplier == b->noise_multiplier);
+    assert_true(a->bracket_lower == b->bracket_lower && a->bracket_upper == b->bracket_upper);
+    assert_true(a->accountant == b->accountant && a->guarantee == b->guarantee && a->solved_for == b->solved_for);
+    for (int d = 0; d < EPS_DIRECTIONS; d++)
+        assert_true(a->directions[d].value == b->directions[d].value &&
+                    a->directions[d].accountant == b->directions[d].accountant);
+    assert_int_equal(b->phases_len, 1);
+    assert_non_null(b->phases[0].alone);
+    assert_string_equal(b->phases[0].alone->factorization_id, a->factorization_id);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+static void one_phase_is_its_mechanism(void **state)
+{
+    (void)state;
+    const struct eps_query queries[] = {{.epsilon = NAN, .delta = 1e-6, .noise_multiplier = 1.1},
+                                        {.epsilon = 1.5, .delta = NAN, .noise_multiplier = 1.1},
+                                        {.epsilon = 1.5, .delta = 1e-6, .noise_multiplier = NAN}};
+    struct eps_phase phases[] = {poisson(300, 0.02, 1, 1), unsampled(40, 1, 1), bins(64, 16, false, 1),
+                                 poisson(48, 0.05, 1, 1)};
+    phases[3].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    phases[3].mechanism.matrix.bands = 3;
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        for (size_t q = 0; q < sizeof queries / sizeof *queries; q++) {
+            struct eps_job single, phased;
+            eps_job_init(&single);
+            single.query.epsilon = queries[q].epsilon;
+            single.query.delta = queries[q].delta;
+            single.query.noise_multiplier = queries[q].noise_multiplier;
+            phased = single;
+            single.mechanism = phases[i].mechanism;
+            phased.phases = &phases[i];
+            phased.phases_len = 1;
+            assert_same(&single, &phased);
+        }
+}
+
+/* sigma times the scale is what the mechanism needs, and hardly more. */
+static void the_scale_is_the_phases(void **state)
+{
+    (void)state;
+    struct eps_phase phase = poisson(300, 0.02, 3.7, 1);
+    struct eps_job phased = training(&phase, 1, 1.5, 1e-6, NAN), single;
+    eps_job_init(&single);
+    single.mechanism = phase.mechanism;
+    single.query = phased.query;
+    struct eps_result *a = solve(&single), *b = solve(&phased);
+    assert_true(b->noise_multiplier * 3.7 >= a->noise_multiplier);
+    assert_true(b->noise_multiplier * 3.7 <= a->noise_multiplier * (1 + 1e-14));
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* ------------------------------------------------------------ the same in parts */
+
+static void a_phase_in_two_is_the_phase(void **state)
+{
+    (void)state;
+    const struct eps_query queries[] = {{.epsilon = NAN, .delta = 1e-6, .noise_multiplier = 1.1},
+                                        {.epsilon = 1.5, .delta = NAN, .noise_multiplier = 1.1},
+                                        {.epsilon = 1.5, .delta = 1e-6, .noise_multiplier = NAN}};
+    for (size_t q = 0; q < sizeof queries / sizeof *queries; q++) {
+        struct eps_phase two[] = {poisson(130, 0.02, 1, 1), poisson(170, 0.02, 1, 1)}, runs = poisson(75, 0.02, 1, 4);
+        struct eps_job single,
+            apart = training(two, 2, queries[q].epsilon, queries[q].delta, queries[q].noise_multiplier);
+        struct eps_job repeated = training(&runs, 1, queries[q].epsilon, queries[q].delta, queries[q].noise_multiplier);
+        eps_job_init(&single);
+        single.mechanism = two[0].mechanism;
+        single.mechanism.n = 300;
+        single.query = apart.query;
+        struct eps_result *a = solve(&single), *b = solve(&apart), *c = solve(&repeated);
+        assert_agree(a, b, 1.1e-3);
+        assert_agree(a, c, 1.1e-3);
+        eps_result_destroy(a);
+        eps_result_destroy(b);
+        eps_result_destroy(c);
+    }
+}
+
+/* In any order, equal ones apart or together. */
+static void the_order_does_not_matter(void **state)
+{
+    (void)state;
+    struct eps_phase one[] = {poisson(100, 0.02, 1, 2), unsampled(10, 4, 1), poisson(40, 0.1, 1.5, 1)};
+    struct eps_phase other[] = {poisson(40, 0.1, 1.5, 1), poisson(100, 0.02, 1, 1), unsampled(10, 4, 1),
+                                poisson(100, 0.02, 1, 1)};
+    struct eps_job a = training(one, 3, NAN, 1e-7, 1), b = training(other, 4, NAN, 1e-7, 1);
+    struct eps_result *first = solve(&a), *second = solve(&b);
+    assert_agree(first, second, 1.1e-3);
+    assert_true(fabs(first->epsilon - second->epsilon) <= 1e-9 * first->epsilon);
+    assert_int_equal(second->alone_len, 3);
+    assert_ptr_equal(second->phases[1].alone, second->phases[3].alone);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(second->phases[i].alone->epsilon < second->epsilon);
+    eps_result_destroy(first);
+    eps_result_destroy(second);
+}
+
+/* ------------------------------------------------------------ other ways */
+
+/* Gaussians are one Gaussian, of the root of the sum of the squares. */
+static void gaussians_have_a_closed_form(void **state)
+{
+    (void)state;
+    const double deltas[] = {1e-3, 1e-6, 1e-12, 1e-20, 1e-30};
+    for (size_t i = 0; i < sizeof deltas / sizeof *deltas; i++) {
+        struct eps_phase phases[] = {unsampled(10, 1, 3), unsampled(7, 2, 4)};
+        struct eps_job job = training(phases, 2, NAN, deltas[i], 5);
+        struct eps_result *result = solve(&job);
+        __float128 mu = sqrtq(3 + 4 / (__float128)4) / 5;
+        assert_true(exact_gaussian_delta(mu, (__float128)result->bracket_upper) <= (__float128)deltas[i]);
+        assert_true(exact_gaussian_delta(mu, (__float128)result->bracket_lower) >= (__float128)deltas[i]);
+        assert_true(result->bracket_upper - result->bracket_lower <= 1e-3 * result->bracket_upper);
+        for (int d = 0; d < EPS_DIRECTIONS; d++)
+            assert_true(result->directions[d].accountant == EPS_ACCOUNTANT_GAUSSIAN);
+        eps_result_destroy(result);
+    }
+}
+
+/* A pair of one step, as exact.h takes it. */
+struct pair_room {
+    double weights[4], shifts[4];
+    struct eps__pair pair;
+};
+
+static const struct eps__pair *subsampled(struct pair_room *room, double p, double mu, bool remove)
+{
+    struct eps__mixture with = {.weight = room->weights, .shift = room->shifts, .len = 2, .whole = true};
+    struct eps__mixture without = {.weight = room->weights + 2, .shift = room->shifts + 2, .len = 1, .whole = true};
+    room->weights[0] = 1 - p;
+    room->weights[1] = p;
+    room->shifts[0] = 0;
+    room->shifts[1] = mu;
+    room->weights[2] = 1;
+    room->shifts[2] = 0;
+    room->pair = remove ? (struct eps__pair){.numerator = with, .denominator = without}
+                        : (struct eps__pair){.numerator = without, .denominator = with};
+    return &room->pair;
+}
+
+/* A tree without sampling, a banded strategy in groups, and Poisson sampling, in both directions. */
+static void mixed_phases_compose(void **state)
+{
+    (void)state;
+    const double p[] = {0.05, 0.1}, sigma = 1.3, scale = 2.5;
+    const double epsilons[] = {0.3, 1, 2.5, 4};
+    struct eps_phase phases[] = {unsampled(8, scale, 1), poisson(12, p[0], 1, 1), poisson(5, p[1], 1.5, 2)};
+    phases[0].mechanism.matrix.family = EPS_FAMILY_TREE;
+    phases[1].mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+    phases[1].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    phases[1].mechanism.matrix.bands = 3;
+    for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
+        struct eps_job job = training(phases, 3, epsilons[i], NAN, sigma);
+        struct eps_result *result = solve(&job);
+        double mu = result->phases[0].alone->sensitivity / (sigma * scale);
+        double sum[2] = {0, 0}; /* of the last rows of the banded strategy: shorter columns, taken as long ones */
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            struct pair_room rooms[3];
+            const struct exact_power powers[] = {{subsampled(&rooms[0], 1, mu, d == EPS_REMOVE), 1},
+                                                 {subsampled(&rooms[1], p[0], 1 / sigma, d == EPS_REMOVE), 4},
+                                                 {subsampled(&rooms[2], p[1], 1 / (1.5 * sigma), d == EPS_REMOVE), 10}};
+            struct exact_answer exact = exact_composition(powers, 3, epsilons[i]);
+            assert_true(exact.error < 1e-6);
+            sum[d] = exp(exact.log_delta);
+            /* the rows of the third group end before their columns do: a little under the pairs above */
+            assert_true(result->directions[d].value >= sum[d] * 0.9);
+            assert_true(result->directions[d].value <= sum[d] * 1.002);
+        }
+        assert_true(result->bracket_lower <= fmax(sum[0], sum[1]) * (1 + 1e-6));
+        eps_result_destroy(result);
+    }
+}
+
+/* Poisson phases of other p and sigma, to small deltas. */
+static void poisson_phases_compose(void **state)
+{
+    (void)state;
+    const double p[] = {0.01, 0.03, 0.002}, scale[] = {1, 2, 0.8}, sigma = 1.1;
+    const size_t n[] = {300, 100, 1000};
+    const double epsilons[] = {0.5, 1.5, 3, 6};
+    struct eps_phase phases[3];
+    for (int i = 0; i < 3; i++)
+        phases[i] = poisson(n[i], p[i], scale[i], 1);
+    for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
+        struct eps_job job = training(phases, 3, epsilons[i], NAN, sigma);
+        struct eps_result *result = solve(&job);
+        double worst = 0;
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            struct pair_room rooms[3];
+            struct exact_power powers[3];
+            for (int k = 0; k < 3; k++)
+                powers[k] =
+                    (struct exact_power){subsampled(&rooms[k], p[k], 1 / (sigma * scale[k]), d == EPS_REMOVE), n[k]};
+            struct exact_answer exact = exact_composition(powers, 3, epsilons[i]);
+            double delta = exp(exact.log_delta);
+            assert_true(exact.error < 1e-4);
+            assert_true(result->directions[d].value >= delta * (1 - 1e-4));
+            if (!(result->directions[d].value <= fmax(delta, 1e-300) * 1.0012))
+                fail_msg("%d eps %g: %.9g, not %.9g", (int)d, epsilons[i], result->directions[d].value, delta);
+            worst = fmax(worst, delta);
+        }
+        assert_true(result->bracket_lower <= worst * (1 + 1e-4) && result->bracket_upper >= worst * (1 - 1e-4));
+        eps_result_destroy(result);
+    }
+}
+
+/* ------------------------------------------------------------ curves */
+
+/* Every bin drawn anew in its epoch: phases of one epoch each are the same law. */
+static void epochs_as_phases_are_drawn_anew(void **state)
+{
+    (void)state;
+    struct eps_phase epochs = bins(10, 10, false, 3), whole = bins(30, 10, true, 1);
+    struct eps_job apart = training(&epochs, 1, NAN, 1e-6, 0.9), together = training(&whole, 1, NAN, 1e-6, 0.9);
+    struct eps_result *a = solve(&apart), *b = solve(&together);
+    assert_agree(a, b, 1.1e-3);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* A Gaussian beside bins: once by the curve of the steps, once as one more epoch of a single bin. */
+static void steps_beside_bins(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {bins(20, 10, false, 1), unsampled(5, 2, 1)},
+                     alike[] = {bins(20, 10, false, 1), bins(1, 1, false, 1)};
+    alike[1].noise_scale = 2;
+    struct eps_job one = training(phases, 2, NAN, 1e-6, 1), other = training(alike, 2, NAN, 1e-6, 1);
+    struct eps_result *a = solve(&one), *b = solve(&other);
+    assert_agree(a, b, 1.1e-3);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* Truncated batches go by their profiles: at every loss the better of two pairs, where the mechanism takes one of them throughout. */
+static void truncated_phases_compose(void **state)
+{
+    (void)state;
+    struct eps_phase two[2] = {poisson(60, 0.01, 1, 1), poisson(40, 0.01, 1, 1)};
+    for (int i = 0; i < 2; i++) {
+        struct eps_sampling *sampling = &two[i].mechanism.sampling;
+        sampling->truncation = true;
+        sampling->dataset_size = 1000;
+        sampling->max_batch_size = 20;
+    }
+    struct eps_job single, apart = training(two, 2, NAN, 1e-6, 1), drawn;
+    eps_job_init(&single);
+    single.mechanism = two[0].mechanism;
+    single.mechanism.n = 100;
+    single.query = apart.query;
+    drawn = single;
+    drawn.mechanism.sampling.truncation = false;
+    drawn.mechanism.sampling.max_batch_size = 0;
+    struct eps_result *a = solve(&single), *b = solve(&apart), *c = solve(&drawn);
+    assert_true(b->epsilon <= a->epsilon * 1.001 && b->epsilon >= a->epsilon * 0.98);
+    assert_true(b->epsilon >= c->bracket_lower); /* a batch that is hardly ever full */
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+    eps_result_destroy(c);
+}
+
+/* Of each run another part of the data set may be the worst: no less than where it is one part throughout, and no more than a Gaussian
+ * of the largest norms would do. */
+static void parts_compose(void **state)
+{
+    (void)state;
+    static const double rows[16] = {1, 0, 0, 0, 0, 0.9, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.8};
+    static const double large[16] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0.8, 0, 0, 0, 0, 0.8};
+    struct eps_phase phase = poisson(4, 0.1, 1, 2);
+    phase.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+    phase.mechanism.sampling.groups = 2;
+    phase.mechanism.matrix.family = EPS_FAMILY_DENSE;
+    phase.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    phase.mechanism.matrix.rows = rows;
+    phase.mechanism.matrix.rows_n = 4;
+    struct eps_job apart = training(&phase, 1, NAN, 1e-6, 1), stamped;
+    eps_job_init(&stamped);
+    stamped.mechanism = phase.mechanism;
+    stamped.mechanism.n = 8;
+    stamped.mechanism.matrix.stamps = 2;
+    stamped.query = apart.query;
+    struct eps_result *a = solve(&stamped), *b = solve(&apart);
+    assert_true(b->epsilon >= a->bracket_lower);
+    eps_result_destroy(a);
+    stamped.mechanism.matrix.rows = large;
+    a = solve(&stamped);
+    assert_true(b->bracket_lower <= a->epsilon);
+    assert_true(b->epsilon - b->bracket_lower <= 2e-3 * b->epsilon);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* Bad events of both accountants add up: no less than the law that is known, and not much more than conditional composition makes
+ * of one. */
+static void bad_events_add_up(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {bins(100, 100, false, 1), unsampled(5, 3, 1)};
+    struct eps_job job = training(phases, 2, NAN, 1e-5, 2), law = job, alone = training(phases, 1, NAN, 1e-5, 2);
+    job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
+    phases[0].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    phases[0].mechanism.matrix.bands = 4;
+    struct eps_result *whole = solve(&job), *one = solve(&alone);
+    phases[0].mechanism.matrix.family = EPS_FAMILY_IDENTITY;
+    phases[0].mechanism.matrix.bands = 0;
+    struct eps_result *less = solve(&law);
+    assert_true(whole->epsilon > one->epsilon && whole->epsilon > less->bracket_lower);
+    assert_true(whole->epsilon < 2 * (one->epsilon + 1.5));
+    eps_result_destroy(whole);
+    eps_result_destroy(one);
+    eps_result_destroy(less);
+}
+
+/* ------------------------------------------------------------ mmcc, by enumeration */
+
+/*
+ * Two steps of a strategy of two bands under Poisson sampling, so that there are four patterns, and then a Gaussian. The truth is a
+ * double integral over the first mechanism's outputs of the second one's closed form.
+ */
+static void mmcc_phases_hold_against_enumeration(void **state)
+{
+    (void)state;
+    const double p = 0.3, sigma = 1.2, mu = 0.5;
+    const double epsilons[] = {0.2, 0.7, 1.5};
+    struct eps_phase phases[] = {poisson(2, p, 1, 1), unsampled(3, 1 / (sigma * mu), 1)};
+    const double c = 0.5 / sqrt(1.25), b = 1 / sqrt(1.25);
+    const double coefficients[] = {b, c};
+    phases[0].mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
+    phases[0].mechanism.matrix.coefficients = coefficients;
+    phases[0].mechanism.matrix.coefficients_len = 2;
+    phases[0].mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
+        struct eps_job job = training(phases, 2, epsilons[i], NAN, sigma);
+        struct eps_result *result = solve(&job);
+        const double means[4][2] = {{0, 0}, {b, c}, {0, b}, {b, c + b}};
+        const double weights[4] = {(1 - p) * (1 - p), p * (1 - p), p * (1 - p), p * p};
+        double truth[2] = {0, 0}, h = 0.08;
+        for (double x = -9; x < 12; x += h)
+            for (double y = -9; y < 12; y += h) {
+                double with = 0, without = exp(-0.5 * (x * x + y * y)) / (2 * M_PI);
+                for (int k = 0; k < 4; k++)
+                    with += weights[k] *
+                            exp(-0.5 * (pow(x - means[k][0] / sigma, 2) + pow(y - means[k][1] / sigma, 2))) /
+                            (2 * M_PI);
+                for (int d = 0; d < 2; d++) {
+                    double mass = d == EPS_REMOVE ? with : without,
+                           loss = log(with / without) * (d == EPS_REMOVE ? 1 : -1);
+                    double at = epsilons[i] - loss;
+                    double delta =
+                        0.5 * erfc((at / mu - mu / 2) / M_SQRT2) - exp(at) * 0.5 * erfc((at / mu + mu / 2) / M_SQRT2);
+                    truth[d] += mass * delta * h * h;
+                }
+            }
+        for (int d = 0; d < 2; d++) {
+            assert_true(result->directions[d].value >= truth[d]);
+            assert_true(result->directions[d].value <= truth[d] * 4); /* the rows' bounds, and not phases', are loose */
+        }
+        assert_int_equal(result->phases[0].composed[EPS_REMOVE], EPS_ACCOUNTANT_MMCC);
+        eps_result_destroy(result);
+    }
+}
+
+/* ------------------------------------------------------------ how many more */
+
+/* By jobs that say their n, to a tolerance that tells them apart. */
+static double delta_of(struct eps_mechanism mechanism, size_t n, double epsilon, double sigma)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism = mechanism;
+    job.mechanism.n = n;
+    job.query.epsilon = epsilon;
+    job.query.noise_multiplier = sigma;
+    job.query.accountant.tolerance = 1e-6;
+    struct eps_result *result = solve(&job);
+    double delta = result->delta;
+    eps_result_destroy(result);
+    return delta;
+}
+
+static void the_largest_n_is_the_largest(void **state)
+{
+    (void)state;
+    for (int groups = 1; groups <= 5; groups += 4) {
+        struct eps_job job;
+        eps_job_init(&job);
+        job.mechanism.n = EPS_LARGEST;
+        job.mechanism.sampling.p = 0.02;
+        if (groups > 1) {
+            job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+            job.mechanism.sampling.groups = (size_t)groups;
+        }
+        job.query = (struct eps_query){
+            .epsilon = 1.5, .delta = 1e-6, .noise_multiplier = 1.2, .accountant = job.query.accountant};
+        struct eps_result *result = solve(&job);
+        size_t n = result->largest;
+        assert_int_equal(result->solved_for, EPS_SOLVE_N);
+        assert_true(n > 10 && n % (size_t)groups == 0);
+        assert_true(result->bracket_lower == (double)n && result->bracket_upper == (double)n);
+        assert_true(delta_of(job.mechanism, n, 1.5, 1.2) <= 1e-6);
+        assert_true(delta_of(job.mechanism, n + 1, 1.5, 1.2) > 1e-6);
+        eps_result_destroy(result);
+    }
+}
+
+static void the_largest_count_is_the_largest(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
+    struct eps_job job = training(phases, 2, 2, 1e-6, 1.1);
+    struct eps_result *result = solve(&job);
+    size_t count = result->largest;
+    assert_int_equal(result->solved_for, EPS_SOLVE_RUNS);
+    assert_true(count > 2 && result->bracket_lower == (double)count && result->bracket_upper == (double)count);
+    assert_int_equal(result->phases[1].count, count);
+    eps_result_destroy(result);
+    for (size_t more = 0; more < 2; more++) {
+        phases[1].count = count + more;
+        struct eps_job given = training(phases, 2, 2, NAN, 1.1);
+        given.query.accountant.tolerance = 1e-6;
+        result = solve(&given);
+        assert_true(more ? result->bracket_lower > 1e-6 : result->delta <= 1e-6);
+        eps_result_destroy(result);
+    }
+}
+
+/* Gaussians again: the count is the largest k with k mu^2 under what is allowed. */
+static void the_largest_count_of_gaussians(void **state)
+{
+    (void)state;
+    struct eps_phase phase = unsampled(10, 1, EPS_LARGEST);
+    struct eps_job job = training(&phase, 1, 1, 1e-6, 40);
+    struct eps_result *result = solve(&job);
+    size_t count = result->largest;
+    __float128 sigma = 40;
+    assert_true(exact_gaussian_delta(sqrtq((__float128)count) / sigma, 1) <= (__float128)1e-6);
+    assert_true(exact_gaussian_delta(sqrtq((__float128)count + 1) / sigma, 1) > (__float128)1e-6);
+    eps_result_destroy(result);
+    /* none at all */
+    job.query.noise_multiplier = 0.5;
+    result = solve(&job);
+    assert_int_equal(result->largest, 0);
+    eps_result_destroy(result);
+}
+
+/* What stands beside it breaks the promise already: no number of runs keeps it. */
+static void what_is_beside_it_may_break_the_promise(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {poisson(2000, 0.05, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
+    struct eps_job job = training(phases, 2, 1, 1e-6, 1);
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNATTAINABLE);
+    assert_non_null(strstr(error.message, "raise"));
+}
+
+/* ------------------------------------------------------------ shares, limits, refusals */
+
+static void shares_are_what_is_left_out(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {poisson(300, 0.02, 1, 1), poisson(50, 0.05, 1, 1), poisson(10, 0.01, 3, 1)};
+    struct eps_job job = training(phases, 3, NAN, 1e-6, 1);
+    struct eps_result *whole = solve(&job);
+    for (size_t i = 0; i < 3; i++) {
+        struct eps_phase left[2] = {phases[i == 0], phases[i == 2 ? 1 : 2]};
+        struct eps_job rest = training(left, 2, NAN, 1e-6, 1);
+        struct eps_result *without = solve(&rest);
+        assert_true(fabs(whole->phases[i].share - (1 - without->epsilon / whole->epsilon)) < 2e-3);
+        eps_result_destroy(without);
+    }
+    eps_result_destroy(whole);
+}
+
+/* So many phases that shares are those of Gaussians; Gaussians are exact so. */
+static void many_shares_are_those_of_gaussians(void **state)
+{
+    (void)state;
+    struct eps_phase phases[20];
+    double squares = 0;
+    for (int i = 0; i < 20; i++) {
+        phases[i] = unsampled(3, 1 + 0.1 * i, 1);
+        squares += 1 / ((1 + 0.1 * i) * (1 + 0.1 * i));
+    }
+    struct eps_job job = training(phases, 20, NAN, 1e-6, 10), one;
+    struct eps_result *whole = solve(&job);
+    eps_job_init(&one);
+    one.mechanism = phases[0].mechanism;
+    one.query.delta = 1e-6;
+    one.query.noise_multiplier = 10 / sqrt(squares - 1); /* but for the first */
+    struct eps_result *without = solve(&one);
+    assert_true(fabs(whole->phases[0].share - (1 - without->epsilon / whole->epsilon)) < 2e-3);
+    eps_result_destroy(whole);
+    eps_result_destroy(without);
+}
+
+/* Hardly anyone ever takes part: no noise is needed in all phases together, as in one of all their steps. */
+static void nobody_takes_part(void **state)
+{
+    (void)state;
+    struct eps_phase two[] = {poisson(60, 1e-9, 1, 1), poisson(20, 1e-9, 2, 2)};
+    struct eps_job job = training(two, 2, 0.5, NAN, 0.1);
+    struct eps_result *result = solve(&job);
+    assert_true(result->delta <= 100 * 1e-9 * (1 + 1e-6) && result->delta > 50 * 1e-9);
+    eps_result_destroy(result);
+    job = training(two, 2, 0.5, 1.0000001e-7, NAN);
+    result = solve(&job);
+    assert_true(result->noise_multiplier == 0);
+    eps_result_destroy(result);
+}
+
+static void refused(struct eps_job *job, enum eps_status status, const char *pointer, const char *word)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(job);
+    if (eps_solve(NULL, &result, &error, job) != status || strcmp(error.pointer, pointer) != 0 ||
+        !strstr(error.message, word))
+        fail_msg("%s: %s, not %s about %s", error.pointer, error.message, pointer, word);
+    assert_int_equal(eps_job_serves(NULL, &error, job, NULL, NULL), status);
+}
+
+static void what_nobody_derived_is_refused(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {poisson(10, 0.1, 1, 1), poisson(20, 0.1, 1, 1)};
+    struct eps_job job = training(phases, 2, NAN, 1e-6, 1);
+    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method", "privacy loss distribution");
+    job = training(phases, 2, NAN, 1e-6, 1);
+    job.query.accountant.audit = 100;
+    refused(&job, EPS_INVALID, "/accountant/audit", "phases");
+    job = training(phases, 2, NAN, 1e-6, 1);
+    phases[1].noise_scale = 0;
+    refused(&job, EPS_INVALID, "/phases/1/noise_scale", "(0,");
+    phases[1] = poisson(20, 0.1, 1, 0);
+    refused(&job, EPS_INVALID, "/phases/1/count", "at least 1");
+    phases[1] = poisson(0, 0.1, 1, 1);
+    refused(&job, EPS_INVALID, "/phases/1/n", "steps");
+    phases[1] = poisson(EPS_LARGEST, 0.1, 1, 1);
+    refused(&job, EPS_INVALID, "/phases/1/n", "count");
+    phases[0].count = phases[1].count = EPS_LARGEST;
+    phases[1] = poisson(20, 0.1, 1, EPS_LARGEST);
+    job.query.epsilon = 1;
+    refused(&job, EPS_INVALID, "/phases", "one phase");
+    phases[0].count = 1;
+    job.query.epsilon = NAN;
+    refused(&job, EPS_INVALID, "/phases", "all of");
+    phases[1] = poisson(20, 0.1, 1, 1);
+    job.mechanism.n = 10;
+    refused(&job, EPS_INVALID, "/phases", "in the place of");
+    job = training(phases, 2, NAN, 1e-6, 1);
+    job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
+    phases[1] = bins(20, 10, false, 1);
+    refused(&job, EPS_UNSUPPORTED, "/phases/1/sampling/scheme", "phase 1");
+    struct eps_job largest;
+    eps_job_init(&largest);
+    largest.mechanism.n = EPS_LARGEST;
+    largest.mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    largest.query.epsilon = largest.query.delta = 1e-3;
+    largest.query.noise_multiplier = 1;
+    refused(&largest, EPS_INVALID, "/n", "poisson");
+}
+
+/* A user's examples are the job's matter: k in every phase. */
+static void groups_of_examples_compose(void **state)
+{
+    (void)state;
+    struct eps_phase two[] = {poisson(30, 0.02, 1, 1), poisson(70, 0.02, 1, 1)};
+    struct eps_job single, apart = training(two, 2, NAN, 1e-6, 2);
+    apart.mechanism.sampling.examples_per_user = 3;
+    eps_job_init(&single);
+    single.mechanism = two[0].mechanism;
+    single.mechanism.n = 100;
+    single.mechanism.sampling.examples_per_user = 3;
+    single.query = apart.query;
+    struct eps_result *a = solve(&single), *b = solve(&apart);
+    assert_agree(a, b, 1.1e-3);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* The curve of a training runs through its answers. */
+static void the_curve_is_that_of_the_whole(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), unsampled(5, 6, 2)};
+    struct eps_job job = training(phases, 2, NAN, NAN, 1), at;
+    job.query.curve = true;
+    struct eps_result *curve = solve(&job);
+    assert_int_equal(curve->curve_len, 201);
+    for (size_t i = 20; i < 201; i += 60) {
+        const struct eps_curve_point *point = &curve->curve[i];
+        at = training(phases, 2, point->epsilon, NAN, 1);
+        struct eps_result *result = solve(&at);
+        assert_true(point->lower <= result->bracket_upper && result->bracket_lower <= point->delta);
+        assert_true(point->delta <= result->delta * 1.01);
+        eps_result_destroy(result);
+    }
+    eps_result_destroy(curve);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_phase_is_its_mechanism),
+        cmocka_unit_test(the_scale_is_the_phases),
+        cmocka_unit_test(a_phase_in_two_is_the_phase),
+        cmocka_unit_test(the_order_does_not_matter),
+        cmocka_unit_test(gaussians_have_a_closed_form),
+        cmocka_unit_test(mixed_phases_compose),
+        cmocka_unit_test(poisson_phases_compose),
+        cmocka_unit_test(epochs_as_phases_are_drawn_anew),
+        cmocka_unit_test(steps_beside_bins),
+        cmocka_unit_test(truncated_phases_compose),
+        cmocka_unit_test(parts_compose),
+        cmocka_unit_test(bad_events_add_up),
+        cmocka_unit_test(mmcc_phases_hold_against_enumeration),
+        cmocka_unit_test(the_largest_n_is_the_largest),
+        cmocka_unit_test(the_largest_count_is_the_largest),
+        cmocka_unit_test(the_largest_count_of_gaussians),
+        cmocka_unit_test(what_is_beside_it_may_break_the_promise),
+        cmocka_unit_test(shares_are_what_is_left_out),
+        cmocka_unit_test(many_shares_are_those_of_gaussians),
+        cmocka_unit_test(nobody_takes_part),
+        cmocka_unit_test(what_nobody_derived_is_refused),
+        cmocka_unit_test(groups_of_examples_compose),
+        cmocka_unit_test(the_curve_is_that_of_the_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
