@@ -37,12 +37,11 @@ void api_errors_clear(struct api_errors *errors);
 
 /* A decoded job with the arrays it borrows. Immutable after decoding; many threads may read it. */
 struct api_job {
-    struct eps_job job; /* its arrays point into this object */
+    struct eps_job job; /* its arrays, the phases too, belong to this object */
     char *label;        /* UTF-8, or NULL; not part of the identity */
-    double *arrays[8];
+    double **arrays;    /* of numbers, with room for the next power of two */
     size_t arrays_len;
-    bool method_alone; /* how it was written: the accountant as a name, */
-    bool by_epochs;    /* epochs in the place of n */
+    bool method_alone; /* how it was written: the accountant as a name */
 };
 
 /*
@@ -61,10 +60,8 @@ json_t *api_json_parse(const char *text, size_t len, char *message, size_t messa
 struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, size_t max_n);
 void api_job_destroy(struct api_job *job);
 
-/* Where the client wrote the member that the library knows by this pointer: "/accountant" where it was a name,
- * "/epochs" in the place of "/n". */
-const char *api_job_pointer(const struct api_job *job, const char *pointer);
-/* The error with its pointer so. */
+/* The error with its pointer to where the client wrote the member that the library means: "/accountant" where it was a
+ * name, "/epochs" in the place of "/n", "/examples_per_user" for that of a phase. */
 void api_job_locate(const struct api_job *job, struct eps_error *error);
 
 /* The canonical form: every default filled in; label included only if with_label and there is one. New ref. */

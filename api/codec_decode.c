@@ -1,25 +1,22 @@
 /*
  * JSON to a job: walks the tables of codec_fields.h over the request and collects every violation.
  *
- * Two passes. The first reads members: types, integer ranges, unknown members. The second is the library's
- * eps_job_check(), on whatever could be read; what it says is left out where the first pass has already spoken
- * about the same member, or where a member seems to be missing only because a neighbour could not be read.
+ * Two passes. The first, here, reads members: types, integer ranges, unknown members. The second are the rules between
+ * members, in codec_rules.c. A job alone and a phase hold a mechanism in the same fields, and go the same way.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "api/codec_values.h"
+#include "api/codec_rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_absent(const json_t *json)
-{
-    return json == NULL || json_is_null(json);
-}
-
 static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
                         const struct api_object *object, void *base);
+
+static void read_phases(struct api_decoder *decoder, const char *path, const json_t *json,
+                        const struct api_field *field, void *base);
 
 static void read_accountant(struct api_decoder *decoder, const char *path, const json_t *json,
                             const struct api_field *field, void *place)
@@ -79,6 +76,9 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
     case API_ACCOUNTANT:
         read_accountant(decoder, path, json, field, place);
         break;
+    case API_PHASES:
+        read_phases(decoder, path, json, field, base);
+        break;
     case API_LABEL:
         api__read_label(decoder, path, json);
         break;
@@ -107,29 +107,30 @@ static void join(char out[API_MAX_PATH], const char *path, const char *key)
     out[used] = '\0';
 }
 
-static bool has_field(const struct api_object *object, const char *key, uint32_t variant_bit)
+/* The object's own member that is an object and has this one; NULL: none. */
+static const char *holder_of(const struct api_object *object, const char *key)
 {
     for (size_t i = 0; i < object->len; i++) {
-        if ((object->fields[i].variants & variant_bit) && strcmp(object->fields[i].name, key) == 0)
-            return true;
+        const struct api_field *field = &object->fields[i];
+        if (field->object && api__has_named(field->object, key, API_ALL))
+            return field->name;
     }
-    return false;
+    return NULL;
 }
 
 /* Where a member that was written at the wrong level belongs: into `where`, "" if nowhere. */
-static void right_place(char *where, size_t size, const char *path, const char *key)
+static void right_place(char *where, size_t size, const char *path, const char *key, const struct api_object *object)
 {
+    const char *holder = object == &api__job_object || object == &api__phase_object ? holder_of(object, key) : NULL;
+    bool in_phase = strncmp(path, "/phases/", 8) == 0;
+
     where[0] = '\0';
-    if (*path != '\0') {
-        if (has_field(&api__job_object, key, API_ALL))
-            snprintf(where, size, "; %s goes to the top level of the job", key);
-        return;
-    }
-    for (size_t i = 0; i < api__job_object.len && !*where; i++) {
-        const struct api_field *field = &api__job_object.fields[i];
-        if (field->object && has_field(field->object, key, API_ALL))
-            snprintf(where, size, "; %s goes into %s", key, field->name);
-    }
+    if (holder)
+        snprintf(where, size, "; %s goes into %s", key, holder);
+    else if (in_phase && object != &api__phase_object && api__has_named(&api__phase_object, key, API_ALL))
+        snprintf(where, size, "; %s goes to the top level of the phase", key);
+    else if (object != &api__job_object && api__has_named(&api__job_object, key, API_ALL))
+        snprintf(where, size, "; %s goes to the top level of the job%s", key, in_phase ? ", beside phases" : "");
 }
 
 /* A member that the object does not have: says who has it, or what there is. */
@@ -141,10 +142,14 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     uint32_t takers = 0;
 
     join(where, path, key);
-    right_place(elsewhere, sizeof elsewhere, path, key);
+    right_place(elsewhere, sizeof elsewhere, path, key, object);
     for (size_t i = 0; i < object->len; i++) {
-        if (strcmp(object->fields[i].name, key) == 0)
+        if (strcmp(object->fields[i].name, key) == 0 && api__has(object, &object->fields[i], API_ALL))
             takers |= object->fields[i].variants;
+    }
+    if (takers && object->misplaced) {
+        api_errors_add(decoder->errors, where, "%s", object->misplaced[variant]);
+        return;
     }
     for (unsigned i = 0; takers && i < 32 && used < sizeof list; i++) {
         if ((takers & (1u << i)) && object->variant_name(i))
@@ -157,7 +162,7 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
         return;
     }
     for (size_t i = 0; i < object->len && used < sizeof list; i++) {
-        if ((object->fields[i].variants & bit) &&
+        if (api__has(object, &object->fields[i], bit) &&
             (i == 0 || strcmp(object->fields[i].name, object->fields[i - 1].name) != 0))
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->fields[i].name);
     }
@@ -173,7 +178,7 @@ static bool read_variant(struct api_decoder *decoder, const char *path, const js
     char where[API_MAX_PATH], list[256];
 
     join(where, path, field->name);
-    if (is_absent(value)) {
+    if (api__is_absent(value)) {
         api__list_names(field, list, sizeof list);
         api_errors_add(decoder->errors, where, "is required: one of %s", list);
         return false;
@@ -184,145 +189,83 @@ static bool read_variant(struct api_decoder *decoder, const char *path, const js
     return true;
 }
 
+/* An object whose members nothing is known of: the rules have nothing to say of them. */
+static void leave_unjudged(struct api_decoder *decoder, const char *path)
+{
+    if (decoder->unjudged_len < API_UNJUDGED_MAX)
+        snprintf(decoder->unjudged[decoder->unjudged_len++], sizeof decoder->unjudged[0], "%s", path);
+}
+
+static void read_members(struct api_decoder *decoder, const char *path, const json_t *json,
+                         const struct api_object *object, void *base, uint32_t bit)
+{
+    char where[API_MAX_PATH];
+
+    for (size_t i = object->variant_name ? 1 : 0; i < object->len; i++) {
+        const struct api_field *field = &object->fields[i];
+        const json_t *value = json_object_get(json, field->name);
+        if (!api__has(object, field, bit))
+            continue;
+        join(where, path, field->name);
+        if (!api__is_absent(value))
+            read_field(decoder, where, value, field, base);
+        else if (field->required)
+            api_errors_add(decoder->errors, where, "is required");
+    }
+}
+
 static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
                         const struct api_object *object, void *base)
 {
     unsigned variant = 0;
     bool judged = true;
-    char where[API_MAX_PATH];
 
     if (!json_is_object(json)) {
         api_errors_add(decoder->errors, path, "must be an object, not %s", api__kind_of(json));
         return;
     }
-    if (object->has_variants)
+    if (object->variant_name)
         judged = read_variant(decoder, path, json, object, base, &variant);
-    if (!judged && decoder->unjudged_len < sizeof decoder->unjudged / sizeof decoder->unjudged[0])
-        snprintf(decoder->unjudged[decoder->unjudged_len++], sizeof decoder->unjudged[0], "%s", path);
-
+    else if (object->has_variants)
+        variant = api__variant(object, base, json);
     uint32_t bit = object->has_variants && judged ? 1u << variant : API_ALL;
-    for (size_t i = object->has_variants ? 1 : 0; judged && i < object->len; i++) {
-        const struct api_field *field = &object->fields[i];
-        const json_t *value = json_object_get(json, field->name);
-        if (!(field->variants & bit))
-            continue;
-        join(where, path, field->name);
-        if (!is_absent(value))
-            read_field(decoder, where, value, field, base);
-        else if (field->required)
-            api_errors_add(decoder->errors, where, "is required");
-    }
+    if (judged)
+        read_members(decoder, path, json, object, base, bit);
+    else
+        leave_unjudged(decoder, path);
     for (void *it = json_object_iter((json_t *)json); it; it = json_object_iter_next((json_t *)json, it)) {
         const char *key = json_object_iter_key(it);
-        if (!has_field(object, key, bit))
+        /* what the job does not say because its phases do may be null */
+        uint32_t known = object->misplaced && api__is_absent(json_object_iter_value(it)) ? API_ALL : bit;
+        if (!api__has_named(object, key, known))
             report_unknown(decoder, path, key, object, variant, bit);
     }
 }
 
-/* ---------------------------------------------------------------- the rules */
-
-/* Whether the request has a value at this pointer. */
-static bool is_given(const json_t *json, const char *pointer)
+static void read_phases(struct api_decoder *decoder, const char *path, const json_t *json,
+                        const struct api_field *field, void *base)
 {
-    while (*pointer == '/' && json) {
-        size_t len = strcspn(++pointer, "/");
-        char key[64];
-        if (len >= sizeof key)
-            return false;
-        memcpy(key, pointer, len);
-        key[len] = '\0';
-        size_t numbers;
-        if (api__packed(json, &numbers))
-            return strtoul(key, NULL, 10) < numbers;
-        json = json_is_array(json) ? json_array_get(json, strtoul(key, NULL, 10)) : json_object_get(json, key);
-        pointer += len;
-    }
-    return !is_absent(json);
-}
+    size_t index, len = json_array_size(json);
+    json_t *item;
 
-static bool is_under(const char *pointer, const char *above)
-{
-    size_t len = strlen(above);
-
-    return strncmp(pointer, above, len) == 0 && (pointer[len] == '\0' || pointer[len] == '/');
-}
-
-/* Whether the first pass has made this violation moot. */
-static bool is_moot(const struct api_decoder *decoder, const char *pointer)
-{
-    const char *slash = strrchr(pointer, '/');
-    size_t parent = slash ? (size_t)(slash - pointer) : 0;
-    bool given = is_given(decoder->root, pointer);
-
-    for (size_t i = 0; i < decoder->unjudged_len; i++) {
-        if (is_under(pointer, decoder->unjudged[i]))
-            return true;
-    }
-    for (size_t i = 0; i < decoder->read_errors; i++) {
-        const char *read = decoder->errors->items[i].pointer;
-        if (*pointer == '\0') { /* two of three: one that could not be read is no absent one */
-            if (strcmp(read, "/epsilon") == 0 || strcmp(read, "/delta") == 0 || strcmp(read, "/noise_multiplier") == 0)
-                return true;
-            continue;
-        }
-        if (is_under(pointer, read) || is_under(read, pointer))
-            return true;
-        const char *read_slash = strrchr(read, '/');
-        if (!given && read_slash && (size_t)(read_slash - read) == parent && strncmp(read, pointer, parent) == 0)
-            return true;
-    }
-    return false;
-}
-
-const char *api_job_pointer(const struct api_job *job, const char *pointer)
-{
-    if (job->method_alone && strcmp(pointer, "/accountant/method") == 0)
-        return "/accountant";
-    if (job->by_epochs && strcmp(pointer, "/n") == 0)
-        return "/epochs";
-    return pointer;
-}
-
-void api_job_locate(const struct api_job *job, struct eps_error *error)
-{
-    const char *pointer = api_job_pointer(job, error->pointer);
-
-    if (pointer != error->pointer)
-        snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
-}
-
-static void report_rule(void *user, const char *pointer, const char *message)
-{
-    struct api_decoder *decoder = user;
-
-    pointer = api_job_pointer(decoder->job, pointer);
-    if (is_moot(decoder, pointer))
+    if (len == 0 || len > EPS_PHASES_MAX) {
+        api_errors_add(decoder->errors, path, "must be a list of 1 to %d phases, each an object", EPS_PHASES_MAX);
         return;
-    api_errors_add(decoder->errors, pointer, "%s", message);
-}
-
-/* One of n and epochs: in the canonical form n says what epochs does. */
-static void check_steps(struct api_decoder *decoder)
-{
-    bool n = is_given(decoder->root, "/n"), epochs = is_given(decoder->root, "/epochs");
-
-    if (n && epochs)
-        api_errors_add(decoder->errors, "/epochs", "give n or epochs, not both");
-    if (!n && !epochs)
-        api_errors_add(decoder->errors, "/n",
-                       "is required: the number of steps; or give epochs, with sampling.batch_size and "
-                       "sampling.dataset_size, and n is ceil(epochs dataset_size/batch_size)");
-}
-
-/* A warm start that was asked for is refused where the defaults took the cold one. */
-static void check_warm_start(struct api_decoder *decoder)
-{
-    const struct eps_sampling *sampling = &decoder->job->job.mechanism.sampling;
-    const json_t *json = json_object_get(decoder->root, "sampling");
-
-    if (!sampling->warm_start && json_is_true(json_object_get(json, "warm_start")))
-        api_errors_add(decoder->errors, "/sampling/warm_start",
-                       "must be false with examples_per_user over 1: only the cold start is analysed");
+    }
+    struct eps_phase *phases = calloc(len, sizeof *phases);
+    if (!phases) {
+        decoder->errors->out_of_memory = true;
+        return;
+    }
+    memcpy(api__at(base, field->offset), &phases, sizeof phases);
+    memcpy(api__at(base, field->len_offset), &len, sizeof len);
+    json_array_foreach (json, index, item) {
+        char where[API_MAX_PATH];
+        api__element_path(where, path, index);
+        eps_phase_init(&phases[index]);
+        api__check_steps(decoder, where, item);
+        read_object(decoder, where, item, field->object, &phases[index]);
+    }
 }
 
 struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, size_t max_n)
@@ -337,18 +280,12 @@ struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, si
         return NULL;
     }
     eps_job_init(&job->job);
-    if (json_is_object(json)) {
-        check_steps(&decoder);
-        job->by_epochs = is_given(json, "/epochs");
-        job->method_alone = json_is_string(json_object_get(json, "accountant"));
-    }
+    job->method_alone = json_is_string(json_object_get(json, "accountant"));
+    if (api__is_absent(json_object_get(json, "phases")))
+        api__check_steps(&decoder, "", json);
     read_object(&decoder, "", json, &api__job_object, &job->job);
-    if (json_is_object(json)) {
-        eps_job_defaults(&job->job);
-        check_warm_start(&decoder);
-        decoder.read_errors = errors->len;
-        eps_job_check(&job->job, decoder.max_n, report_rule, &decoder);
-    }
+    if (json_is_object(json))
+        api__check_rules(&decoder);
     if (errors->len == before && !errors->out_of_memory)
         return job;
     api_job_destroy(job);
@@ -361,6 +298,8 @@ void api_job_destroy(struct api_job *job)
         return;
     for (size_t i = 0; i < job->arrays_len; i++)
         free(job->arrays[i]);
+    free(job->arrays);
+    free(job->job.phases);
     free(job->label);
     free(job);
 }

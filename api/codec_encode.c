@@ -97,12 +97,28 @@ static int64_t integer_at(const struct api_field *field, const void *place)
 
 static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base);
 
+static json_t *encode_phases(struct encoder *encoder, const struct api_field *field, const void *base)
+{
+    json_t *array = json_array();
+    const struct eps_phase *phases;
+    size_t len;
+
+    memcpy(&phases, api__at_const(base, field->offset), sizeof phases);
+    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+    for (size_t i = 0; array && i < len && !encoder->failed; i++) {
+        if (json_array_append_new(array, encode_object(encoder, field->object, &phases[i])) != 0)
+            encoder->failed = true;
+    }
+    return array;
+}
+
 /* Whether this member is written: a default that is "not given" is not. */
 static bool is_present(const struct encoder *encoder, const struct api_field *field, const void *base)
 {
     const void *place = api__at_const(base, field->offset);
     const double *values;
     double real;
+    size_t len;
 
     switch (field->kind) {
     case API_REAL:
@@ -114,6 +130,9 @@ static bool is_present(const struct encoder *encoder, const struct api_field *fi
     case API_ROWS:
         memcpy(&values, place, sizeof values);
         return values != NULL && encoder->arrays != ARRAYS_LEFT_OUT;
+    case API_PHASES:
+        memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+        return len > 0;
     case API_GROUP:
         return *(const bool *)place;
     case API_LABEL:
@@ -136,6 +155,8 @@ static json_t *encode_field(struct encoder *encoder, const struct api_field *fie
         memcpy(&real, place, sizeof real);
         return isnan(real) ? json_string("auto") : api_number(real);
     case API_INTEGER:
+        if (field->largest && *(const size_t *)place == EPS_LARGEST)
+            return json_string("max");
         return json_integer(integer_at(field, place));
     case API_BOOL:
         return json_boolean(*(const bool *)place);
@@ -152,6 +173,8 @@ static json_t *encode_field(struct encoder *encoder, const struct api_field *fie
     case API_OBJECT:
     case API_ACCOUNTANT:
         return encode_object(encoder, field->object, place);
+    case API_PHASES:
+        return encode_phases(encoder, field, base);
     case API_LABEL:
         break;
     }
@@ -171,7 +194,7 @@ static json_t *encode_object(struct encoder *encoder, const struct api_object *o
         bit = 1u << api__variant(object, base, NULL);
     for (size_t i = 0; i < object->len && !encoder->failed; i++) {
         const struct api_field *field = &object->fields[i];
-        if ((field->variants & bit) && !field->unwritten && is_present(encoder, field, base))
+        if (api__has(object, field, bit) && !field->unwritten && is_present(encoder, field, base))
             set(encoder, json, field->name, encode_field(encoder, field, base));
     }
     return json;
@@ -201,10 +224,10 @@ json_t *api_job_encode_brief(const struct api_job *job)
     return encode_job(job, ARRAYS_LEFT_OUT, true);
 }
 
-static void hash_arrays(crypto_generichash_state *state, const struct api_job *job)
+static void hash_arrays(crypto_generichash_state *state, const struct eps_mechanism *mechanism)
 {
-    const struct eps_matrix *matrix = &job->job.mechanism.matrix;
-    const struct eps_workload *workload = &job->job.mechanism.workload;
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    const struct eps_workload *workload = &mechanism->workload;
     const struct {
         const double *values;
         size_t len;
@@ -236,7 +259,9 @@ void api_job_hash(char hash[65], const struct api_job *job)
         return;
     crypto_generichash_init(&state, NULL, 0, sizeof digest);
     crypto_generichash_update(&state, (const unsigned char *)text, strlen(text));
-    hash_arrays(&state, job);
+    hash_arrays(&state, &job->job.mechanism); /* of a job of phases there are none */
+    for (size_t i = 0; i < job->job.phases_len; i++)
+        hash_arrays(&state, &job->job.phases[i].mechanism);
     crypto_generichash_final(&state, digest, sizeof digest);
     sodium_bin2hex(hash, 65, digest, sizeof digest);
     free(text);

@@ -93,15 +93,16 @@ static bool is_written(const json_t *json, const char *name)
 static bool is_set(const struct api_field *field, const void *base)
 {
     size_t len;
-    assert(field->kind == API_NUMBERS);
+    assert(field->kind == API_NUMBERS || field->kind == API_PHASES);
     memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
     return len > 0;
 }
 
 unsigned api__variant(const struct api_object *object, const void *base, const json_t *json)
 {
-    unsigned named;
-    memcpy(&named, api__at_const(base, object->fields[0].offset), sizeof named);
+    unsigned named = 0;
+    if (object->variant_name)
+        memcpy(&named, api__at_const(base, object->fields[0].offset), sizeof named);
     for (size_t i = 1; i < object->len; i++) {
         const struct api_field *field = &object->fields[i];
         if (!field->settles || !(field->variants & BIT(named)))
@@ -110,6 +111,20 @@ unsigned api__variant(const struct api_object *object, const void *base, const j
             return field->settles;
     }
     return named;
+}
+
+bool api__has(const struct api_object *object, const struct api_field *field, uint32_t variant_bit)
+{
+    return (field->variants & variant_bit) && !(object->without && strcmp(object->without, field->name) == 0);
+}
+
+bool api__has_named(const struct api_object *object, const char *name, uint32_t variant_bit)
+{
+    for (size_t i = 0; i < object->len; i++) {
+        if (strcmp(object->fields[i].name, name) == 0 && api__has(object, &object->fields[i], variant_bit))
+            return true;
+    }
+    return false;
 }
 
 /* ---------------------------------------------------------------- matrix */
@@ -196,6 +211,9 @@ static const struct api_field sampling_fields[] = {
 
 static const struct api_object sampling_object = {FIELDS(sampling_fields), .has_variants = true,
                                                   .variant_name = scheme_at};
+/* A user's examples are those of the whole training. */
+static const struct api_object phase_sampling_object = {FIELDS(sampling_fields), .without = "examples_per_user",
+                                                        .has_variants = true, .variant_name = scheme_at};
 
 /* ---------------------------------------------------------------- workload */
 
@@ -262,22 +280,62 @@ static const struct api_field tuning_fields[] = {
 static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_variants = true,
                                                 .variant_name = accountant_at};
 
-/* ---------------------------------------------------------------- the job */
+/* ---------------------------------------------------------------- the job and its phases */
+
+enum { ALONE, PHASED };
+
+static const char *const misplaced[] = {
+    [ALONE] = "goes beside phases; a job without them has it in sampling",
+    [PHASED] = "is said by each of the phases: leave it out here, or leave phases out",
+};
+
+/* The members of a mechanism, of a job alone or of a phase. */
+#define STEPS(type, masks)                                                                            \
+    {COMMON("n", masks), .kind = API_INTEGER, PLACE(type, mechanism.n), .least = 1, .largest = true}, \
+    {                                                                                                 \
+        COMMON("epochs", masks), .kind = API_REAL, .unwritten = true, PLACE(type, mechanism.epochs)   \
+    }
+#define MATRIX(type, masks)                                                                                  \
+    {                                                                                                        \
+        COMMON("matrix", masks), .kind = API_OBJECT, PLACE(type, mechanism.matrix), .object = &matrix_object \
+    }
+#define SAMPLING(type, masks, of)                                                                         \
+    {                                                                                                     \
+        COMMON("sampling", masks), .kind = API_OBJECT, .required = true, PLACE(type, mechanism.sampling), \
+                                   .object = (of)                                                         \
+    }
+#define WORKLOAD(type, masks)                                                                                      \
+    {                                                                                                              \
+        COMMON("workload", masks), .kind = API_OBJECT, PLACE(type, mechanism.workload), .object = &workload_object \
+    }
+
+static const struct api_field phase_fields[] = {
+    STEPS(eps_phase, API_ALL),
+    MATRIX(eps_phase, API_ALL),
+    SAMPLING(eps_phase, API_ALL, &phase_sampling_object),
+    WORKLOAD(eps_phase, API_ALL),
+    REAL(eps_phase, "noise_scale", noise_scale, API_ALL),
+    {COMMON("count", API_ALL), .kind = API_INTEGER, PLACE(eps_phase, count), .least = 1, .most = API_MAX_EXACT,
+     .largest = true},
+};
+
+const struct api_object api__phase_object = {FIELDS(phase_fields)};
 
 static const struct api_field job_fields[] = {
-    {COMMON("n", API_ALL), .kind = API_INTEGER, PLACE(eps_job, mechanism.n), .least = 1},
-    {COMMON("epochs", API_ALL), .kind = API_REAL, .unwritten = true, PLACE(eps_job, mechanism.epochs)},
-    {COMMON("matrix", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.matrix), .object = &matrix_object},
-    {COMMON("sampling", API_ALL), .kind = API_OBJECT, .required = true, PLACE(eps_job, mechanism.sampling),
-     .object = &sampling_object},
+    STEPS(eps_job, BIT(ALONE)),
+    MATRIX(eps_job, BIT(ALONE)),
+    SAMPLING(eps_job, BIT(ALONE), &sampling_object),
+    {COMMON("phases", API_ALL), .kind = API_PHASES, PLACE(eps_job, phases),
+     .len_offset = offsetof(struct eps_job, phases_len), .object = &api__phase_object, .settles = PHASED},
+    COUNT(eps_job, "examples_per_user", mechanism.sampling.examples_per_user, BIT(PHASED)),
     REAL(eps_job, "epsilon", query.epsilon, API_ALL),
     REAL(eps_job, "delta", query.delta, API_ALL),
     REAL(eps_job, "noise_multiplier", query.noise_multiplier, API_ALL),
     NAME(eps_job, "adjacency", mechanism.adjacency, API_ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
     {COMMON("accountant", API_ALL), .kind = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
-    {COMMON("workload", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.workload), .object = &workload_object},
+    WORKLOAD(eps_job, BIT(ALONE)),
     FLAG(eps_job, "curve", query.curve, API_ALL),
     {COMMON("label", API_ALL), .kind = API_LABEL},
 };
 
-const struct api_object api__job_object = {FIELDS(job_fields)};
+const struct api_object api__job_object = {FIELDS(job_fields), .has_variants = true, .misplaced = misplaced};

@@ -22,6 +22,7 @@ enum api_kind {
     API_GROUP,      /* an object whose members live in the same struct; offset: the bool that says it is there */
     API_OBJECT,     /* an object with a struct of its own at offset */
     API_ACCOUNTANT, /* API_OBJECT, or its discriminator alone as a string */
+    API_PHASES,     /* struct eps_phase *, with its length at len_offset: a list of objects */
     API_LABEL       /* the label, which is no part of struct eps_job */
 };
 
@@ -38,33 +39,42 @@ struct api_field {
     uint32_t variants; /* bit (1u << variant): which variants of the object have this member */
     size_t offset;     /* within the object's struct */
     size_t size;
-    size_t len_offset;   /* API_NUMBERS, API_ROWS */
+    size_t len_offset;   /* API_NUMBERS, API_ROWS, API_PHASES */
     size_t given_offset; /* of the mask that notes that the client wrote it */
     uint32_t given;      /* its bit there; 0: not noted */
     int64_t least;
     int64_t most; /* 0: the service's limit of n */
     int64_t absent;
+    bool largest; /* API_INTEGER of a size_t: or "max", which is EPS_LARGEST */
     const char *(*name_at)(unsigned index);
     uint32_t allowed;                /* API_NAME: bit (1u << value) */
-    const struct api_object *object; /* API_GROUP, API_OBJECT, API_ACCOUNTANT */
-    unsigned settles;   /* API_NUMBERS: given, it makes the variants that have it this one; 0: it does not */
-    const char *unless; /* the member beside which a request's does not */
+    const struct api_object *object; /* API_GROUP, API_OBJECT, API_ACCOUNTANT, API_PHASES: of each */
+    unsigned settles;                /* an array: given, it makes the variants that have it this one; 0: it does not */
+    const char *unless;              /* the member beside which a request's does not */
 };
 
-/* Where an object has variants, its first field is the name that chooses among them. */
+/* Its variants are those of a name, its first field; or, from 0 on, those that its members settle. */
 struct api_object {
     const struct api_field *fields;
     size_t len;
+    const char *without; /* of the fields: no member here; or NULL */
     bool has_variants;
-    const char *(*variant_name)(unsigned variant);
+    const char *(*variant_name)(unsigned variant); /* NULL: no name chooses */
+    const char *const *misplaced; /* then, by variant: what is said of a member that only another has */
 };
 
-/* The whole job; its struct is struct eps_job. */
+/* The whole job; its struct is struct eps_job. One mechanism is variant 0, phases are another. */
 extern const struct api_object api__job_object;
+/* One of its phases: struct eps_phase. */
+extern const struct api_object api__phase_object;
 
 /* The variant in force: the chosen name's value, unless a member settles it. One function for both directions: json is NULL
  * when a struct is encoded. */
 unsigned api__variant(const struct api_object *object, const void *base, const json_t *json);
+
+/* Whether a variant of the object, by its bit, has the field as a member. */
+bool api__has(const struct api_object *object, const struct api_field *field, uint32_t variant_bit);
+bool api__has_named(const struct api_object *object, const char *name, uint32_t variant_bit);
 
 /* A value by kind, at a field's place in the object's struct. */
 static inline void *api__at(void *base, size_t offset)

@@ -1,6 +1,7 @@
 /*
  * Answers to JSON and CSV. A figure that is not known or not defined is null; members that only some accountants
- * or families have (order, moments, bad_event_share, monte_carlo, audit, blt) appear where they were set.
+ * or families have (order, moments, bad_event_share, monte_carlo, audit, blt) appear where they were set. Of a training of
+ * phases, what belongs to one mechanism is null, and stands in phases.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -203,6 +204,40 @@ static const char *cache_name(enum eps_cache_state state)
     return state == EPS_CACHE_HIT ? "hit" : state == EPS_CACHE_MISS ? "miss" : "unused";
 }
 
+/* One phase. What is said of it alone, all its runs together, is of the answer to a job of its own. */
+static json_t *encode_phase(struct encoder *encoder, const struct eps_phase_result *phase)
+{
+    json_t *json = json_object(), *directions = json_object();
+    const struct eps_result *alone = phase->alone;
+
+    for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        json_t *entry = json_object();
+        set(encoder, entry, "value", api_number(alone ? alone->directions[direction].value : NAN));
+        set(encoder, entry, "accountant", json_string(eps_accountant_name(phase->composed[direction])));
+        set(encoder, directions, eps_direction_name((enum eps_direction)direction), entry);
+    }
+    set(encoder, json, "count", json_integer((json_int_t)phase->count));
+    set(encoder, json, "noise_multiplier", api_number(alone ? alone->noise_multiplier : NAN));
+    set(encoder, json, "epsilon", api_number(alone ? alone->epsilon : NAN));
+    set(encoder, json, "share", api_number(phase->share));
+    set(encoder, json, "directions", directions);
+    set(encoder, json, "sampling", alone ? encode_sampling(encoder, alone) : json_null());
+    set(encoder, json, "sensitivity", alone ? encode_sensitivity(encoder, alone) : json_null());
+    set(encoder, json, "factorization", alone ? encode_factorization(encoder, alone) : json_null());
+    set(encoder, json, "error", alone ? encode_error(encoder, alone) : json_null());
+    set(encoder, json, "adaptive", alone ? json_boolean(alone->adaptive) : json_null());
+    return json;
+}
+
+static json_t *encode_phases(struct encoder *encoder, const struct eps_result *result)
+{
+    json_t *json = json_array();
+
+    for (size_t i = 0; i < result->phases_len; i++)
+        append(encoder, json, encode_phase(encoder, &result->phases[i]));
+    return json;
+}
+
 /* What the three scalars and the bracket say: nothing where a curve was asked for. */
 static void set_values(struct encoder *encoder, json_t *json, const struct eps_result *result)
 {
@@ -212,6 +247,8 @@ static void set_values(struct encoder *encoder, json_t *json, const struct eps_r
     set(encoder, json, "epsilon", api_number(curve ? NAN : result->epsilon));
     set(encoder, json, "delta", api_number(curve ? NAN : result->delta));
     set(encoder, json, "noise_multiplier", api_number(curve ? NAN : result->noise_multiplier));
+    if (result->solved_for == EPS_SOLVE_N || result->solved_for == EPS_SOLVE_RUNS)
+        set(encoder, json, eps_unknown_name(result->solved_for), json_integer((json_int_t)result->largest));
     if (curve || isnan(result->bracket_lower) || isnan(result->bracket_upper)) {
         set(encoder, json, "bracket", json_null());
         return;
@@ -251,12 +288,14 @@ json_t *api_result_encode(const struct eps_result *result)
     set_sampled(&encoder, json, result);
     set(&encoder, json, "adjacency", json_string(eps_adjacency_name(result->adjacency)));
     set(&encoder, json, "adaptive", json_boolean(result->adaptive));
-    set(&encoder, json, "sampling", encode_sampling(&encoder, result));
+    set(&encoder, json, "sampling", result->phases_len ? json_null() : encode_sampling(&encoder, result));
     set(&encoder, json, "sensitivity", encode_sensitivity(&encoder, result));
     set(&encoder, json, "factorization", encode_factorization(&encoder, result));
     set(&encoder, json, "error", encode_error(&encoder, result));
     set(&encoder, json, "assumptions", encode_sentences(&encoder, result->assumptions, result->assumptions_len));
     set(&encoder, json, "hints", encode_sentences(&encoder, result->hints, result->hints_len));
+    if (result->phases_len > 0)
+        set(&encoder, json, "phases", encode_phases(&encoder, result));
     if (result->solved_for == EPS_SOLVE_CURVE)
         set(&encoder, json, "curve", encode_points(&encoder, result->curve, result->curve_len));
     set(&encoder, cache, "factorization", json_string(cache_name(result->cache_factorization)));

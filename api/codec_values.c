@@ -80,6 +80,10 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
 {
     int64_t value, most = field->most ? field->most : (int64_t)decoder->max_n;
 
+    if (field->largest && api__is_string(json) && strcmp(json_string_value(json), "max") == 0) {
+        *(size_t *)place = EPS_LARGEST;
+        return;
+    }
     if (json_is_integer(json)) {
         value = json_integer_value(json);
     } else if (json_is_real(json)) {
@@ -95,7 +99,8 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
         }
         value = (int64_t)real;
     } else {
-        api_errors_add(decoder->errors, path, "must be an integer, not %s", api__kind_of(json));
+        api_errors_add(decoder->errors, path, "must be an integer%s, not %s", field->largest ? " or \"max\"" : "",
+                       api__kind_of(json));
         return;
     }
     if (value < field->least || value > most) {
@@ -180,10 +185,14 @@ void api__read_label(struct api_decoder *decoder, const char *path, const json_t
 static double *keep_array(struct api_decoder *decoder, size_t len)
 {
     struct api_job *job = decoder->job;
-    double *values = NULL;
+    double **arrays = job->arrays, *values = NULL;
 
-    if (job->arrays_len < sizeof job->arrays / sizeof job->arrays[0])
+    if ((job->arrays_len & (job->arrays_len - 1)) == 0) /* full: its capacity is the next power of two */
+        arrays = realloc(job->arrays, (job->arrays_len ? 2 * job->arrays_len : 1) * sizeof(*arrays));
+    if (arrays) {
+        job->arrays = arrays;
         values = calloc(len, sizeof *values);
+    }
     if (!values)
         decoder->errors->out_of_memory = true;
     else
@@ -191,7 +200,7 @@ static double *keep_array(struct api_decoder *decoder, size_t len)
     return values;
 }
 
-static void element_path(char out[API_MAX_PATH], const char *path, size_t index)
+void api__element_path(char out[API_MAX_PATH], const char *path, size_t index)
 {
     snprintf(out, API_MAX_PATH, "%.200s/%zu", path, index);
 }
@@ -226,7 +235,7 @@ static void read_elements(struct api_decoder *decoder, const char *path, const j
         }
         if (*listed >= MAX_LISTED)
             continue;
-        element_path(where, path, index);
+        api__element_path(where, path, index);
         if (!read_real(decoder, where, element, "a number", &values[index]))
             ++*listed;
     }
@@ -269,7 +278,7 @@ static bool rows_have_shape(struct api_decoder *decoder, const char *path, const
             continue;
         if (listed++ >= MAX_LISTED)
             break;
-        element_path(where, path, index);
+        api__element_path(where, path, index);
         if (is_array(row))
             api_errors_add(decoder->errors, where, "has %zu numbers: row %zu has %zu (the lower triangle) or %zu", len,
                            index, index + 1, n);
@@ -301,7 +310,7 @@ void api__read_rows(struct api_decoder *decoder, const char *path, const json_t 
         return;
     json_array_foreach (json, index, row) {
         char where[API_MAX_PATH];
-        element_path(where, path, index);
+        api__element_path(where, path, index);
         read_elements(decoder, where, row, values + index * n, &listed);
     }
     memcpy(api__at(base, field->offset), &values, sizeof values);

@@ -10,19 +10,29 @@
 #include "api/json_numbers.h"
 
 #define API_MAX_PATH 256
+#define API_UNJUDGED_MAX 256 /* each has its error, and no more of them are listed */
 
 struct api_decoder {
     struct api_errors *errors;
     struct api_job *job;
     const json_t *root;
     size_t max_n;
-    size_t read_errors;   /* how many errors were found before the rules between members were checked */
-    char unjudged[4][32]; /* objects whose variant is unknown, so that none of their members was read */
+    size_t read_errors;                  /* how many errors were found before the rules between members were checked */
+    char unjudged[API_UNJUDGED_MAX][32]; /* objects whose variant is unknown, so that none of their members was read */
     size_t unjudged_len;
 };
 
+/* A JSON null says no more than no member. */
+static inline bool api__is_absent(const json_t *json)
+{
+    return json == NULL || json_is_null(json);
+}
+
 /* "an object", "a string"... for messages. */
 const char *api__kind_of(const json_t *json);
+
+/* The pointer of an array's element. */
+void api__element_path(char out[API_MAX_PATH], const char *path, size_t index);
 
 /* Writes the names a field allows, comma separated. */
 void api__list_names(const struct api_field *field, char *list, size_t size);

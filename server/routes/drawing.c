@@ -1,6 +1,6 @@
 /*
  * The strategy is that of the result's factorization.id where the store still has it, so that what is shown is the
- * matrix that was really used; and that of the job where the id is no longer known.
+ * matrix that was really used; and that of the job where the id is no longer known. A job of phases has a strategy for each.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,6 +31,7 @@ static void drawing_free(void *state)
     }
     json_decref(drawing->problem);
     job_record_clear(&drawing->record);
+    result_record_release(drawing->result);
     free(drawing);
 }
 
@@ -116,6 +117,102 @@ static void spool_close(struct drawing *drawing)
     drawing->file = NULL;
 }
 
+/* ---------------------------------------------------------------- what is asked for */
+
+#define NO_PHASE SIZE_MAX
+
+bool query_is_phase(const char *value)
+{
+    size_t digits = strspn(value, "0123456789");
+    return digits > 0 && digits < 10 && !value[digits];
+}
+
+const struct query_member phase_query[] = {{"phase", query_is_phase, PHASE_MUST}, {0}};
+
+static void refuse_phase(struct drawing *drawing, size_t phases_len)
+{
+    struct api_errors errors = {0};
+    if (phases_len == 0) {
+        api_errors_add(&errors, "?phase", "goes with a job of phases, and this one has none: leave it out");
+    } else {
+        api_errors_add(&errors, "?phase", "%s: the job's phases are 0 to %zu",
+                       drawing->phase == NO_PHASE ? "is required" : "is none of them", phases_len - 1);
+    }
+    if (!drawing->problem) {
+        drawing->problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, drawing->request->path, &errors);
+    }
+    api_errors_clear(&errors);
+}
+
+/* The result's members: its core has them all but for the last brace. NULL without memory. */
+static json_t *result_members(const struct result_record *result)
+{
+    char message[256];
+    struct text text = {0};
+    text_puts(&text, result->core);
+    text_puts(&text, "}");
+    json_t *json = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
+    text_clear(&text);
+    return json;
+}
+
+/* One of phases: its noise and its factorisation are not among the result's figures. */
+static bool choose_phase(struct drawing *drawing, const struct eps_job *job, const json_t *members,
+                         struct eps_mechanism *mechanism)
+{
+    if (drawing->phase >= job->phases_len) {
+        refuse_phase(drawing, job->phases_len);
+        return false;
+    }
+    const struct eps_phase *asked = &job->phases[drawing->phase];
+    const json_t *phase = json_array_get(json_object_get(members, "phases"), drawing->phase);
+    const char *id = json_string_value(json_object_get(json_object_get(phase, "factorization"), "id"));
+    snprintf(drawing->factorization, sizeof drawing->factorization, "%s", id ? id : "");
+    drawing->noise_multiplier *= asked->noise_scale;
+    *mechanism = asked->mechanism;
+    return true;
+}
+
+/* Where the largest n was asked for, it is the answer's. */
+static bool choose_largest(struct drawing *drawing, const json_t *members, struct eps_mechanism *mechanism)
+{
+    json_int_t n = json_integer_value(json_object_get(members, "n"));
+    if (n <= 0) {
+        drawing_fail(drawing, API_PROBLEM_CONFLICT,
+                     "no number of steps keeps the promise (n is 0), so there is no strategy");
+        return false;
+    }
+    mechanism->n = (size_t)n;
+    return true;
+}
+
+/* The mechanism that is drawn. False: a problem. */
+static bool choose(struct drawing *drawing, const struct eps_job *job, struct eps_mechanism *mechanism)
+{
+    const struct result_figures *figures = &drawing->result->figures;
+    bool largest = eps_job_unknown(job) == EPS_SOLVE_N, chosen;
+    *mechanism = job->mechanism;
+    memcpy(drawing->factorization, figures->factorization, sizeof drawing->factorization);
+    /* a curve alone is of the noise that it was asked for */
+    drawing->noise_multiplier =
+        isnan(figures->noise_multiplier) ? job->query.noise_multiplier : figures->noise_multiplier;
+    if (job->phases_len == 0 && drawing->phase != NO_PHASE) {
+        refuse_phase(drawing, 0);
+        return false;
+    }
+    if (job->phases_len == 0 && !largest) {
+        return true;
+    }
+    json_t *members = result_members(drawing->result);
+    if (!members) {
+        drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
+        return false;
+    }
+    chosen = largest ? choose_largest(drawing, members, mechanism) : choose_phase(drawing, job, members, mechanism);
+    json_decref(members);
+    return chosen;
+}
+
 /* ---------------------------------------------------------------- on the side pool */
 
 /* The mechanism's matrix becomes the one of the result's factorization.id. */
@@ -151,13 +248,14 @@ static void draw(struct drawing *drawing, const struct api_job *job)
     struct eps_strategy *strategy = NULL;
     double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
     struct computation computation;
-    if (isnan(drawing->noise_multiplier)) { /* a curve alone is of the noise that it was asked for */
-        drawing->noise_multiplier = job->job.query.noise_multiplier;
+    struct eps_mechanism mechanism;
+    if (!choose(drawing, &job->job, &mechanism)) {
+        return;
     }
     computation_open(&computation, server, &drawing->work, longest);
     computation.deadline = drawing->request->started + longest;
     struct eps_context context = computation_context(&computation);
-    if (create_strategy(drawing, &context, &job->job.mechanism, &strategy)) {
+    if (create_strategy(drawing, &context, &mechanism, &strategy)) {
         drawing->write(drawing, &context, strategy);
     }
     computation_close(&computation);
@@ -245,11 +343,11 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->work.task.run = draw_task;
     drawing->write = write;
     drawing->part = part;
-    drawing->noise_multiplier = result->figures.noise_multiplier;
-    memcpy(drawing->factorization, result->figures.factorization, sizeof drawing->factorization);
-    result_record_release(result);
+    const char *phase = request_query(request, "phase");
+    drawing->phase = phase ? strtoul(phase, NULL, 10) : NO_PHASE;
+    drawing->result = result;
     drawing->record = record;
-    size_t waiting = sizeof *drawing + job_record_bytes(&record);
+    size_t waiting = sizeof *drawing + job_record_bytes(&record) + result_record_bytes(result);
     if (!jobs_reserve(request->server->jobs, waiting)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
     }

@@ -30,17 +30,23 @@ struct drawing {
     drawing_write *write;
     enum eps_part part; /* of a matrix */
     struct job_record record;
-    double noise_multiplier; /* of the result; 0: none */
-    char factorization[65];  /* of the result: its id */
-    FILE *file;              /* counts what it writes in server->spool */
-    int fd;                  /* beneath it, and behind the reply; -1: none */
-    uint64_t len;            /* written */
-    size_t waiting;          /* bytes that are reserved in the queue; 0: none any more */
+    struct result_record *result; /* its */
+    size_t phase;                 /* the one that was asked for; SIZE_MAX: none was */
+    double noise_multiplier;      /* of what is drawn; 0: none */
+    char factorization[65];       /* its id; "": not known */
+    FILE *file;                   /* counts what it writes in server->spool */
+    int fd;                       /* beneath it, and behind the reply; -1: none */
+    uint64_t len;                 /* written */
+    size_t waiting;               /* bytes that are reserved in the queue; 0: none any more */
     json_t *problem;
 };
 
-/* The handler: reads the succeeded job and has it drawn. */
+/* The handler: reads the succeeded job and has it drawn; of a job of phases, the one that the query's member names. */
 enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part);
+
+/* For tables of query members: ?phase, an index. */
+bool query_is_phase(const char *value);
+#define PHASE_MUST "must be the index of a phase, from 0 on"
 
 /* The first failure is the reply. */
 void drawing_fail(struct drawing *drawing, enum api_problem problem, const char *detail);

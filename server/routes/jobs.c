@@ -41,6 +41,8 @@ bool read_succeeded(struct request *request, struct job_record *record, struct r
 
 /* ---------------------------------------------------------------- lists */
 
+#define PAGE_BYTES (4u << 20) /* from here on a page ends before its limit: an item of many phases may have 200 KB */
+
 /* A row that fails its digests: all that is certain of it is its id, and that there is no answer in it. */
 static void write_damaged(struct text *out, const struct job_record *record)
 {
@@ -83,12 +85,13 @@ static enum store_status list(struct server *server, const struct list_filter *f
     if (status != STORE_OK) {
         return status;
     }
-    if (len > filter->limit) {
-        memcpy(next, records[filter->limit - 1].id, UUID_SIZE);
+    size_t written = 0;
+    while (written < len && written < filter->limit && items->len < PAGE_BYTES) {
+        text_puts(items, written ? "," : "");
+        write_item(items, server->jobs, &records[written++]);
     }
-    for (size_t i = 0; i < len && i < filter->limit; i++) {
-        text_puts(items, i ? "," : "");
-        write_item(items, server->jobs, &records[i]);
+    if (written < len) {
+        memcpy(next, records[written - 1].id, UUID_SIZE);
     }
     for (size_t i = 0; i < len; i++) {
         job_record_clear(&records[i]);

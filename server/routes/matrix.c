@@ -195,6 +195,7 @@ static bool is_form(const char *value)
 const struct query_member matrix_query[] = {
     {"part", is_part, "must be encoder, decoder or noise"},
     {"form", is_form, "must be bands, or left out"},
+    {"phase", query_is_phase, PHASE_MUST},
     {0},
 };
 

@@ -29,6 +29,7 @@ request_handler handle_problem_get;
 extern const struct query_member wait_query[];
 extern const struct query_member list_query[];
 extern const struct query_member matrix_query[];
+extern const struct query_member phase_query[];
 
 /* Replies what a store's failure to read the resource means: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);

@@ -68,11 +68,11 @@ enum handled handle_index_get(struct request *request)
     const struct config *config = request->server->config;
     json_t *links = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "self", "/v1", "jobs", "/v1/jobs", "openapi",
                               "/openapi.yaml", "health", "/healthz", "ready", "/readyz", "metrics", "/metrics");
-    json_t *limits =
-        json_pack("{s:I, s:I, s:f, s:I, s:f, s:I, s:i, s:f}", "max_n", (json_int_t)config->max_n, "max_body",
-                  (json_int_t)config->max_body, "max_operations", config->max_operations, "max_bytes",
-                  (json_int_t)config->max_bytes, "max_seconds", config->max_seconds, "queue", (json_int_t)config->queue,
-                  "max_wait_seconds", WAIT_MAX_SECONDS, "keep_seconds", config->keep_seconds);
+    json_t *limits = json_pack("{s:I, s:i, s:I, s:f, s:I, s:f, s:I, s:i, s:f}", "max_n", (json_int_t)config->max_n,
+                               "max_phases", EPS_PHASES_MAX, "max_body", (json_int_t)config->max_body, "max_operations",
+                               config->max_operations, "max_bytes", (json_int_t)config->max_bytes, "max_seconds",
+                               config->max_seconds, "queue", (json_int_t)config->queue, "max_wait_seconds",
+                               WAIT_MAX_SECONDS, "keep_seconds", config->keep_seconds);
     return reply_json(request,
                       json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "version", EPS_VERSION, "accounting_version",
                                 EPS_ACCOUNTING_VERSION, "links", links, "limits", limits, "families", families(),

@@ -204,15 +204,23 @@ def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):
     assert json.loads(solved.stdout)["result"]["factorization"] == scaled["result"]["factorization"]
 
 
-def test_a_factorisation_of_a_kept_job_is_not_evicted(launch):
+@pytest.mark.parametrize("phases", [False, True], ids=["job", "phase"])
+def test_a_factorisation_of_a_kept_job_is_not_evicted(launch, phases):
     server = launch("--cache-bytes", "65536")
-    first = server.solve(job_of({"family": "square_root", "bands": 5}))
+    job = job_of({"family": "square_root", "bands": 5})
+    training = [{"n": 9, "sampling": {"scheme": "poisson", "p": 0.1}}, {name: job[name] for name in ("n", "matrix", "sampling")}]
+    asked = {name: job[name] for name in ("noise_multiplier", "epsilon", "delta") if name in job}
+    first = server.solve({"phases": training, **asked} if phases else job)
+    factorization = (first["result"]["phases"][1] if phases else first["result"])["factorization"]
     for n in range(100, 130):
         server.solve({"n": n, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 0.5 + n / 100,
                       "delta": 1e-6})
     assert server.metric("epsilond_cache_evictions_total") > 0
-    again = server.solve(job_of(stored(first)))
-    assert again["result"]["factorization"]["id"] == first["result"]["factorization"]["id"]
+    again = server.solve(job_of({"family": "stored", "id": factorization["id"]}))
+    assert again["result"]["factorization"]["id"] == factorization["id"]
+    if phases:  # what is shown of the phase is the matrix that was used
+        shown = server.get(first["links"]["matrix"] + "?phase=1").json()["coefficients"]
+        assert shown == server.get(again["links"]["matrix"]).json()["coefficients"]
 
 
 def test_an_unknown_id(server):

@@ -300,37 +300,91 @@ static void random_query(uint64_t *state, json_t *job, bool curve)
         put(job, "noise_multiplier", coin(state) ? json_integer(1) : json_real(10.0 * random_real(state)));
 }
 
-json_t *random_job(uint64_t *state)
+/* Into an empty object: n or epochs, matrix, sampling, workload. */
+static void random_mechanism(uint64_t *state, json_t *object)
 {
     static const char *const families[] = {"identity", "toeplitz",       "dense", "square_root", "inverse_square_root",
                                            "banded",   "banded_inverse", "blt",   "optimal",     "tree",
                                            "stored",   "fourier"};
     static const char *const schemes[] = {"none", "poisson", "cyclic_poisson", "balls_in_bins", "b_min_sep"};
-    static const char *const adjacencies[] = {"zero_out", "add_remove", "replace_one"};
     const char *scheme = schemes[random_below(state, 5)];
-    bool unsampled = strcmp(scheme, "none") == 0, curve = random_below(state, 5) == 0;
+    bool unsampled = strcmp(scheme, "none") == 0;
     const char *family = families[random_below(state, unsampled ? 12 : 11)];
     size_t n = 12 * (1 + random_below(state, 4));
-    json_t *job = json_object();
 
-    put(job, "n", count(state, n));
+    put(object, "n", count(state, n));
     if (strcmp(family, "identity") != 0 || coin(state))
-        put(job, "matrix", random_matrix(state, family, n, unsampled));
-    put(job, "sampling", random_sampling(state, scheme, family, n));
-    json_t *sampling = json_object_get(job, "sampling"), *batch = json_object_get(sampling, "batch_size");
+        put(object, "matrix", random_matrix(state, family, n, unsampled));
+    put(object, "sampling", random_sampling(state, scheme, family, n));
+    json_t *sampling = json_object_get(object, "sampling"), *batch = json_object_get(sampling, "batch_size");
     if (batch && coin(state)) { /* the passes that come to n steps, as a double */
         double passes = (double)n * json_number_value(batch);
-        json_object_del(job, "n");
-        put(job, "epochs", json_real(passes / json_number_value(json_object_get(sampling, "dataset_size"))));
+        json_object_del(object, "n");
+        put(object, "epochs", json_real(passes / json_number_value(json_object_get(sampling, "dataset_size"))));
     }
+    if (coin(state))
+        put(object, "workload", random_workload(state, needs_toeplitz_workload(family), n));
+}
+
+/* What is around the mechanism, and no audit with phases, which have none. */
+static void random_rest(uint64_t *state, json_t *job, bool phases)
+{
+    static const char *const adjacencies[] = {"zero_out", "add_remove", "replace_one"};
+    bool curve = random_below(state, 5) == 0;
+
     random_query(state, job, curve);
     if (coin(state))
         put(job, "adjacency", json_string(adjacencies[random_below(state, 3)]));
     if (coin(state))
-        put(job, "accountant", random_accountant(state, curve));
-    if (coin(state))
-        put(job, "workload", random_workload(state, needs_toeplitz_workload(family), n));
+        put(job, "accountant", random_accountant(state, curve || phases));
     if (coin(state))
         put(job, "label", json_string("r\u00e9sum\u00e9"));
+}
+
+json_t *random_job(uint64_t *state)
+{
+    json_t *job = json_object();
+
+    random_mechanism(state, job);
+    random_rest(state, job, false);
+    return job;
+}
+
+/* Whether a user may have several examples in this phase. */
+static bool takes_users(const json_t *sampling)
+{
+    const char *scheme = json_string_value(json_object_get(sampling, "scheme"));
+
+    return (strcmp(scheme, "poisson") == 0 || strcmp(scheme, "b_min_sep") == 0) &&
+           !json_object_get(sampling, "truncation") && !json_is_true(json_object_get(sampling, "last_iterate")) &&
+           !json_is_true(json_object_get(sampling, "warm_start"));
+}
+
+json_t *random_phases(uint64_t *state)
+{
+    json_t *job = json_object(), *phases = json_array();
+    size_t len = 1 + random_below(state, 4), asked = coin(state) ? len : random_below(state, len);
+    bool users = true;
+
+    for (size_t i = 0; i < len; i++) {
+        json_t *phase = json_object();
+        random_mechanism(state, phase);
+        json_object_del(json_object_get(phase, "sampling"), "examples_per_user");
+        users = users && takes_users(json_object_get(phase, "sampling"));
+        if (coin(state))
+            put(phase, "noise_scale", coin(state) ? json_integer(1) : json_real(4 * random_real(state)));
+        maybe_count(state, phase, "count", 1000);
+        json_array_append_new(phases, phase);
+    }
+    put(job, "phases", phases);
+    if (users || coin(state))
+        put(job, "examples_per_user", count(state, users ? 1 + random_below(state, 4) : 1));
+    random_rest(state, job, true);
+    if (asked < len && !json_is_true(json_object_get(job, "curve"))) {
+        put(json_array_get(phases, asked), "count", json_string("max"));
+        put(job, "epsilon", json_integer(1));
+        put(job, "delta", json_real(1e-5));
+        put(job, "noise_multiplier", json_integer(2));
+    }
     return job;
 }

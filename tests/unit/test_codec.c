@@ -17,6 +17,7 @@
 
 #include "api/codec.h"
 #include "api/problem.h"
+#include "tests/unit/decoded.h"
 #include "tests/unit/random_job.h"
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
@@ -24,37 +25,6 @@
 #define TEXT(token) #token
 #define TEXT_OF(macro) TEXT(macro)
 #define ASKED "\"delta\":1e-6,\"noise_multiplier\":1"
-
-static json_t *parse(const char *text)
-{
-    char message[256];
-    json_t *json = api_json_parse(text, strlen(text), message, sizeof message);
-
-    if (!json)
-        fail_msg("%s: %s", text, message);
-    return json;
-}
-
-static struct api_job *decode(const char *text)
-{
-    struct api_errors errors = {0};
-    json_t *json = parse(text);
-    struct api_job *job = api_job_decode(&errors, json, 0);
-
-    if (!job)
-        fail_msg("%s refused: %s: %s", text, errors.items[0].pointer, errors.items[0].detail);
-    json_decref(json);
-    return job;
-}
-
-static void hash_of(char hash[65], const char *text)
-{
-    struct api_job *job = decode(text);
-
-    api_job_hash(hash, job);
-    assert_int_equal(strlen(hash), 64);
-    api_job_destroy(job);
-}
 
 /* ---------------------------------------------------------------- text */
 
@@ -101,7 +71,7 @@ static void deep_nesting_is_refused_at_the_bracket_too_many(void **state)
     assert_non_null(json);
     json_decref(json);
     /* brackets in strings are text */
-    json = parse("\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[[[\"");
+    json = parsed("\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[[[\"");
     json_decref(json);
 }
 
@@ -139,7 +109,7 @@ static void numbers_are_the_shortest_that_decode_to_themselves(void **state)
         json_t *json = json_real(value);
         char *text = api_json_text(json);
         json_decref(json);
-        json = parse(text);
+        json = parsed(text);
         back = json_number_value(json);
         assert_memory_equal(&back, &value, sizeof value);
         json_decref(json);
@@ -152,7 +122,7 @@ static void text_survives_writing_and_reading(void **state)
     static const char raw[] = "quote\" back\\ line\n tab\t bell\a nul\0 \xc3\xa9 \xf0\x9f\x99\x82";
     json_t *json = json_stringn(raw, sizeof raw - 1);
     char *text = api_json_text(json);
-    json_t *back = parse(text);
+    json_t *back = parsed(text);
 
     (void)state;
     assert_true(json_equal(json, back));
@@ -315,20 +285,10 @@ static void each_wrong_job_is_refused_at_its_members(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        struct api_errors errors = {0};
-        char pointers[512] = "";
-        json_t *json = parse(refused[i].body);
-        assert_null(api_job_decode(&errors, json, 0));
-        for (size_t k = 0; k < errors.len; k++) {
-            strcat(pointers, k ? " " : "");
-            strcat(pointers, *errors.items[k].pointer ? errors.items[k].pointer : "-");
-            assert_true(strlen(errors.items[k].detail) > 5);
-        }
+        char pointers[512];
+        refused_at(pointers, sizeof pointers, refused[i].body);
         if (strcmp(pointers, refused[i].pointers) != 0)
-            fail_msg("%s\n  refused at %s\n  instead of %s (%s)", refused[i].body, pointers, refused[i].pointers,
-                     errors.items[0].detail);
-        api_errors_clear(&errors);
-        json_decref(json);
+            fail_msg("%s\n  refused at %s\n  instead of %s", refused[i].body, pointers, refused[i].pointers);
     }
 }
 
@@ -336,7 +296,7 @@ static void labels_count_characters_and_the_list_of_errors_is_bounded(void **sta
 {
     struct api_errors errors = {0};
     char label[403];
-    json_t *json = parse("{\"n\":10," POISSON "," ASKED "}");
+    json_t *json = parsed("{\"n\":10," POISSON "," ASKED "}");
 
     (void)state;
     for (int i = 0; i < 201; i++)
@@ -385,13 +345,13 @@ static void jobs_that_say_the_same_are_one_job(void **state)
     char hash[65], first[65];
 
     (void)state;
-    hash_of(first, same[0]);
+    decoded_hash(first, same[0]);
     for (size_t i = 1; i < sizeof same / sizeof same[0]; i++) {
-        hash_of(hash, same[i]);
+        decoded_hash(hash, same[i]);
         assert_string_equal(hash, first);
     }
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
-        hash_of(hash, other[i]);
+        decoded_hash(hash, other[i]);
         assert_string_not_equal(hash, first);
     }
 }
@@ -412,22 +372,22 @@ static void arrays_belong_to_the_identity(void **state)
     (void)state;
     for (size_t i = 0; i < 6; i++) {
         snprintf(text, sizeof text, form, matrices[i]);
-        hash_of(hash[i], text);
+        decoded_hash(hash[i], text);
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(hash[i], hash[k]);
     }
     snprintf(text, sizeof text, form, "toeplitz\",\"coefficients\":[1.0,5e-1]");
-    hash_of(other, text);
+    decoded_hash(other, text);
     assert_string_equal(other, hash[0]);
     snprintf(text, sizeof text, form, "dense\",\"rows\":[[1,0,-0.0,0],[0,1,0,0],[-0.0,0,1],[0,0,0,1]]");
-    hash_of(other, text);
+    decoded_hash(other, text);
     assert_string_equal(other, hash[3]);
 }
 
 static void dense_rows_return_as_the_triangle_they_are(void **state)
 {
-    struct api_job *job = decode("{\"n\":2,\"matrix\":{\"family\":\"dense\",\"rows\":[[1,0],[0.5,1]]},"
-                                 "\"sampling\":{\"scheme\":\"none\"}," ASKED "}");
+    struct api_job *job = decoded("{\"n\":2,\"matrix\":{\"family\":\"dense\",\"rows\":[[1,0],[0.5,1]]},"
+                                  "\"sampling\":{\"scheme\":\"none\"}," ASKED "}");
     json_t *json = api_job_encode(job, false);
     char *text = api_json_text(json_object_get(json_object_get(json, "matrix"), "rows"));
 
@@ -457,7 +417,7 @@ static void whatever_is_returned_can_be_posted_as_the_same_job(void **state)
         }
         json_t *canonical = api_job_encode(job, true);
         char *text = api_json_text(canonical);
-        json_t *posted = parse(text);
+        json_t *posted = parsed(text);
         struct api_job *again = api_job_decode(&errors, posted, 0);
         if (!again)
             fail_msg("%s\n%s: %s", text, errors.items[0].pointer, errors.items[0].detail);
@@ -501,10 +461,10 @@ static void epochs_are_the_job_with_n(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char one[65], other[65];
-        hash_of(one, rows[i].by_epochs);
-        hash_of(other, rows[i].by_n);
+        decoded_hash(one, rows[i].by_epochs);
+        decoded_hash(other, rows[i].by_n);
         assert_string_equal(one, other);
-        struct api_job *job = decode(rows[i].by_epochs), *wanted = decode(rows[i].by_n);
+        struct api_job *job = decoded(rows[i].by_epochs), *wanted = decoded(rows[i].by_n);
         json_t *canonical = api_job_encode(job, true), *expected = api_job_encode(wanted, true);
         assert_true(json_equal(canonical, expected));
         assert_null(json_object_get(canonical, "epochs"));
@@ -531,7 +491,7 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct api_errors errors = {0};
-        json_t *json = parse(rows[i].body);
+        json_t *json = parsed(rows[i].body);
         assert_null(api_job_decode(&errors, json, 0));
         if (!strstr(errors.items[0].detail, rows[i].words))
             fail_msg("%s: \"%s\" does not say %s", rows[i].body, errors.items[0].detail, rows[i].words);
@@ -550,7 +510,7 @@ static void a_million_coefficients_are_read_exactly(void **state)
     for (size_t i = 0; i < n; i++)
         used += (size_t)sprintf(text + used, "%s0.%zu5", i ? "," : "", i % 100);
     sprintf(text + used, "]},\"sampling\":{\"scheme\":\"none\"}," ASKED "}");
-    struct api_job *job = decode(text);
+    struct api_job *job = decoded(text);
     const struct eps_matrix *matrix = &job->job.mechanism.matrix;
     assert_int_equal(matrix->coefficients_len, n);
     assert_true(matrix->coefficients[n - 1] == 0.755);
@@ -597,19 +557,20 @@ static json_t *contract_example(const char *contract, const char *name)
 
 static void examples_decode_and_are_those_of_the_contract(void **state)
 {
-    static const char *const names[] = {"dp_sgd_epsilon", "dp_sgd_delta",  "dp_ftrl_noise_multiplier",
-                                        "privacy_curve",  "replace_one",   "batch_size",
-                                        "group_privacy",  "last_iterate",  "toeplitz_coefficients",
-                                        "dense_rows",     "tree",          "momentum_workload",
-                                        "fourier",        "banded_columns"};
+    static const char *const names[] = {"dp_sgd_epsilon", "dp_sgd_delta",   "dp_ftrl_noise_multiplier",
+                                        "privacy_curve",  "replace_one",    "batch_size",
+                                        "group_privacy",  "last_iterate",   "toeplitz_coefficients",
+                                        "dense_rows",     "tree",           "momentum_workload",
+                                        "fourier",        "banded_columns", "warm_up_and_fine_tunings",
+                                        "largest_count",  "largest_n"};
     char *contract = read_file("api/openapi.yaml"), path[128];
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "api/examples/%s.json", names[i]);
         char *text = read_file(path);
-        json_t *file = parse(text), *example = contract_example(contract, names[i]);
-        struct api_job *job = decode(text);
+        json_t *file = parsed(text), *example = contract_example(contract, names[i]);
+        struct api_job *job = decoded(text);
         if (!example || !json_equal(file, example))
             fail_msg("%s differs from its example in api/openapi.yaml", path);
         api_job_destroy(job);
@@ -737,7 +698,7 @@ static void the_tuning_of_draws_is_in_the_canonical_job(void **state)
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         char asked[512];
         snprintf(asked, sizeof asked, "{\"n\":9," POISSON "," ASKED ",\"accountant\":%s}", jobs[i].asked);
-        struct api_job *job = decode(asked);
+        struct api_job *job = decoded(asked);
         json_t *json = api_job_encode(job, false);
         char *text = api_json_text(json_object_get(json, "accountant"));
         assert_string_equal(text, jobs[i].canonical);

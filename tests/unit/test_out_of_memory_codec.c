@@ -182,6 +182,10 @@ static void labels_lists_and_faults_are_read_whole_or_refused(void **state)
         "{\"n\":4,\"matrix\":{\"family\":\"dense\",\"rows\":[[1],[2,1,3]]},\"sampling\":{\"scheme\":\"none\","
         "\"epochs\":9},"
         "\"delta\":1e-5,\"noise_multiplier\":-1}",
+        "{\"phases\":[{\"n\":4,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5],\"scale\":[1]},\"sampling\":{\"scheme\":"
+        "\"poisson\",\"p\":0.1},\"workload\":{\"type\":\"toeplitz\",\"coefficients\":[1]}},{\"n\":2,\"sampling\":{"
+        "\"scheme\":\"none\"},\"count\":\"max\"}],\"epsilon\":1,\"delta\":1e-5,\"noise_multiplier\":1}",
+        "{\"phases\":[7,{\"n\":-1,\"sampling\":{\"scheme\":\"poison\"}}],\"n\":2,\"delta\":1e-5}",
         "{\"n\": 1,\n \"n\": 2}",
         "[1, 2",
         "[[\"\\ud800\"]]",
@@ -234,8 +238,17 @@ static void an_answer_is_written_whole_or_not(void **state)
                                 .hints_len = 1,
                                 .curve = points,
                                 .curve_len = 2};
+    struct eps_result whole = result;
+    struct eps_phase_result phases[] = {{2, {EPS_ACCOUNTANT_PLD, EPS_ACCOUNTANT_MMCC}, &result, 0.5},
+                                        {0, {EPS_ACCOUNTANT_PLD, EPS_ACCOUNTANT_PLD}, NULL, 0}};
     struct spoken spoken = {.input = "a result", .result = &result};
     assert_true(scarcity_each(encode, check, &spoken, SCARCITY_WHOLE) > 100);
+    forget(&spoken);
+    whole.solved_for = EPS_SOLVE_RUNS;
+    whole.phases = phases;
+    whole.phases_len = 2;
+    spoken = (struct spoken){.input = "a result of phases", .result = &whole};
+    assert_true(scarcity_each(encode, check, &spoken, SCARCITY_WHOLE) > 200);
     forget(&spoken);
 }
 

@@ -1,0 +1,562 @@
+/*
+ * Trainings of several phases on the wire: what is refused and where, what is filled in, and what is one job; and that jobs
+ * of one mechanism are still what they were before there were phases.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/decoded.h"
+#include "tests/unit/random_job.h"
+
+#define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
+#define SIZES(scheme) "\"sampling\":{\"scheme\":\"" scheme "\",\"batch_size\":50,\"dataset_size\":5000}"
+#define PHASE "{\"n\":10," POISSON "}"
+#define ASKED "\"delta\":1e-6,\"noise_multiplier\":1"
+#define ALL_THREE "\"epsilon\":1," ASKED
+
+/* ---------------------------------------------------------------- refusals */
+
+static const struct {
+    const char *body;
+    const char *pointers;
+} refused[] = {
+    /* the list itself: what it stands for is then not asked for */
+    {"{\"phases\":[]," ASKED "}", "/phases"},
+    {"{\"phases\":{}," ASKED "}", "/phases"},
+    {"{\"phases\":7,\"delta\":2}", "/phases /delta -"},
+    {"{\"phases\":7," ASKED ",\"epsilon\":-1}", "/phases /epsilon -"},
+    {"{\"phases\":[7]," ASKED "}", "/phases/0"},
+    {"{\"phases\":[" PHASE ",null]," ASKED "}", "/phases/1"},
+    {"{\"phases\":[{}]," ASKED "}", "/phases/0/n /phases/0/sampling"},
+    {"{\"phases\":[" PHASE "]}", "-"},
+    {"{\"phases\":[" PHASE "]," ALL_THREE "}", "-"},
+    /* a mechanism is said once */
+    {"{\"n\":10,\"matrix\":{\"family\":\"tree\"}," POISSON ",\"workload\":{\"type\":\"prefix_sum\"},\"phases\":[" PHASE
+     "]," ASKED "}",
+     "/n /matrix /sampling /workload"},
+    {"{\"epochs\":1,\"phases\":[" PHASE "]," ASKED "}", "/epochs"},
+    {"{\"n\":10," POISSON ",\"examples_per_user\":2," ASKED "}", "/examples_per_user"},
+    {"{\"n\":10," POISSON ",\"count\":2,\"noise_scale\":2," ASKED "}", "/count /noise_scale"},
+    {"{\"phases\":[{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"examples_per_user\":2}}]," ASKED "}",
+     "/phases/0/sampling/examples_per_user"},
+    {"{\"phases\":[{\"n\":10," POISSON ",\"adjacency\":\"zero_out\",\"delta\":0.1,\"curve\":true,\"p\":1}]," ASKED "}",
+     "/phases/0/adjacency /phases/0/delta /phases/0/curve /phases/0/p"},
+    /* each phase as a job, all of them at once */
+    {"{\"phases\":[" PHASE ",{\"n\":0,\"sampling\":{\"scheme\":\"poisson\",\"p\":2,\"bins\":3}},{\"n\":4,\"matrix\":{"
+     "\"family\":\"dense\",\"rows\":[[1],[0,\"x\"],[0,0,1],[0,0,0,1]]},\"sampling\":{\"scheme\":\"none\",\"epochs\":9}"
+     "}],\"delta\":3,\"noise_multiplier\":1}",
+     "/phases/1/n /phases/1/sampling/bins /phases/2/matrix/rows/1/1 /phases/1/sampling/p /phases/2/sampling/epochs "
+     "/delta"},
+    {"{\"phases\":[" PHASE ",{\"n\":10,\"matrix\":{\"family\":\"best\"},\"sampling\":{\"p\":0.1}}]," ASKED "}",
+     "/phases/1/matrix/family /phases/1/sampling/scheme"},
+    {"{\"phases\":[{\"n\":10,\"epochs\":1," SIZES("poisson") "}]," ASKED "}", "/phases/0/epochs"},
+    {"{\"phases\":[{\"epochs\":1," POISSON "}]," ASKED "}", "/phases/0/epochs"},
+    {"{\"phases\":[{\"epochs\":1e300," SIZES("poisson") "}]," ASKED "}", "/phases/0/epochs"},
+    {"{\"phases\":[{\"n\":10," POISSON ",\"noise_scale\":0}," PHASE ",{\"n\":10," POISSON
+     ",\"noise_scale\":1e10}]," ASKED "}",
+     "/phases/0/noise_scale /phases/2/noise_scale"},
+    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":0,\"noise_scale\":\"1\"}," PHASE "]," ASKED "}",
+     "/phases/0/noise_scale /phases/0/count"},
+    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":1.5},{\"n\":10," POISSON ",\"count\":\"most\"}]," ASKED "}",
+     "/phases/0/count /phases/1/count"},
+    {"{\"phases\":[{\"n\":16777216," POISSON ",\"count\":9007199254740992}]," ASKED "}", "/phases"},
+    {"{\"phases\":[" PHASE "]," ASKED ",\"accountant\":{\"method\":\"pld\",\"audit\":10}}", "/accountant/audit"},
+    /* a user's examples, said once and wrong for some of the phases */
+    {"{\"phases\":[" PHASE ",{\"n\":10,\"sampling\":{\"scheme\":\"none\"}},{\"n\":10,\"sampling\":{\"scheme\":"
+     "\"balls_in_bins\",\"bins\":5}}],\"examples_per_user\":2," ASKED "}",
+     "/examples_per_user /examples_per_user"},
+    {"{\"phases\":[" PHASE "],\"examples_per_user\":0," ASKED "}", "/examples_per_user"},
+    {"{\"phases\":[{\"n\":10,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":2,\"warm_start\":true}}],"
+     "\"examples_per_user\":2," ASKED "}",
+     "/phases/0/sampling/warm_start"},
+    /* the largest */
+    {"{\"n\":\"max\"," POISSON "," ASKED "}", "/n"},
+    {"{\"n\":\"most\"," POISSON "," ALL_THREE "}", "/n -"},
+    {"{\"n\":\"max\",\"epochs\":1," SIZES("poisson") "," ALL_THREE "}", "/epochs"},
+    {"{\"n\":\"max\",\"matrix\":{\"family\":\"tree\"}," POISSON "," ALL_THREE "}", "/n"},
+    {"{\"n\":\"max\",\"sampling\":{\"scheme\":\"none\"}," ALL_THREE "}", "/n"},
+    {"{\"n\":\"max\"," POISSON ",\"noise_multiplier\":1,\"curve\":true}", "/n"},
+    {"{\"phases\":[{\"n\":\"max\"," POISSON "}]," ALL_THREE "}", "/phases/0/n -"},
+    {"{\"phases\":[" PHASE ",{\"n\":10," POISSON ",\"count\":\"max\"}]," ASKED "}", "/phases"},
+    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":\"max\"},{\"n\":10," POISSON ",\"count\":\"max\"}]," ALL_THREE "}",
+     "/phases"},
+    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":\"max\"}],\"noise_multiplier\":1,\"curve\":true}", "/phases"},
+};
+
+static void each_wrong_training_is_refused_at_its_members(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char pointers[512];
+        refused_at(pointers, sizeof pointers, refused[i].body);
+        if (strcmp(pointers, refused[i].pointers) != 0)
+            fail_msg("%s\n  refused at %s\n  instead of %s", refused[i].body, pointers, refused[i].pointers);
+    }
+}
+
+/* As many phases as there may be, and one more; and as many numbers, which are kept packed. */
+static void there_are_at_most_256_phases(void **state)
+{
+    static const char *const items[] = {PHASE, "1"};
+    char *text = malloc(65536), pointers[512];
+
+    (void)state;
+    for (size_t len = 256; len <= 257; len++) {
+        for (size_t k = 0; k < 2; k++) {
+            size_t used = (size_t)sprintf(text, "{\"phases\":[");
+            for (size_t i = 0; i < len; i++)
+                used += (size_t)sprintf(text + used, "%s%s", i ? "," : "", items[k]);
+            sprintf(text + used, "]," ASKED "}");
+            refused_at(pointers, sizeof pointers, text);
+            assert_string_equal(pointers, len == 256 && k == 0 ? "" : "/phases");
+        }
+    }
+    free(text);
+}
+
+static void members_at_the_wrong_level_are_told_theirs(void **state)
+{
+    static const struct {
+        const char *body, *words;
+    } rows[] = {
+        {"{\"n\":9,\"phases\":[" PHASE "]," ASKED "}", "leave it out here, or leave phases out"},
+        {"{\"n\":9," POISSON ",\"examples_per_user\":2," ASKED "}", "a job without them has it in sampling"},
+        {"{\"n\":9," POISSON ",\"noise_scale\":2," ASKED "}", "noise_scale goes into phases"},
+        {"{\"phases\":[{\"n\":9," POISSON ",\"p\":1}]," ASKED "}", "p goes into sampling"},
+        {"{\"phases\":[{\"n\":9," POISSON ",\"delta\":1}]," ASKED "}",
+         "delta goes to the top level of the job, beside phases"},
+        {"{\"phases\":[{\"sampling\":{\"scheme\":\"poisson\",\"p\":1,\"n\":5}}]," ASKED "}",
+         "n goes to the top level of the phase"},
+        {"{\"phases\":[{\"n\":9,\"sampling\":{\"scheme\":\"poisson\",\"p\":1,\"examples_per_user\":5}}]," ASKED "}",
+         "examples_per_user goes to the top level of the job, beside phases"},
+        {"{\"phases\":[" PHASE ",{\"n\":9,\"sampling\":{\"scheme\":\"none\"}}],\"examples_per_user\":2," ASKED "}",
+         "of /phases/1: goes with the schemes"},
+        {"{\"phases\":[{\"n\":9," POISSON ",\"count\":\"all\"}]," ASKED "}", "must be an integer or \"max\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct api_errors errors = {0};
+        bool said = false;
+        json_t *json = parsed(rows[i].body);
+        assert_null(api_job_decode(&errors, json, 0));
+        for (size_t k = 0; k < errors.len; k++)
+            said = said || strstr(errors.items[k].detail, rows[i].words);
+        if (!said)
+            fail_msg("%s: \"%s\" does not say %s", rows[i].body, errors.items[0].detail, rows[i].words);
+        api_errors_clear(&errors);
+        json_decref(json);
+    }
+}
+
+/* What the library says of a phase is found where the client wrote it. */
+static void errors_of_the_library_point_to_what_was_written(void **state)
+{
+    static const struct {
+        const char *pointer, *written;
+    } rows[] = {
+        {"/phases/0/n", "/phases/0/n"},
+        {"/phases/1/n", "/phases/1/epochs"},
+        {"/phases/2/n", "/phases/2/n"},
+        {"/phases/1/sampling/p", "/phases/1/sampling/p"},
+        {"/phases/1/sampling/examples_per_user", "/examples_per_user"},
+        {"/accountant/method", "/accountant"},
+        {"/phases/1/accountant/method", "/accountant"},
+        {"/phases/0/accountant/tolerance", "/accountant/tolerance"},
+        {"/phases/7/n", "/phases/7/n"},
+        {"/phases/0", "/phases/0"},
+        {"/phases", "/phases"},
+        {"", ""},
+    };
+    struct api_job *job =
+        decoded("{\"phases\":[" PHASE ",{\"epochs\":1," SIZES("poisson") "}]," ASKED ",\"accountant\":\"pld\"}");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct eps_error error = {0};
+        snprintf(error.pointer, sizeof error.pointer, "%s", rows[i].pointer);
+        api_job_locate(job, &error);
+        assert_string_equal(error.pointer, rows[i].written);
+    }
+    api_job_destroy(job);
+}
+
+/* ---------------------------------------------------------------- the canonical form */
+
+static void check_canonical(const char *asked, const char *canonical)
+{
+    struct api_job *job = decoded(asked);
+    json_t *json = api_job_encode(job, false);
+    char *text = api_json_text(json);
+
+    assert_string_equal(text, canonical);
+    free(text);
+    json_decref(json);
+    api_job_destroy(job);
+}
+
+#define IDENTITY "\"matrix\":{\"family\":\"identity\",\"normalization\":\"max_column\",\"stamps\":1}"
+#define PREFIX_SUM "\"workload\":{\"type\":\"prefix_sum\"}"
+#define REST                                                                                                \
+    "\"delta\":1e-6,\"noise_multiplier\":1,\"adjacency\":\"zero_out\",\"accountant\":{\"method\":\"auto\"," \
+    "\"tolerance\""                                                                                         \
+    ":0.001,\"bad_event_share\":\"auto\",\"threshold_share\":0.5,\"estimator\":\"auto\"}"
+
+static void every_default_of_every_phase_is_filled_in(void **state)
+{
+    (void)state;
+    check_canonical("{\"phases\":[" PHASE ",{\"epochs\":2,\"matrix\":{\"family\":\"square_root\",\"bands\":4}," SIZES(
+                        "b_min_sep") ",\"count\":20,\"noise_scale\":5e-1}],\"n\":null,\"sampling\":null," ASKED "}",
+                    "{\"phases\":[{\"n\":10," IDENTITY
+                    ",\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"last_iterate\":false}," PREFIX_SUM
+                    ",\"noise_scale\":1,\"count\":1},{\"n\":200,\"matrix\":{\"family\":\"square_root\","
+                    "\"normalization\":\"max_column\",\"stamps\":1,\"bands\":4},\"sampling\":{\"scheme\":\"b_min_sep\","
+                    "\"batch_size\":50,\"dataset_size\":5000,\"separation\":4,\"warm_start\":true}," PREFIX_SUM
+                    ",\"noise_scale\":0.5,\"count\":20}],\"examples_per_user\":1," REST ",\"curve\":false}");
+    /* a user's examples are those of every phase, whose default they move */
+    check_canonical("{\"phases\":[{\"n\":10,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":2},"
+                    "\"count\":\"max\"}],\"examples_per_user\":3," ALL_THREE "}",
+                    "{\"phases\":[{\"n\":10," IDENTITY ",\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,"
+                    "\"separation\":2,\"warm_start\":false}," PREFIX_SUM
+                    ",\"noise_scale\":1,\"count\":\"max\"}],\"examples_per_user\":3,\"epsilon\":1," REST
+                    ",\"curve\":false}");
+    check_canonical("{\"n\":\"max\"," POISSON "," ALL_THREE "}",
+                    "{\"n\":\"max\"," IDENTITY
+                    ",\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"examples_per_user\":1,"
+                    "\"last_iterate\":false},\"epsilon\":1," REST "," PREFIX_SUM ",\"curve\":false}");
+}
+
+static void the_library_is_asked_what_was_written(void **state)
+{
+    struct api_job *job =
+        decoded("{\"phases\":[" PHASE ",{\"n\":3,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":"
+                "[1,0.5]}," POISSON ",\"noise_scale\":2,\"count\":\"max\"}],\"examples_per_user\":7,"
+                "\"adjacency\":\"add_remove\"," ALL_THREE "}");
+    const struct eps_job *asked = &job->job;
+
+    (void)state;
+    assert_int_equal(asked->phases_len, 2);
+    assert_int_equal(eps_job_unknown(asked), EPS_SOLVE_RUNS);
+    assert_int_equal(asked->mechanism.n, 0);
+    assert_int_equal(asked->phases[0].count, 1);
+    assert_true(asked->phases[0].noise_scale == 1 && asked->phases[1].noise_scale == 2);
+    assert_true(asked->phases[1].count == EPS_LARGEST);
+    assert_true(asked->phases[1].mechanism.matrix.coefficients[1] == 0.5);
+    assert_int_equal(asked->phases[1].mechanism.sampling.examples_per_user, 7);
+    assert_int_equal(asked->phases[1].mechanism.adjacency, EPS_ADJACENCY_ADD_REMOVE);
+    api_job_destroy(job);
+    job = decoded("{\"n\":\"max\"," POISSON "," ALL_THREE "}");
+    assert_int_equal(eps_job_unknown(&job->job), EPS_SOLVE_N);
+    assert_true(job->job.mechanism.n == EPS_LARGEST);
+    api_job_destroy(job);
+}
+
+/* More arrays than one job has: each phase its own, and none of them in lists. */
+static void lists_leave_the_arrays_of_phases_out(void **state)
+{
+    char text[16384] = "{\"phases\":[";
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        sprintf(text + strlen(text),
+                "%s{\"n\":9,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5,0.%d5],\"scale\":[1,%d]},"
+                "\"workload\":{\"type\":\"toeplitz\",\"coefficients\":[1,%d]}," POISSON "}",
+                i ? "," : "", i % 10, i + 1, i);
+    strcat(text, "]," ASKED "}");
+    struct api_job *job = decoded(text);
+    assert_int_equal(job->arrays_len, 120);
+    assert_true(job->job.phases[39].mechanism.workload.coefficients[1] == 39);
+    json_t *brief = api_job_encode_brief(job), *phases = json_object_get(brief, "phases");
+    assert_int_equal(json_array_size(phases), 40);
+    for (size_t i = 0; i < 40; i++) {
+        json_t *phase = json_array_get(phases, i), *matrix = json_object_get(phase, "matrix");
+        assert_string_equal(json_string_value(json_object_get(matrix, "family")), "blt");
+        assert_null(json_object_get(matrix, "decay"));
+        assert_null(json_object_get(matrix, "scale"));
+        assert_null(json_object_get(json_object_get(phase, "workload"), "coefficients"));
+    }
+    json_decref(brief);
+    api_job_destroy(job);
+}
+
+/* ---------------------------------------------------------------- identity */
+
+static void trainings_that_say_the_same_are_one_job(void **state)
+{
+    static const char *const same[] = {
+        "{\"phases\":[{\"n\":100," SIZES("poisson") "},{\"n\":5," POISSON ",\"count\":3}]," ASKED "}",
+        "{" ASKED ",\"phases\":[{" SIZES("poisson") ",\"epochs\":1.0,\"noise_scale\":1},{\"count\":3e0,\"n\":5," POISSON
+                                                    "}],\"examples_per_user\":1,\"label\":\"x\"}",
+    };
+    static const char *const other[] = {
+        "{\"phases\":[{\"n\":5," POISSON ",\"count\":3},{\"n\":100," SIZES("poisson") "}]," ASKED "}",
+        "{\"phases\":[{\"n\":100," SIZES("poisson") "},{\"n\":5," POISSON ",\"count\":4}]," ASKED "}",
+        "{\"phases\":[{\"n\":100," SIZES("poisson") "},{\"n\":5," POISSON ",\"count\":3,\"noise_scale\":2}]," ASKED "}",
+        "{\"phases\":[{\"n\":100," SIZES("poisson") "},{\"n\":5," POISSON
+                                                    ",\"count\":3}],\"examples_per_user\":2," ASKED "}",
+        "{\"phases\":[{\"n\":5," POISSON "}]," ASKED "}",
+        "{\"n\":5," POISSON "," ASKED "}",
+        "{\"phases\":[{\"n\":5," POISSON ",\"count\":\"max\"}]," ALL_THREE "}",
+        "{\"n\":\"max\"," POISSON "," ALL_THREE "}",
+    };
+    char first[65], hash[65], seen[8][65];
+
+    (void)state;
+    decoded_hash(first, same[0]);
+    decoded_hash(hash, same[1]);
+    assert_string_equal(hash, first);
+    for (size_t i = 0; i < 8; i++) {
+        decoded_hash(seen[i], other[i]);
+        assert_string_not_equal(seen[i], first);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(seen[i], seen[k]);
+    }
+}
+
+/* Lengths stand in the text that is hashed, and the numbers behind it: none may move from one phase to the next. */
+static void arrays_of_phases_belong_to_the_identity(void **state)
+{
+    static const char form[] = "{\"phases\":[{\"n\":4,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[%s]},"
+                               "\"sampling\":{\"scheme\":\"none\"}},{\"n\":4,\"matrix\":{\"family\":\"toeplitz\","
+                               "\"coefficients\":[%s]},\"sampling\":{\"scheme\":\"none\"}}]," ASKED "}";
+    static const char *const coefficients[][2] = {{"1,2", "3"}, {"1", "2,3"}, {"1,2", "4"}, {"1,3", "2"}};
+    char hash[4][65], text[512];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, form, coefficients[i][0], coefficients[i][1]);
+        decoded_hash(hash[i], text);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(hash[i], hash[k]);
+    }
+}
+
+static void whatever_is_returned_can_be_posted_as_the_same_training(void **state)
+{
+    uint64_t seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 10) : 1;
+    size_t largest = 0;
+
+    (void)state;
+    for (int i = 0; i < 1500; i++) {
+        json_t *asked = random_phases(&seed);
+        char *asked_text = api_json_text(asked), first[65], second[65];
+        struct api_job *job = decoded(asked_text);
+        json_t *canonical = api_job_encode(job, true);
+        char *text = api_json_text(canonical);
+        struct api_job *again = decoded(text);
+        json_t *fixed = api_job_encode(again, true);
+        char *same = api_json_text(fixed);
+        api_job_hash(first, job);
+        api_job_hash(second, again);
+        assert_string_equal(first, second);
+        assert_string_equal(text, same);
+        largest += eps_job_unknown(&job->job) == EPS_SOLVE_RUNS;
+        json_decref(fixed);
+        json_decref(canonical);
+        json_decref(asked);
+        free(same);
+        free(text);
+        free(asked_text);
+        api_job_destroy(job);
+        api_job_destroy(again);
+    }
+    assert_true(largest > 100);
+}
+
+/* The hashes that jobs of one mechanism had before there were phases: results that are stored are theirs still. */
+static const struct {
+    const char *example, *hash;
+} before[] = {
+    {"amplified_bandmf_truncated", "c0c05063c575aa48"},
+    {"audit", "8a9591c0a1f238a0"},
+    {"banded", "9689e106acd0764a"},
+    {"banded_columns", "7e4e5765cfed3a06"},
+    {"banded_inverse", "edfed1e32a67c6c8"},
+    {"batch_size", "88343da86b834163"},
+    {"blt", "94679d5df0b5fe69"},
+    {"blt_given", "61c3fd968f1639c2"},
+    {"dense_rows", "6b1dc2d489d77f03"},
+    {"dp_ftrl_noise_multiplier", "ee2293eddd1fa7c8"},
+    {"dp_sgd_delta", "45bfae5dddd74803"},
+    {"dp_sgd_epsilon", "860923bee20bb8c4"},
+    {"epochs", "887d96eaa31f92d2"},
+    {"estimate_verify_release", "c637e26086d7833f"},
+    {"fourier", "fc1894d71d8ee6fa"},
+    {"group_privacy", "df9893b783fc8ebf"},
+    {"inverse_square_root", "461f0e657127dd3a"},
+    {"last_iterate", "61147a8f9a78c69b"},
+    {"mmcc_banded", "ce773dc18ab098ed"},
+    {"mmcc_tree_restarts", "09c3c0ea367c121d"},
+    {"momentum_workload", "94229e3897e7deb1"},
+    {"monte_carlo", "626f1ee1aab218b4"},
+    {"optimal", "74e5b681f272a357"},
+    {"privacy_curve", "0c01f82257cde23a"},
+    {"random_allocation", "f8140282ecd73b97"},
+    {"random_allocation_conditional_composition", "f698024f627bfa17"},
+    {"replace_one", "67096853435f08f5"},
+    {"shuffled_epochs", "87f2c1753675c44c"},
+    {"toeplitz_coefficients", "48c625c62bdd2446"},
+    {"tree", "fb6dd7534c4e05f2"},
+};
+
+static char line[1 << 16];
+
+static void jobs_of_one_mechanism_kept_their_hash(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+        char path[128], hash[65];
+        snprintf(path, sizeof path, "api/examples/%s.json", before[i].example);
+        FILE *file = fopen(path, "r");
+        assert_non_null(file);
+        line[fread(line, 1, sizeof line - 1, file)] = '\0';
+        fclose(file);
+        decoded_hash(hash, line);
+        assert_int_equal(strncmp(hash, before[i].hash, 16), 0);
+    }
+}
+
+/* The same of the 472 valid jobs among those of tests/corpus, and of their canonical texts: one digest over all. */
+static void jobs_of_one_mechanism_kept_their_text(void **state)
+{
+    FILE *file = fopen("tests/corpus/jobs.jsonl", "r");
+    crypto_generichash_state fold;
+    unsigned char digest[16];
+    char hex[33], hash[65], message[256];
+    size_t jobs = 0;
+
+    (void)state;
+    assert_non_null(file);
+    crypto_generichash_init(&fold, NULL, 0, sizeof digest);
+    while (fgets(line, sizeof line, file)) {
+        struct api_errors errors = {0};
+        json_t *asked = api_json_parse(line, strlen(line), message, sizeof message);
+        struct api_job *job = api_job_decode(&errors, asked, 0);
+        json_decref(asked);
+        api_errors_clear(&errors);
+        if (!job)
+            continue;
+        json_t *canonical = api_job_encode(job, true);
+        char *text = api_json_text(canonical);
+        api_job_hash(hash, job);
+        crypto_generichash_update(&fold, (const unsigned char *)text, strlen(text));
+        crypto_generichash_update(&fold, (const unsigned char *)hash, strlen(hash));
+        jobs++;
+        free(text);
+        json_decref(canonical);
+        api_job_destroy(job);
+    }
+    fclose(file);
+    crypto_generichash_final(&fold, digest, sizeof digest);
+    sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+    assert_int_equal(jobs, 472);
+    assert_string_equal(hex, "5e965248a2f0079fbde0b0d52564997b");
+}
+
+/* ---------------------------------------------------------------- answers */
+
+static const struct eps_candidate none = {.value = NAN, .bad_event_share = NAN};
+
+static void a_training_is_answered_phase_by_phase(void **state)
+{
+    struct eps_result first = {
+        .epsilon = 0.5,
+        .delta = 1e-6,
+        .noise_multiplier = 2,
+        .directions = {{.accountant = EPS_ACCOUNTANT_PLD, .value = 0.5, .bad_event_share = NAN},
+                       {.accountant = EPS_ACCOUNTANT_PLD, .value = 0.25, .bad_event_share = NAN}},
+        .adaptive = true,
+        .p = 0.1,
+        .expected_batch_size = 50,
+        .sensitivity = 1,
+        .sensitivity_rule = "unit_columns",
+        .sensitivity_exact = true,
+        .factorization_id = "9f2c",
+        .optimality_gap = NAN,
+        .error_mean_squared = 4,
+        .error_max_squared = 8,
+        .error_last_squared = 8};
+    struct eps_phase_result phases[] = {
+        {.count = 3, .composed = {EPS_ACCOUNTANT_PLD, EPS_ACCOUNTANT_MMCC}, .alone = &first, .share = 0.75},
+        {.count = 0, .composed = {EPS_ACCOUNTANT_GAUSSIAN, EPS_ACCOUNTANT_GAUSSIAN}, .alone = NULL, .share = NAN}};
+    struct eps_result result = {.solved_for = EPS_SOLVE_RUNS,
+                                .epsilon = 1.5,
+                                .delta = 1e-6,
+                                .noise_multiplier = 1,
+                                .largest = 3,
+                                .bracket_lower = 3,
+                                .bracket_upper = 4,
+                                .accountant = EPS_ACCOUNTANT_AUTO,
+                                .directions = {none, none},
+                                .adaptive = true,
+                                .p = NAN,
+                                .expected_batch_size = NAN,
+                                .optimality_gap = NAN,
+                                .error_mean_squared = NAN,
+                                .error_max_squared = NAN,
+                                .error_last_squared = NAN,
+                                .phases = phases,
+                                .phases_len = 2};
+    json_t *json = api_result_encode(&result);
+    char *text = api_json_text(json);
+
+    (void)state;
+    assert_string_equal(
+        text, "{\"solved_for\":\"count\",\"epsilon\":1.5,\"delta\":1e-6,\"noise_multiplier\":1,\"count\":3,"
+              "\"bracket\":{\"lower\":3,\"upper\":4},\"guarantee\":\"deterministic\",\"accountant\":\"auto\","
+              "\"directions\":{\"remove\":{\"value\":null,\"accountant\":\"auto\"},"
+              "\"add\":{\"value\":null,\"accountant\":\"auto\"}},\"candidates\":[],\"adjacency\":\"zero_out\","
+              "\"adaptive\":true,\"sampling\":null,\"sensitivity\":null,\"factorization\":null,\"error\":null,"
+              "\"assumptions\":[],\"hints\":[],\"phases\":[{\"count\":3,\"noise_multiplier\":2,\"epsilon\":0.5,"
+              "\"share\":0.75,\"directions\":{\"remove\":{\"value\":0.5,\"accountant\":\"pld\"},"
+              "\"add\":{\"value\":0.25,\"accountant\":\"mmcc\"}},\"sampling\":{\"p\":0.1,\"expected_batch_size\":50},"
+              "\"sensitivity\":{\"value\":1,\"rule\":\"unit_columns\",\"exact\":true},"
+              "\"factorization\":{\"id\":\"9f2c\",\"iterations\":0,\"optimality_gap\":null},"
+              "\"error\":{\"mean_squared\":4,\"max_squared\":8,\"last_squared\":8},\"adaptive\":true},"
+              "{\"count\":0,\"noise_multiplier\":null,\"epsilon\":null,\"share\":null,\"directions\":{\"remove\":{"
+              "\"value\":null,\"accountant\":\"gaussian\"},\"add\":{\"value\":null,\"accountant\":\"gaussian\"}},"
+              "\"sampling\":null,\"sensitivity\":null,\"factorization\":null,\"error\":null,\"adaptive\":null}],"
+              "\"cache\":{\"factorization\":\"unused\",\"pld\":\"unused\"}}");
+    free(text);
+    json_decref(json);
+    result = (struct eps_result){.solved_for = EPS_SOLVE_N, .largest = 0, .bracket_upper = 1, .p = 0.5};
+    json = api_result_encode(&result);
+    assert_string_equal(json_string_value(json_object_get(json, "solved_for")), "n");
+    assert_true(json_is_integer(json_object_get(json, "n")) && json_integer_value(json_object_get(json, "n")) == 0);
+    assert_null(json_object_get(json, "phases"));
+    assert_null(json_object_get(json, "count"));
+    assert_true(json_is_object(json_object_get(json, "sampling")));
+    json_decref(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_wrong_training_is_refused_at_its_members),
+        cmocka_unit_test(there_are_at_most_256_phases),
+        cmocka_unit_test(members_at_the_wrong_level_are_told_theirs),
+        cmocka_unit_test(errors_of_the_library_point_to_what_was_written),
+        cmocka_unit_test(every_default_of_every_phase_is_filled_in),
+        cmocka_unit_test(the_library_is_asked_what_was_written),
+        cmocka_unit_test(lists_leave_the_arrays_of_phases_out),
+        cmocka_unit_test(trainings_that_say_the_same_are_one_job),
+        cmocka_unit_test(arrays_of_phases_belong_to_the_identity),
+        cmocka_unit_test(whatever_is_returned_can_be_posted_as_the_same_training),
+        cmocka_unit_test(jobs_of_one_mechanism_kept_their_hash),
+        cmocka_unit_test(jobs_of_one_mechanism_kept_their_text),
+        cmocka_unit_test(a_training_is_answered_phase_by_phase),
+    };
+
+    return cmocka_run_group_tests_name("codec, phases", tests, NULL, NULL);
+}
