@@ -173,25 +173,33 @@ static bool choose_phase(struct drawing *drawing, const struct eps_job *job, con
     return true;
 }
 
-/* Where the largest n was asked for, it is the answer's. */
-static bool choose_largest(struct drawing *drawing, const json_t *members, struct eps_mechanism *mechanism)
+/* Where the largest number was asked for, the job becomes the one that it answers. */
+static bool settle_largest(struct drawing *drawing, struct eps_job *job, const json_t *members)
 {
-    json_int_t n = json_integer_value(json_object_get(members, "n"));
-    if (n <= 0) {
+    enum eps_unknown unknown = eps_job_unknown(job);
+    json_int_t largest = json_integer_value(json_object_get(members, eps_unknown_name(unknown)));
+    if (unknown == EPS_SOLVE_N && largest <= 0) {
         drawing_fail(drawing, API_PROBLEM_CONFLICT,
                      "no number of steps keeps the promise (n is 0), so there is no strategy");
         return false;
     }
-    mechanism->n = (size_t)n;
+    if (unknown == EPS_SOLVE_N) {
+        job->mechanism.n = (size_t)largest;
+    }
+    for (size_t i = 0; i < job->phases_len; i++) {
+        if (job->phases[i].count == EPS_LARGEST) {
+            job->phases[i].count = (size_t)largest;
+        }
+    }
     return true;
 }
 
-/* The mechanism that is drawn. False: a problem. */
-static bool choose(struct drawing *drawing, const struct eps_job *job, struct eps_mechanism *mechanism)
+/* The job as it was answered, and of it the mechanism that is drawn. False: a problem. */
+static bool choose(struct drawing *drawing, struct eps_job *job, struct eps_mechanism *mechanism)
 {
     const struct result_figures *figures = &drawing->result->figures;
-    bool largest = eps_job_unknown(job) == EPS_SOLVE_N, chosen;
-    *mechanism = job->mechanism;
+    enum eps_unknown unknown = eps_job_unknown(job);
+    bool chosen = true;
     memcpy(drawing->factorization, figures->factorization, sizeof drawing->factorization);
     /* a curve alone is of the noise that it was asked for */
     drawing->noise_multiplier =
@@ -200,16 +208,21 @@ static bool choose(struct drawing *drawing, const struct eps_job *job, struct ep
         refuse_phase(drawing, 0);
         return false;
     }
-    if (job->phases_len == 0 && !largest) {
-        return true;
+    if (job->phases_len > 0 || unknown == EPS_SOLVE_N) {
+        json_t *members = result_members(drawing->result);
+        if (!members) {
+            drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
+            return false;
+        }
+        chosen = settle_largest(drawing, job, members);
+        if (chosen && job->phases_len > 0 && drawing->write) {
+            chosen = choose_phase(drawing, job, members, mechanism);
+        }
+        json_decref(members);
     }
-    json_t *members = result_members(drawing->result);
-    if (!members) {
-        drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
-        return false;
+    if (job->phases_len == 0) {
+        *mechanism = job->mechanism;
     }
-    chosen = largest ? choose_largest(drawing, members, mechanism) : choose_phase(drawing, job, members, mechanism);
-    json_decref(members);
     return chosen;
 }
 
@@ -241,7 +254,7 @@ static bool create_strategy(struct drawing *drawing, const struct eps_context *c
     return drawing_ok(drawing, eps_strategy_create(context, strategy, &error, mechanism), &error);
 }
 
-static void draw(struct drawing *drawing, const struct api_job *job)
+static void draw(struct drawing *drawing, struct api_job *job)
 {
     struct server *server = drawing->request->server;
     const struct config *config = server->config;
@@ -255,7 +268,9 @@ static void draw(struct drawing *drawing, const struct api_job *job)
     computation_open(&computation, server, &drawing->work, longest);
     computation.deadline = drawing->request->started + longest;
     struct eps_context context = computation_context(&computation);
-    if (create_strategy(drawing, &context, &mechanism, &strategy)) {
+    if (drawing->write_job) {
+        drawing->write_job(drawing, &context, &job->job);
+    } else if (create_strategy(drawing, &context, &mechanism, &strategy)) {
         drawing->write(drawing, &context, strategy);
     }
     computation_close(&computation);
@@ -319,7 +334,7 @@ static bool drawing_take_back(void *user)
     return pool_withdraw(drawing->request->server->side, &drawing->work.task);
 }
 
-enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part)
+static enum handled start(struct request *request, const struct drawing *asked)
 {
     static const struct holder holder = {drawing_give, drawing_take_back};
     struct job_record record;
@@ -341,8 +356,9 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->fd = -1;
     work_init(&drawing->work, request->server->works, WORK_DRAWING, NULL);
     drawing->work.task.run = draw_task;
-    drawing->write = write;
-    drawing->part = part;
+    drawing->write = asked->write;
+    drawing->write_job = asked->write_job;
+    drawing->part = asked->part;
     const char *phase = request_query(request, "phase");
     drawing->phase = phase ? strtoul(phase, NULL, 10) : NO_PHASE;
     drawing->result = result;
@@ -357,4 +373,14 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     }
     request_give(request, &holder, drawing, INFINITY);
     return HANDLED_SUSPENDED;
+}
+
+enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part)
+{
+    return start(request, &(struct drawing){.write = write, .part = part});
+}
+
+enum handled drawing_start_job(struct request *request, drawing_write_job *write_job)
+{
+    return start(request, &(struct drawing){.write_job = write_job});
 }

@@ -24,10 +24,14 @@ struct drawing;
 typedef void drawing_write(struct drawing *drawing, const struct eps_context *context,
                            const struct eps_strategy *strategy);
 
+/* The same of a figure that needs no strategy: of the job as it was answered, which is the callee's to change. */
+typedef void drawing_write_job(struct drawing *drawing, const struct eps_context *context, struct eps_job *job);
+
 struct drawing {
     struct work work; /* first; canceled: the client is gone */
     struct request *request;
-    drawing_write *write;
+    drawing_write *write; /* or */
+    drawing_write_job *write_job;
     enum eps_part part; /* of a matrix */
     struct job_record record;
     struct result_record *result; /* its */
@@ -43,6 +47,8 @@ struct drawing {
 
 /* The handler: reads the succeeded job and has it drawn; of a job of phases, the one that the query's member names. */
 enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part);
+
+enum handled drawing_start_job(struct request *request, drawing_write_job *write_job);
 
 /* For tables of query members: ?phase, an index. */
 bool query_is_phase(const char *value);

@@ -21,6 +21,7 @@ const struct route route_table[] = {
     {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, matrix_query, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, phase_query, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1/jobs/{id}/spend", handle_job_spend, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1", handle_index_get, json, NULL, ROUTE_PLAIN, NULL},
     {"GET", "/healthz", handle_health_get, json, NULL, ROUTE_VITAL, NULL},
     {"GET", "/readyz", handle_ready_get, json, NULL, ROUTE_VITAL, NULL},

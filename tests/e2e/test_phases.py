@@ -211,6 +211,51 @@ def test_the_curve_goes_through_the_answer(server):
     assert len(server.get(whole["links"]["error"] + "?phase=0").json()["variance"]) == 200
 
 
+def test_what_is_spent_rises_to_the_answer(server):
+    document = server.solve(training(dict(POISSON, n=50), dict(RELEASE, count=2), dict(POISSON, n=150)))
+    path = document["links"]["spend"]
+    spend = server.get(path).json()
+    check_schema(spend, "Spend")
+    steps = [point["step"] for point in spend["points"]]
+    epsilons = [point["epsilon"] for point in spend["points"]]
+    assert {50, 58, 66, 216} <= set(steps) and steps == sorted(set(steps)) and steps[-1] == 216
+    assert not {51, 57, 59, 65} & set(steps)  # within a tree nothing is known
+    for before, after in zip(epsilons, epsilons[1:]):
+        assert after >= before * (1 - 1e-2)
+    assert epsilons[-1] == pytest.approx(document["result"]["epsilon"], rel=1.1e-2)
+    # At a boundary it is the epsilon of what was done by then.
+    first = server.solve(dict(POISSON, n=50, **ASKED))["result"]
+    assert first["bracket"]["lower"] <= epsilons[steps.index(50)] <= first["epsilon"] * 1.02
+    answer = server.get(path, headers={"Accept": "text/csv"})
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [(int(row["step"]), float(row["epsilon"])) for row in rows] == list(zip(steps, epsilons))
+    check_problem(server.get(path + "?phase=0"), 422, "invalid-job", "?phase")
+    check_problem(server.get(path, headers={"Accept": "image/png"}), 406, "not-acceptable")
+
+
+def test_what_is_spent_of_an_answer_for_noise_or_for_the_largest(server):
+    for job in ({**POISSON, "epsilon": 1.0, "delta": 1e-6}, dict(POISSON, n="max", epsilon=1.0, **ASKED),
+                training(POISSON, dict(POISSON, n=20, count="max"), epsilon=1.5, **ASKED)):
+        document = server.solve(job)
+        points = server.get(document["links"]["spend"]).json()["points"]
+        result = document["result"]
+        last = {"n": result.get("n"), "count": 200 + 20 * result.get("count", 0)}.get(result["solved_for"], 200)
+        assert points[-1]["step"] == last
+        assert job["epsilon"] * 0.9 < points[-1]["epsilon"] < job["epsilon"] * 1.01
+
+
+def test_why_nothing_is_told_of_what_was_spent(server):
+    curve = server.solve(dict(POISSON, noise_multiplier=1.0, curve=True))
+    none = server.solve({"n": 10, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 0.5})
+    drawn = server.solve({"n": 8, "matrix": {"family": "square_root", "bands": 2}, "noise_multiplier": 1.0, "delta": 1e-2,
+                          "sampling": {"scheme": "b_min_sep", "p": 0.1}, "accountant": "monte_carlo"})
+    nothing = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 1}, "epsilon": 0.1, "delta": 1e-9,
+                            "noise_multiplier": 0.5})
+    for document, word in ((curve, "delta"), (none, "noise"), (drawn, "Monte Carlo"), (nothing, "n is 0")):
+        assert word in check_problem(server.get(document["links"]["spend"]), 409, "conflict")["detail"]
+
+
 def test_what_is_of_the_job_is_not_of_a_phase(server):
     problem = check_problem(server.post(dict(training(dict(POISSON, adjacency="zero_out")), n=3)), 422, "invalid-job")
     assert {error["pointer"] for error in problem["errors"]} == {"/n", "/phases/0/adjacency"}
