@@ -77,7 +77,8 @@ static void write_links(struct text *out, const char *id)
     static const struct {
         const char *name;
         const char *path;
-    } links[] = {{"self", ""}, {"cancel", "/cancel"}, {"matrix", "/matrix"}, {"error", "/error"}, {"curve", "/curve"}};
+    } links[] = {{"self", ""},        {"cancel", "/cancel"}, {"matrix", "/matrix"},
+                 {"error", "/error"}, {"curve", "/curve"},   {"statement", "/statement"}};
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
         text_puts(out, i ? ",\"" : ",\"links\":{\"");
         text_puts(out, links[i].name);

@@ -140,6 +140,10 @@ def calls(server):
         yield "GET", job + "/error", path + "/error", {}
     for accept in ("text/csv", "image/png"):
         yield "GET", job + "/error", dense + "/error", {"headers": {"Accept": accept}}
+    for path in (ordinary, dense, curve, failed, NOBODY):
+        yield "GET", job + "/statement", path + "/statement", {}
+    for header in ({"Accept": "application/json"}, {"Accept": "image/png"}, {"If-None-Match": "*"}):
+        yield "GET", job + "/statement", curve + "/statement", {"headers": header}
     for path in (ordinary, NOBODY):
         yield "POST", job + "/cancel", path + "/cancel", {}
     yield "DELETE", job, fresh, {}
@@ -155,7 +159,7 @@ def calls(server):
     running = server.post(ENDLESS).json()["links"]["self"]
     for tail in ("", "?wait=1"):
         yield "GET", job, running + tail, {}
-    for tail in ("/curve", "/matrix", "/error"):
+    for tail in ("/curve", "/matrix", "/error", "/statement"):
         yield "GET", job + tail, running + tail, {}
     yield "DELETE", job, running, {}
     yield "POST", job + "/cancel", running + "/cancel", {}
