@@ -1,0 +1,205 @@
+"""
+The client: one method an operation of the service. Documents are what the service sends, as dictionaries; openapi.yaml says
+what stands in them.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+from __future__ import annotations
+
+import io
+import json
+import ssl
+import time
+import urllib.parse
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Union
+
+from .arrays import read_array
+from .problems import JobFailed, Unreachable, problem_of
+from .transport import Reply, Transport
+
+Document = dict[str, Any]
+Resource = Union[str, Mapping[str, Any]]  # an id, or a document that has one
+
+FINAL = ("succeeded", "failed", "canceled")
+ONE_WAIT = 60.0  # seconds of a long poll: shorter than what proxies cut
+PAGE = 200
+
+
+def _id(resource: Resource) -> str:
+    name = resource if isinstance(resource, str) else str(resource["id"])
+    return urllib.parse.quote(name, safe="")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's arrays and numbers, for JSON."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot stand in a request")
+
+
+def _query(**members: Any) -> str:
+    given = {name: value for name, value in members.items() if value is not None}
+    return "?" + urllib.parse.urlencode(given, quote_via=urllib.parse.quote) if given else ""
+
+
+class Client:
+    """
+    Of the service at `url`. Threads may share one.
+
+    timeout: seconds without an answer after which a request is given up, beside what it was told to wait.
+    retry_seconds: for how long a request is repeated that got no answer, or 503 or 429; 0: once only.
+    headers: sent with every request, such as Authorization. context: of TLS, for certificates of one's own.
+    """
+
+    def __init__(self, url: str = "http://localhost:8080", *, timeout: float = 30.0, retry_seconds: float = 60.0,
+                 headers: Mapping[str, str] | None = None, context: ssl.SSLContext | None = None) -> None:
+        self._http = Transport(url, timeout, retry_seconds, headers or {}, context)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes this thread's connection; the next request opens another."""
+        self._http.close()
+
+    def _get(self, path: str, accept: str = "application/json", extra: float = 0.0) -> Reply:
+        return self._http.ask("GET", path, headers={"Accept": accept}, extra=extra)
+
+    def _document(self, path: str) -> Document:
+        document: Document = self._get(path).json()
+        return document
+
+    # ------------------------------------------------------------ what every resource does
+
+    def _submit(self, path: str, request: Mapping[str, Any], key: str | None, wait: float = 0.0) -> Document:
+        body = json.dumps(request, allow_nan=False, default=_plain).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key or uuid.uuid4().hex}
+        if wait > 0:
+            path += _query(wait=int(wait))
+        document: Document = self._http.ask("POST", path, body, headers, extra=wait).json()
+        return document
+
+    def _wait(self, path: str, timeout: float | None) -> Document:
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = ONE_WAIT if until is None else min(ONE_WAIT, max(0.0, until - time.monotonic()))
+            document: Document = self._get(path + _query(wait=int(left + 0.999)), extra=left + 1).json()
+            if document["status"] in FINAL:
+                return document
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"{path} is {document['status']} after {timeout} s")
+
+    def _cancel(self, path: str) -> Document:
+        document: Document = self._http.ask("POST", path + "/cancel").json()
+        return document
+
+    def _delete(self, path: str) -> None:
+        reply = self._http.request("DELETE", path)
+        if reply.status >= 400 and not (reply.status == 404 and reply.repeated):
+            raise problem_of(reply.status, reply.body)
+
+    def _list(self, path: str, **filters: Any) -> Iterator[Document]:
+        cursor: str | None = None
+        while True:
+            page = self._document(path + _query(limit=PAGE, cursor=cursor, **filters))
+            yield from page["items"]
+            cursor = page["next"]
+            if not cursor:
+                return
+
+    # ------------------------------------------------------------ jobs
+
+    def submit(self, job: Mapping[str, Any], *, key: str | None = None, wait: float = 0.0) -> Document:
+        """
+        Submits a job; its document, which may be final already.
+
+        key: the Idempotency-Key; the same key with the same job is one job, for a day, and with another job a Conflict.
+        By default each call has its own, so that repeated requests of one call are one job.
+        wait: seconds for which the answer may wait for the job's end, at most 300.
+        """
+        return self._submit("/v1/jobs", job, key, wait)
+
+    def solve(self, job: Mapping[str, Any], *, timeout: float | None = None, key: str | None = None) -> Document:
+        """Submits a job and waits for its answer. JobFailed: there is none. TimeoutError: not yet; the job goes on."""
+        started = time.monotonic()
+        document = self.submit(job, key=key, wait=ONE_WAIT if timeout is None else min(ONE_WAIT, timeout))
+        if document["status"] not in FINAL:
+            left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
+            document = self.wait(document, timeout=left)
+        if document["status"] != "succeeded":
+            raise JobFailed(document)
+        return document
+
+    def job(self, job: Resource) -> Document:
+        """A job as it is now."""
+        return self._document(f"/v1/jobs/{_id(job)}")
+
+    def wait(self, job: Resource, *, timeout: float | None = None) -> Document:
+        """A job's document once it is final, whether it succeeded or not. TimeoutError: it is not, yet."""
+        return self._wait(f"/v1/jobs/{_id(job)}", timeout)
+
+    def jobs(self, *, status: str | None = None, label: str | None = None) -> Iterator[Document]:
+        """All jobs, newest first, without long arrays; fetched page by page as they are taken."""
+        return self._list("/v1/jobs", status=status, label=label)
+
+    def cancel(self, job: Resource) -> Document:
+        """Cancels a job; one that is final stays as it is."""
+        return self._cancel(f"/v1/jobs/{_id(job)}")
+
+    def delete(self, job: Resource) -> None:
+        """Forgets a final job; NotFound if there is none, Conflict if it is not final."""
+        self._delete(f"/v1/jobs/{_id(job)}")
+
+    # ------------------------------------------------------------ what belongs to a job's answer
+
+    def curve(self, job: Resource) -> list[Document]:
+        """The privacy curve: points with epsilon, delta, lower, remove and add. The first call computes it."""
+        reply = self._get(f"/v1/jobs/{_id(job)}/curve", extra=300.0)
+        points: list[Document] = reply.json()["points"]
+        return points
+
+    def error(self, job: Resource) -> list[float]:
+        """The variance of the queries' noise (A C^-1 z) at each step, at the job's noise multiplier."""
+        variance: list[float] = self._get(f"/v1/jobs/{_id(job)}/error", extra=300.0).json()["variance"]
+        return variance
+
+    def matrix(self, job: Resource, part: str = "encoder", *, form: str | None = None) -> Any:
+        """
+        C ("encoder"), A C^-1 ("decoder") or C^-1 ("noise") as computed: a NumPy array, or lists without NumPy. Of a
+        Toeplitz strategy its first column. form="bands": C by its bands, row i holds C[i, i - d] at d.
+        """
+        path = f"/v1/jobs/{_id(job)}/matrix" + _query(part=part, form=form)
+        return read_array(io.BytesIO(self._get(path, "application/x-npy", extra=300.0).body))
+
+    def statement(self, job: Resource) -> str:
+        """What a model card says of this training's privacy, as Markdown."""
+        return self._get(f"/v1/jobs/{_id(job)}/statement", "text/markdown").body.decode()
+
+    def statement_facts(self, job: Resource) -> Document:
+        """The same in members."""
+        return self._document(f"/v1/jobs/{_id(job)}/statement")
+
+    # ------------------------------------------------------------ the service
+
+    def index(self) -> Document:
+        """Links, limits and versions, and the families, schemes and accountants that are served."""
+        return self._document("/v1")
+
+    def healthy(self) -> bool:
+        """Whether the service answers at all. Asked once."""
+        return self._answers("/healthz")
+
+    def ready(self) -> bool:
+        """Whether it would accept a job now. Asked once."""
+        return self._answers("/readyz")
+
+    def _answers(self, path: str) -> bool:
+        try:
+            return self._http.request("GET", path, patient=False).status == 200
+        except Unreachable:
+            return False
