@@ -118,7 +118,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
+.PHONY: all deps deps-build demo example test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
         format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -239,6 +239,12 @@ demo:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_DEMO)"
 	@+$(SUB) $(PARALLEL) all
 	@EPSILOND=$(BIN)/epsilond bash tests/demo.sh
+
+# Trains a network with the service's noise, in JAX; needs PyPI.
+example:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) all
+	@EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -p no:cacheprovider -q -s -rs tests/e2e/test_example.py
 
 bench:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_BENCH)"
@@ -373,6 +379,7 @@ help:
 	    'all        build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc' \
 	    'deps       install the missing Debian packages (root)' \
 	    'demo       a server, three questions, three answers' \
+	    'example    a small network, trained with the service'"'"'s noise (needs PyPI)' \
 	    'test       every test; ends with "N passed, N failed"' \
 	    'bench      dp_accounting and ours side by side, and requests per second' \
 	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \

@@ -42,7 +42,8 @@ class Problem(EpsilondError):
     def _sentence(self) -> str:
         said = f"{self.status} {self.type}: {self.detail or self.title}"
         for error in self.errors:
-            said += f"\n  {error.pointer or 'the whole'}: {error.detail}"
+            if len(self.errors) > 1 or error.detail not in said:
+                said += f"\n  {error.pointer or 'the whole'}: {error.detail}"
         if self.accountants:
             said += f"\n  these would serve a job near to it: {', '.join(self.accountants)}"
         return said
