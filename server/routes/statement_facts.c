@@ -52,6 +52,16 @@ static json_t *parse(const char *text, const char *end)
     return json;
 }
 
+/* Appends, or gives the whole array up: without memory no sentence is left out silently. */
+static json_t *with(json_t *array, json_t *item)
+{
+    if (json_array_append_new(array, item) == 0) {
+        return array;
+    }
+    json_decref(array);
+    return NULL;
+}
+
 /* ---------------------------------------------------------------- the guarantee */
 
 /* Four digits of a bound, never fewer than it is. */
@@ -109,8 +119,8 @@ static json_t *pairs_of_curve(const struct result_record *record)
             at++;
         }
         if (at < record->points_len) {
-            json_array_append_new(pairs, json_pack("{s:o, s:o}", "epsilon", api_number(record->points[at].epsilon),
-                                                   "delta", api_number(deltas[i])));
+            pairs = with(pairs, json_pack("{s:o, s:o}", "epsilon", api_number(record->points[at].epsilon), "delta",
+                                          api_number(deltas[i])));
         }
     }
     return pairs;
@@ -227,7 +237,7 @@ static json_t *list(const char *const *sentences)
 {
     json_t *array = json_array();
     for (; *sentences; sentences++) {
-        json_array_append_new(array, json_string(*sentences));
+        array = with(array, json_string(*sentences));
     }
     return array;
 }
