@@ -44,7 +44,7 @@ def test_a_job_is_solved(server, client):
     job = client.solve(DP_SGD)
     assert job["status"] == "succeeded"
     assert job["result"] == server.get(job["links"]["self"]).json()["result"]
-    assert client.job(job) == client.job(job["id"]) == client.wait(job) == server.get(job["links"]["self"]).json()
+    assert client.get(job) == client.get(job["id"]) == client.get(job["links"]["self"]) == client.wait(job) == server.get(job["links"]["self"]).json()
 
 
 def test_a_job_is_submitted_waited_for_canceled_and_deleted(launch):
@@ -60,7 +60,7 @@ def test_a_job_is_submitted_waited_for_canceled_and_deleted(launch):
     assert client.cancel(job)["status"] == "canceled"
     client.delete(job)
     with pytest.raises(epsilond.NotFound):
-        client.job(job)
+        client.get(job)
     with pytest.raises(epsilond.NotFound):
         client.delete(job)
 
@@ -343,22 +343,22 @@ def test_what_got_no_answer_is_asked_again_under_the_same_key(moody):
 def test_a_connection_that_was_closed_meanwhile_costs_no_patience(moody):
     server = moody(DONE, "drop", DONE)
     client = epsilond.Client(server.url, retry_seconds=0)
-    client.job("1")
-    assert client.job("1")["status"] == "succeeded"
+    client.get("1")
+    assert client.get("1")["status"] == "succeeded"
     server.script[:] = ["drop"]
     with pytest.raises(epsilond.Unreachable):
-        epsilond.Client(server.url, retry_seconds=0).job("1")
+        epsilond.Client(server.url, retry_seconds=0).get("1")
 
 
 def test_retry_after_is_respected(moody):
     server = moody((503, {"Retry-After": "1"}, b""), DONE)
     started = time.monotonic()
-    epsilond.Client(server.url).job("1")
+    epsilond.Client(server.url).get("1")
     assert time.monotonic() - started >= 1
     problem = json.dumps({"type": "/problems/queue-full", "status": 503, "detail": "full"}).encode()
     server = moody((503, {"Retry-After": "3600"}, problem))
     with pytest.raises(epsilond.Busy, match="full"):
-        epsilond.Client(server.url).job("1")  # no use in trying
+        epsilond.Client(server.url).get("1")  # no use in trying
     assert len(server.seen) == 1
 
 
@@ -367,12 +367,12 @@ def test_patience_ends(moody):
         unused.bind(("127.0.0.1", 0))
         url = "http://127.0.0.1:%d" % unused.getsockname()[1]
         with pytest.raises(epsilond.Unreachable, match=url):
-            epsilond.Client(url, retry_seconds=0.3).job("1")
+            epsilond.Client(url, retry_seconds=0.3).get("1")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         with pytest.raises(epsilond.Unreachable, match="timed out"):
-            epsilond.Client("http://127.0.0.1:%d" % silent.getsockname()[1], timeout=0.2, retry_seconds=0).job("1")
+            epsilond.Client("http://127.0.0.1:%d" % silent.getsockname()[1], timeout=0.2, retry_seconds=0).get("1")
 
 
 def test_a_deletion_whose_answer_was_lost_is_one(moody):
@@ -385,15 +385,15 @@ def test_a_deletion_whose_answer_was_lost_is_one(moody):
 def test_errors_of_others_are_problems_too(moody):
     client = epsilond.Client(moody((502, {}, b"<h1>Bad gateway</h1>"), (500, {}, b"[1]")).url)
     with pytest.raises(epsilond.Problem, match="502.*Bad gateway"):
-        client.job("1")
+        client.get("1")
     with pytest.raises(epsilond.Problem, match="500"):
-        client.job("1")
+        client.get("1")
 
 
 def test_what_the_client_sends(moody):
     server = moody(DONE, DONE)
     client = epsilond.Client(server.url + "/dp/", headers={"Authorization": "Bearer x"})
-    client.job("a/b?c")
+    client.get("a/b?c")
     assert server.seen[0][1] == "/dp/v1/jobs/a%2Fb%3Fc" and server.seen[0][2]["Authorization"] == "Bearer x"
     client.submit({"n": 1}, key="mine", wait=9)
     method, path, headers, body = server.seen[1]

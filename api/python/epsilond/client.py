@@ -20,16 +20,18 @@ from .problems import JobFailed, Unreachable, problem_of
 from .transport import Reply, Transport
 
 Document = dict[str, Any]
-Resource = Union[str, Mapping[str, Any]]  # an id, or a document that has one
+Resource = Union[str, Mapping[str, Any]]  # a document; or a path ("/v1/jobs/…"), or the id of a job
 
 FINAL = ("succeeded", "failed", "canceled")
 ONE_WAIT = 60.0  # seconds of a long poll: shorter than what proxies cut
 PAGE = 200
 
 
-def _id(resource: Resource) -> str:
-    name = resource if isinstance(resource, str) else str(resource["id"])
-    return urllib.parse.quote(name, safe="")
+def _path(resource: Resource) -> str:
+    """An id alone is a job's."""
+    if not isinstance(resource, str):
+        return str(resource["links"]["self"])
+    return resource if resource.startswith("/") else "/v1/jobs/" + urllib.parse.quote(resource, safe="")
 
 
 def _plain(value: Any) -> Any:
@@ -74,8 +76,6 @@ class Client:
         document: Document = self._get(path).json()
         return document
 
-    # ------------------------------------------------------------ what every resource does
-
     def _submit(self, path: str, request: Mapping[str, Any], key: str | None, wait: float = 0.0) -> Document:
         body = json.dumps(request, allow_nan=False, default=_plain).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": key or uuid.uuid4().hex}
@@ -83,25 +83,6 @@ class Client:
             path += _query(wait=int(wait))
         document: Document = self._http.ask("POST", path, body, headers, extra=wait).json()
         return document
-
-    def _wait(self, path: str, timeout: float | None) -> Document:
-        until = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = ONE_WAIT if until is None else min(ONE_WAIT, max(0.0, until - time.monotonic()))
-            document: Document = self._get(path + _query(wait=int(left + 0.999)), extra=left + 1).json()
-            if document["status"] in FINAL:
-                return document
-            if until is not None and time.monotonic() >= until:
-                raise TimeoutError(f"{path} is {document['status']} after {timeout} s")
-
-    def _cancel(self, path: str) -> Document:
-        document: Document = self._http.ask("POST", path + "/cancel").json()
-        return document
-
-    def _delete(self, path: str) -> None:
-        reply = self._http.request("DELETE", path)
-        if reply.status >= 400 and not (reply.status == 404 and reply.repeated):
-            raise problem_of(reply.status, reply.body)
 
     def _list(self, path: str, **filters: Any) -> Iterator[Document]:
         cursor: str | None = None
@@ -111,6 +92,35 @@ class Client:
             cursor = page["next"]
             if not cursor:
                 return
+
+    # ------------------------------------------------------------ what every resource does
+
+    def get(self, resource: Resource) -> Document:
+        """It as it is now."""
+        return self._document(_path(resource))
+
+    def wait(self, resource: Resource, *, timeout: float | None = None) -> Document:
+        """It once it is final, whether it succeeded or not. TimeoutError: it is not, yet."""
+        path = _path(resource)
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = ONE_WAIT if until is None else min(ONE_WAIT, max(0.0, until - time.monotonic()))
+            document: Document = self._get(path + _query(wait=int(left + 0.999)), extra=left + 1).json()
+            if document["status"] in FINAL:
+                return document
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"{path} is {document['status']} after {timeout} s")
+
+    def cancel(self, resource: Resource) -> Document:
+        """Cancels it; what is final stays as it is."""
+        document: Document = self._http.ask("POST", _path(resource) + "/cancel").json()
+        return document
+
+    def delete(self, resource: Resource) -> None:
+        """Forgets it; NotFound if there is none, Conflict if it is not final."""
+        reply = self._http.request("DELETE", _path(resource))
+        if reply.status >= 400 and not (reply.status == 404 and reply.repeated):
+            raise problem_of(reply.status, reply.body)
 
     # ------------------------------------------------------------ jobs
 
@@ -135,37 +145,21 @@ class Client:
             raise JobFailed(document)
         return document
 
-    def job(self, job: Resource) -> Document:
-        """A job as it is now."""
-        return self._document(f"/v1/jobs/{_id(job)}")
-
-    def wait(self, job: Resource, *, timeout: float | None = None) -> Document:
-        """A job's document once it is final, whether it succeeded or not. TimeoutError: it is not, yet."""
-        return self._wait(f"/v1/jobs/{_id(job)}", timeout)
-
     def jobs(self, *, status: str | None = None, label: str | None = None) -> Iterator[Document]:
         """All jobs, newest first, without long arrays; fetched page by page as they are taken."""
         return self._list("/v1/jobs", status=status, label=label)
-
-    def cancel(self, job: Resource) -> Document:
-        """Cancels a job; one that is final stays as it is."""
-        return self._cancel(f"/v1/jobs/{_id(job)}")
-
-    def delete(self, job: Resource) -> None:
-        """Forgets a final job; NotFound if there is none, Conflict if it is not final."""
-        self._delete(f"/v1/jobs/{_id(job)}")
 
     # ------------------------------------------------------------ what belongs to a job's answer
 
     def curve(self, job: Resource) -> list[Document]:
         """The privacy curve: points with epsilon, delta, lower, remove and add. The first call computes it."""
-        reply = self._get(f"/v1/jobs/{_id(job)}/curve", extra=300.0)
+        reply = self._get(_path(job) + "/curve", extra=300.0)
         points: list[Document] = reply.json()["points"]
         return points
 
     def error(self, job: Resource) -> list[float]:
         """The variance of the queries' noise (A C^-1 z) at each step, at the job's noise multiplier."""
-        variance: list[float] = self._get(f"/v1/jobs/{_id(job)}/error", extra=300.0).json()["variance"]
+        variance: list[float] = self._get(_path(job) + "/error", extra=300.0).json()["variance"]
         return variance
 
     def matrix(self, job: Resource, part: str = "encoder", *, form: str | None = None) -> Any:
@@ -173,16 +167,16 @@ class Client:
         C ("encoder"), A C^-1 ("decoder") or C^-1 ("noise") as computed: a NumPy array, or lists without NumPy. Of a
         Toeplitz strategy its first column. form="bands": C by its bands, row i holds C[i, i - d] at d.
         """
-        path = f"/v1/jobs/{_id(job)}/matrix" + _query(part=part, form=form)
+        path = _path(job) + "/matrix" + _query(part=part, form=form)
         return read_array(io.BytesIO(self._get(path, "application/x-npy", extra=300.0).body))
 
     def statement(self, job: Resource) -> str:
         """What a model card says of this training's privacy, as Markdown."""
-        return self._get(f"/v1/jobs/{_id(job)}/statement", "text/markdown").body.decode()
+        return self._get(_path(job) + "/statement", "text/markdown").body.decode()
 
     def statement_facts(self, job: Resource) -> Document:
         """The same in members."""
-        return self._document(f"/v1/jobs/{_id(job)}/statement")
+        return self._document(_path(job) + "/statement")
 
     # ------------------------------------------------------------ the service
 
