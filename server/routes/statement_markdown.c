@@ -64,10 +64,10 @@ static void write_value(struct text *out, const json_t *value)
     }
 }
 
-/* The members of an object in a line, but for one, which was said before. */
-static void write_members(struct text *out, const json_t *object, const char *said)
+/* After a heading, the members of an object in a line, but for one, which was said before; nothing where there are no others. */
+static void write_members(struct text *out, const char *heading, const json_t *object, const char *said)
 {
-    const char *key, *mark = "";
+    const char *key, *mark = heading;
     json_t *value;
     json_object_foreach ((json_t *)object, key, value) {
         if (!json_is_null(value) && strcmp(key, said) != 0) {
@@ -176,10 +176,7 @@ static void write_named(struct text *out, const char *title, const json_t *objec
 {
     text_printf(out, "- **%s.** ", title);
     write_value(out, json_object_get(object, key));
-    if (json_object_size(object) > 1) {
-        text_puts(out, ": ");
-        write_members(out, object, key);
-    }
+    write_members(out, ": ", object, key);
     text_puts(out, ".");
 }
 
@@ -203,9 +200,8 @@ static void write_mechanism(struct text *out, const json_t *mechanism)
         text_puts(out, "\n");
     }
     write_named(out, "Sampling", json_object_get(mechanism, "sampling"), "scheme");
-    text_puts(out, " In force: ");
-    write_members(out, json_object_get(mechanism, "derived"), "");
-    text_puts(out, ".\n");
+    write_members(out, " In force: ", json_object_get(mechanism, "derived"), "");
+    text_puts(out, "\n");
 }
 
 static void write_check(struct text *out, const json_t *facts, const char *job, bool whole)

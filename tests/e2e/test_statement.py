@@ -85,6 +85,10 @@ def test_a_statement_says_what_the_answer_says(server, name):
                  document["job"]["sampling"]["scheme"], result["factorization"]["id"], document["id"],
                  f"accounting version {result['accounting_version']}"):
         assert word in text
+    derived = {name: value for name, value in result["sampling"].items() if value is not None}
+    assert (" In force: " in text) == bool(derived)
+    for name, value in derived.items():
+        assert f"{name} = {value:.17g}" in text or f"{name} = {value!r}" in text
 
 
 @pytest.mark.parametrize("name", [name for name in JOBS if name != "curve"])
