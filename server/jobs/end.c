@@ -136,6 +136,8 @@ static void detach_locked(struct jobs *jobs, struct live *live)
         if (pool_withdraw(jobs->server->pool, &run->work.task)) { /* else the worker that has or gets it sees to it */
             free(run);
         }
+    } else {
+        work_tell(&run->work); /* among who listens are those of this job */
     }
 }
 

@@ -277,6 +277,42 @@ bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter)
     return live != NULL;
 }
 
+/* Of a job's states: the start, and what its work said since. */
+static uint64_t number_locked(const struct live *live)
+{
+    const struct run *run = live->run;
+    uint64_t change = run ? atomic_load(&run->work.changes) : UINT32_MAX; /* it is being stored */
+    return ((uint64_t)live->record.attempts << 32) + change + 1;
+}
+
+bool jobs_progress(struct jobs *jobs, const char *id, struct job_progress *progress, uint64_t *number)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    if (live) {
+        *number = number_locked(live);
+        if (!progress_locked(live, progress)) {
+            *progress = (struct job_progress){.remaining_seconds = NAN};
+        }
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return live != NULL;
+}
+
+bool jobs_listen(struct jobs *jobs, const char *id, uint64_t number, struct waiter *waiter)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    bool waits = live && number_locked(live) == number;
+    if (waits && live->run) {
+        waits = work_listen(&live->run->work, (unsigned)(number - 1), waiter);
+    } else if (waits) {
+        waiters_add(jobs->server->works, &live->waiters, waiter);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return waits;
+}
+
 /* ---------------------------------------------------------------- admission */
 
 size_t jobs_bytes(const struct job_record *record)

@@ -39,6 +39,10 @@ bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progr
 bool jobs_is_live(struct jobs *jobs, const char *id);
 /* The waiter waits for the job to be final. False: it is not live. */
 bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter);
+/* How far a job is, and a number that changes with it, never 0. False: it is not live. */
+bool jobs_progress(struct jobs *jobs, const char *id, struct job_progress *progress, uint64_t *number);
+/* The waiter waits for that number to change, or for the end. False: it is another one already, or the job is not live. */
+bool jobs_listen(struct jobs *jobs, const char *id, uint64_t number, struct waiter *waiter);
 
 /* ---------------------------------------------------------------- changing */
 

@@ -13,6 +13,7 @@
 request_handler handle_jobs_post;
 request_handler handle_resource_list;
 request_handler handle_resource_get;
+request_handler handle_resource_events;
 request_handler handle_resource_cancel;
 request_handler handle_resource_delete;
 request_handler handle_job_curve;
