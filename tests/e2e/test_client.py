@@ -114,6 +114,34 @@ def test_a_key_is_one_job(client):
     assert client.submit(dict(GAUSSIAN, n=4001))["id"] != first["id"]  # each call has a key of its own
 
 
+def test_events_are_followed_to_the_end(launch):
+    client = epsilond.Client(launch().url)
+    job = client.submit(ENDLESS)
+    stream = client.events(job)
+    first = next(stream)
+    assert first.kind == "progress" and 0 <= first.data["fraction"] < 1 and first.id
+    client.cancel(job)
+    *_, last = stream
+    assert (last.kind, last.data) == ("job", client.get(job))
+    assert [event.kind for event in client.events(job["id"])][-1] == "job"
+    assert list(client.events(job, last_event_id=last.id)) == []
+    with pytest.raises(epsilond.NotFound):
+        next(client.events("nobody"))
+
+
+def test_events_outlast_a_restart(launch):
+    server = launch()
+    client = epsilond.Client(server.url, retry_seconds=PATIENCE)
+    job = client.submit(ENDLESS)
+    stream = client.events(job)
+    next(stream)
+    server.kill()
+    server.start("--listen", "127.0.0.1:" + server.url.rsplit(":", 1)[1])
+    assert next(stream).kind == "progress"
+    client.cancel(job)
+    assert [event.kind for event in stream][-1] == "job"
+
+
 # ---------------------------------------------------------------- what belongs to an answer
 
 def test_curve_error_and_statement(server, client):
@@ -380,6 +408,19 @@ def test_a_deletion_whose_answer_was_lost_is_one(moody):
     epsilond.Client(moody("drop", (404, {}, missing)).url).delete("1")
     with pytest.raises(epsilond.NotFound):
         epsilond.Client(moody((404, {}, missing)).url).delete("1")
+
+
+def test_a_broken_stream_is_taken_up_where_it_was(moody):
+    stream = {"Content-Type": "text/event-stream", "Connection": "close"}
+    server = moody((200, stream, b': hello\n\nevent: progress\nid: 7\ndata: {"fraction":\ndata: 0.5}\n\nid: 8\nevent: progr'),
+                   "drop", (200, {**stream, "Content-Length": 99}, b'event: progress\r\nid:9\r\ndata: {}\r\n\r\n'),
+                   (200, stream, b'event: job\nid: final\ndata: {"id": "1"}\n\nevent: progress\ndata: {}\n\n'))
+    events = list(epsilond.Client(server.url).events("1"))
+    assert events == [("progress", {"fraction": 0.5}, "7"), ("progress", {}, "9"), ("job", {"id": "1"}, "final")]
+    assert [headers["Last-Event-ID"] for _, _, headers, _ in server.seen] == [None, "7", "7", "9"]
+    server = moody((200, stream, b""))
+    with pytest.raises(epsilond.Unreachable, match="/v1/jobs/1/events"):
+        list(epsilond.Client(server.url, retry_seconds=0).events("1"))
 
 
 def test_errors_of_others_are_problems_too(moody):

@@ -12,9 +12,10 @@ Nothing but the standard library is needed; matrices come as NumPy arrays where 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 from .client import Client
+from .events import Event
 from .problems import (Busy, Conflict, EpsilondError, Invalid, JobFailed, NotFound, Problem, TooCostly, Unattainable,
                        Unreachable, Unsupported, Violation)
 
-__all__ = ["Busy", "Client", "Conflict", "EpsilondError", "Invalid", "JobFailed", "NotFound", "Problem", "TooCostly",
+__all__ = ["Busy", "Client", "Conflict", "EpsilondError", "Event", "Invalid", "JobFailed", "NotFound", "Problem", "TooCostly",
            "Unattainable", "Unreachable", "Unsupported", "Violation"]
 __version__ = "0.1.0"

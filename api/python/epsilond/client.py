@@ -16,13 +16,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Union
 
 from .arrays import read_array
+from .events import Event, read_events
 from .problems import JobFailed, Unreachable, problem_of
-from .transport import Reply, Transport
+from .transport import FAILURES, Reply, Transport
 
 Document = dict[str, Any]
 Resource = Union[str, Mapping[str, Any]]  # a document; or a path ("/v1/jobs/…"), or the id of a job
 
 FINAL = ("succeeded", "failed", "canceled")
+RESOURCES = ("job", "sweep", "plan")  # and the events that say that one has ended
+NOTHING_MORE = 204  # to who has seen the last event
 ONE_WAIT = 60.0  # seconds of a long poll: shorter than what proxies cut
 PAGE = 200
 
@@ -110,6 +113,30 @@ class Client:
                 return document
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"{path} is {document['status']} after {timeout} s")
+
+    def events(self, resource: Resource, *, last_event_id: str = "") -> Iterator[Event]:
+        """
+        What happens to it, as it happens; the last event is its document at its end. A stream that breaks is taken up
+        again where it was, and so is one of an earlier run, by the id of the last event that was seen.
+        """
+        path, last, patience = _path(resource) + "/events", last_event_id, self._http.patience()
+        while True:
+            headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+            try:
+                with self._http.stream("GET", path, headers=headers) as response:
+                    if response.status == NOTHING_MORE:
+                        return
+                    for event in read_events(response):
+                        last, patience = event.id, self._http.patience()
+                        yield event
+                        if event.kind in RESOURCES:
+                            return
+            except FAILURES as failure:
+                if not patience.sleep():
+                    raise Unreachable(f"the events of {path} broke off: {failure or type(failure).__name__}") from failure
+                continue
+            if not patience.sleep():
+                raise Unreachable(f"the events of {path} ended without their last one")
 
     def cancel(self, resource: Resource) -> Document:
         """Cancels it; what is final stays as it is."""

@@ -117,10 +117,13 @@ class Transport:
 
     # ------------------------------------------------------------ requests
 
+    def patience(self) -> Patience:
+        return Patience(self.retry_seconds)
+
     def request(self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
                 extra: float = 0.0, patient: bool = True) -> Reply:
         """The answer, whatever its status is. extra: seconds that the service may let it wait."""
-        patience = Patience(self.retry_seconds if patient else 0.0)
+        patience = self.patience() if patient else Patience(0.0)
         repeated = False
         while True:
             try:
@@ -146,7 +149,7 @@ class Transport:
     def stream(self, method: str, target: str, body: bytes | None = None,
                headers: Mapping[str, str] | None = None) -> Iterator[http.client.HTTPResponse]:
         """An answer that is read bit by bit. It is tried again until it begins, not once it has."""
-        patience = Patience(self.retry_seconds)
+        patience = self.patience()
         while True:
             connection = self._connect()
             try:
