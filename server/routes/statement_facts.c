@@ -29,6 +29,20 @@ static const json_t *member(const json_t *object, const char *outer, const char 
     return json_object_get(json_object_get(object, outer), inner);
 }
 
+/* The phases of a training; of one mechanism there is one, the job itself. */
+static size_t phases_of(const struct parts *parts)
+{
+    const json_t *phases = json_object_get(parts->job, "phases");
+    return json_is_array(phases) ? json_array_size(phases) : 1;
+}
+
+/* What the job, or the result, says of a phase. */
+static const json_t *phase_of(const json_t *whole, size_t phase)
+{
+    const json_t *phases = json_object_get(whole, "phases");
+    return json_is_array(phases) ? json_array_get(phases, phase) : whole;
+}
+
 static const char *name_in(const json_t *object, const char *key)
 {
     const char *name = json_string_value(json_object_get(object, key));
@@ -37,8 +51,13 @@ static const char *name_in(const json_t *object, const char *key)
 
 static json_int_t examples_per_user(const struct parts *parts)
 {
-    json_int_t examples = (json_int_t)json_number_value(member(parts->job, "sampling", "examples_per_user"));
-    return examples > 1 ? examples : 1;
+    json_int_t most = 1;
+    for (size_t i = 0; i < phases_of(parts); i++) {
+        json_int_t examples =
+            (json_int_t)json_number_value(member(phase_of(parts->job, i), "sampling", "examples_per_user"));
+        most = examples > most ? examples : most;
+    }
+    return most;
 }
 
 static json_t *parse(const char *text, const char *end)
@@ -266,16 +285,25 @@ static const char *const to_complete[] = {
 
 /* ---------------------------------------------------------------- all of it */
 
+static json_t *phase(const json_t *job, const json_t *result)
+{
+    return json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "steps", json_object_get(job, "n"), "count",
+                     json_object_get(job, "count"), "noise_scale", json_object_get(job, "noise_scale"), "matrix",
+                     json_object_get(job, "matrix"), "factorization", json_object_get(result, "factorization"),
+                     "sensitivity", json_object_get(result, "sensitivity"), "sampling",
+                     json_object_get(job, "sampling"), "derived", json_object_get(result, "sampling"));
+}
+
 static json_t *mechanism(const struct parts *parts)
 {
-    const json_t *job = parts->job, *result = parts->result, *noise = json_object_get(result, "noise_multiplier");
+    const json_t *noise = json_object_get(parts->result, "noise_multiplier");
+    json_t *phases = json_array();
+    for (size_t i = 0; i < phases_of(parts); i++) {
+        phases = with(phases, phase(phase_of(parts->job, i), phase_of(parts->result, i)));
+    }
     /* A curve is of the noise that was asked for. */
-    noise = json_is_number(noise) ? noise : json_object_get(job, "noise_multiplier");
-    return json_pack("{s:O?, s:O?, s:i, s:O?, s:O?, s:O?, s:O?, s:O?}", "steps", json_object_get(job, "n"),
-                     "noise_multiplier", noise, "clip_norm", 1, "matrix", json_object_get(job, "matrix"),
-                     "factorization", json_object_get(result, "factorization"), "sensitivity",
-                     json_object_get(result, "sensitivity"), "sampling", json_object_get(job, "sampling"), "derived",
-                     json_object_get(result, "sampling"));
+    noise = json_is_number(noise) ? noise : json_object_get(parts->job, "noise_multiplier");
+    return json_pack("{s:O?, s:i, s:o}", "noise_multiplier", noise, "clip_norm", 1, "phases", phases);
 }
 
 static json_t *gather(const struct parts *parts, const struct job_record *record)

@@ -171,42 +171,72 @@ static void write_protected(struct text *out, const json_t *facts)
     write_point(out, "What may be seen", json_object_get(facts, "released"));
 }
 
-/* "`name` (its other members)" */
+/* One member of an object, and then its others; nothing of an object that is not there. */
 static void write_named(struct text *out, const char *title, const json_t *object, const char *key)
 {
-    text_printf(out, "- **%s.** ", title);
-    write_value(out, json_object_get(object, key));
-    write_members(out, ": ", object, key);
-    text_puts(out, ".");
+    if (json_is_object(object)) {
+        text_printf(out, "- **%s.** ", title);
+        write_value(out, json_object_get(object, key));
+        write_members(out, ": ", object, key);
+        text_puts(out, ".\n");
+    }
+}
+
+static void write_phase(struct text *out, const json_t *phase)
+{
+    const json_t *count = json_object_get(phase, "count"), *scale = json_object_get(phase, "noise_scale");
+    text_puts(out, "- **Steps.** ");
+    write_value(out, json_object_get(phase, "steps"));
+    if (json_is_number(count) && json_number_value(count) != 1) {
+        text_puts(out, ", run so often: ");
+        write_value(out, count);
+    }
+    if (json_is_number(scale) && json_number_value(scale) != 1) {
+        text_puts(out, ", with the noise multiplier times ");
+        write_value(out, scale);
+    }
+    text_puts(out, ".\n");
+    write_named(out, "Strategy C", json_object_get(phase, "matrix"), "family");
+    write_named(out, "C as computed", json_object_get(phase, "factorization"), "id");
+    write_named(out, "Sensitivity of C", json_object_get(phase, "sensitivity"), "value");
+    write_named(out, "Sampling", json_object_get(phase, "sampling"), "scheme");
+    write_members(out, "- **In force.** ", json_object_get(phase, "derived"), "");
+    text_puts(out, "\n");
 }
 
 static void write_mechanism(struct text *out, const json_t *mechanism)
 {
-    const json_t *factorization = json_object_get(mechanism, "factorization");
-    text_puts(out, "\n## Mechanism\n\n- **Noise.** y = C x + z over ");
-    write_value(out, json_object_get(mechanism, "steps"));
-    text_puts(out, " steps, z Gaussian with standard deviation ");
+    size_t i;
+    json_t *phase;
+    const json_t *phases = json_object_get(mechanism, "phases");
+    text_puts(out,
+              "\n## Mechanism\n\ny = C x + z: x the sums of the clipped contributions of each step, z Gaussian with "
+              "standard deviation ");
     write_value(out, json_object_get(mechanism, "noise_multiplier"));
-    text_puts(out, " times the clip norm (here 1), x the sums of the clipped contributions of each step.\n");
-    write_named(out, "Strategy C", json_object_get(mechanism, "matrix"), "family");
-    if (json_is_object(factorization)) {
-        text_puts(out, " As computed: ");
-        write_value(out, json_object_get(factorization, "id"));
-        text_puts(out, ".");
-    }
-    text_puts(out, "\n");
-    if (json_is_object(json_object_get(mechanism, "sensitivity"))) {
-        write_named(out, "Sensitivity of C", json_object_get(mechanism, "sensitivity"), "value");
+    text_puts(out, " times the clip norm (here 1).\n");
+    json_array_foreach (phases, i, phase) {
         text_puts(out, "\n");
+        if (json_array_size(phases) > 1) {
+            text_printf(out, "Phase %zu:\n\n", i);
+        }
+        write_phase(out, phase);
     }
-    write_named(out, "Sampling", json_object_get(mechanism, "sampling"), "scheme");
-    write_members(out, " In force: ", json_object_get(mechanism, "derived"), "");
-    text_puts(out, "\n");
+}
+
+static bool names_stored(const json_t *mechanism)
+{
+    size_t i;
+    json_t *phase;
+    json_array_foreach (json_object_get(mechanism, "phases"), i, phase) {
+        if (json_object_get(json_object_get(phase, "matrix"), "id")) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void write_check(struct text *out, const json_t *facts, const char *job, bool whole)
 {
-    const json_t *matrix = json_object_get(json_object_get(facts, "mechanism"), "matrix");
     text_puts(out, "\n## How to check it\n\nepsilond ");
     write_value(out, json_object_get(facts, "version"));
     text_puts(out, ", accounting version ");
@@ -217,7 +247,7 @@ static void write_check(struct text *out, const json_t *facts, const char *job, 
     text_puts(out, whole ? ":" : " with its arrays, which are left out here and stand in `GET /v1/jobs/{id}`:");
     text_printf(out, "\n\n```json\n%s\n```\n\n```sh\nepsilond solve job.json\n", job);
     text_puts(out, "curl --json @job.json 'http://localhost:8080/v1/jobs?wait=300'\n```\n");
-    if (json_object_get(matrix, "id")) {
+    if (names_stored(json_object_get(facts, "mechanism"))) {
         text_puts(out, "\nThe job names a factorisation that its service keeps: `solve` needs that service's database "
                        "(`--db`).\n");
     }

@@ -41,7 +41,20 @@ static char curve_core[] =
     "\"expected_batch_size\":null},\"sensitivity\":null,\"factorization\":null,\"assumptions\":[\"one\"],\"hints\":[],"
     "\"version\":\"0.1.0\",\"accounting_version\":7";
 
+static char phases[] =
+    "{\"phases\":[{\"n\":4,\"matrix\":{\"family\":\"identity\"},\"sampling\":{\"scheme\":\"poisson\",\"p\":0.5,"
+    "\"examples_per_user\":3},\"count\":1,\"noise_scale\":1},{\"n\":5,\"matrix\":{\"family\":\"stored\",\"id\":\"01\"},"
+    "\"sampling\":{\"scheme\":\"none\",\"examples_per_user\":3},\"count\":7,\"noise_scale\":1.5}],\"noise_multiplier\":"
+    "2}";
+static char phases_core[] =
+    "{\"solved_for\":\"epsilon\",\"epsilon\":1,\"delta\":1e-5,\"noise_multiplier\":2,\"bracket\":null,\"guarantee\":"
+    "\"deterministic\",\"accountant\":\"pld\",\"directions\":{\"remove\":{\"value\":1,\"accountant\":\"pld\"},\"add\":{"
+    "\"value\":1,\"accountant\":\"pld\"}},\"adjacency\":\"zero_out\",\"adaptive\":true,\"phases\":[{},{"
+    "\"factorization\":{"
+    "\"id\":\"01\"}}],\"assumptions\":[\"one\"],\"hints\":[],\"version\":\"0.1.0\",\"accounting_version\":7";
+
 struct stated {
+    char *job;
     const char *core;
     char *facts, *page; /* of this run, NULL where there was no memory for them */
     char *whole_facts, *whole_page;
@@ -53,7 +66,8 @@ static void state(void *user)
         {0, 0.5, 0.5, 0.5, 0.5}, {1, 1e-5, 1e-5, 1e-5, 1e-5}, {2, 1e-9, 1e-9, 1e-9, 1e-9}};
     struct stated *stated = user;
     struct text text = {0};
-    struct job_record record = {.id = "id", .status = JOB_SUCCEEDED, .label = label, .job = job, .finished_at = 1};
+    struct job_record record = {
+        .id = "id", .status = JOB_SUCCEEDED, .label = label, .job = stated->job, .finished_at = 1};
     struct result_record result = {.points = points, .points_len = 3};
     char parsed[sizeof core];
     snprintf(parsed, sizeof parsed, "%s", stated->core);
@@ -95,12 +109,26 @@ static void check(void *user, bool struck)
 static void a_statement_is_whole_or_none(void **unused)
 {
     (void)unused;
-    const char *cores[] = {core, curve_core};
-    for (size_t i = 0; i < 2; i++) {
-        struct stated stated = {.core = cores[i]};
+    static const char unit[] = "One user, with at most 3 examples";
+    const struct {
+        char *job, *core;
+        const char *says[3];
+    } rows[] = {
+        {job,
+         core,
+         {"epsilon = 1.235 and delta = 1e-05. Only the last", "wrong with probability at most 0.001.", "`--db`"}},
+        {job, curve_core, {"| 1e-06 | 2 |", "One example", "every pair"}},
+        {phases,
+         phases_core,
+         {unit, "Phase 0:\n\n- **Steps.** 4.\n", "5, run so often: 7, with the noise multiplier times 1.5."}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct stated stated = {.job = rows[i].job, .core = rows[i].core};
         assert_true(scarcity_each(state, check, &stated, SCARCITY_WHOLE) > 100);
         assert_non_null(strstr(stated.whole_page, "## What it does not cover"));
-        assert_non_null(strstr(stated.whole_page, i ? "| 1e-06 | 2 |" : "epsilon = 1.235 and delta = 1e-05"));
+        for (size_t j = 0; j < 3; j++) {
+            assert_non_null(strstr(stated.whole_page, rows[i].says[j]));
+        }
         free(stated.whole_facts);
         free(stated.whole_page);
     }
