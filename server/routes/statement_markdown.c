@@ -65,7 +65,7 @@ static void write_value(struct text *out, const json_t *value)
 }
 
 /* After a heading, the members of an object in a line, but for one, which was said before; nothing where there are no others. */
-static void write_members(struct text *out, const char *heading, const json_t *object, const char *said)
+static bool write_members(struct text *out, const char *heading, const json_t *object, const char *said)
 {
     const char *key, *mark = heading;
     json_t *value;
@@ -78,6 +78,7 @@ static void write_members(struct text *out, const char *heading, const json_t *o
             mark = ", ";
         }
     }
+    return mark != heading;
 }
 
 /* ---------------------------------------------------------------- the guarantee */
@@ -200,8 +201,9 @@ static void write_phase(struct text *out, const json_t *phase)
     write_named(out, "C as computed", json_object_get(phase, "factorization"), "id");
     write_named(out, "Sensitivity of C", json_object_get(phase, "sensitivity"), "value");
     write_named(out, "Sampling", json_object_get(phase, "sampling"), "scheme");
-    write_members(out, "- **In force.** ", json_object_get(phase, "derived"), "");
-    text_puts(out, "\n");
+    if (write_members(out, "- **In force.** ", json_object_get(phase, "derived"), "")) {
+        text_puts(out, "\n");
+    }
 }
 
 static void write_mechanism(struct text *out, const json_t *mechanism)
