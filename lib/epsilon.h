@@ -511,6 +511,46 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_variance(const struct eps_cont
                                                            const struct eps_strategy *strategy, double *out,
                                                            struct eps_error *error);
 
+/* ---------------------------------------------------------------- noise */
+
+/* A stream of correlated noise: the rows of C^-1 z (part noise) or of B z = A C^-1 z (part decoder), one after the other, for
+ * `dimensions` coordinates at once; z ~ N(0, sigma^2 I) has as many rows as C, and the coordinates are independent. Not square
+ * C have their left inverse C^+, that of the decoder. */
+struct eps_noise;
+
+/*
+ * Starts such a stream. z comes from ChaCha20 under the key: whoever knows the key knows the noise, so that what is released
+ * needs 256 bits of the operating system's for each stream, used once (two streams of one key give away their difference), and
+ * forgotten; the same key, strategy, part, sigma and number of dimensions give the same noise again. Normals are by Box and Muller,
+ * each off by a few units of rounding: as with every Gaussian in floating point, the lowest bits of what is released may tell more
+ * than the mechanism does on real numbers (Mironov 2012).
+ *
+ * In: sigma in [0, 1e9], the noise multiplier; dimensions in [1, 2^31 - 1]; key is copied. The strategy must outlive the stream.
+ * Returns EPS_OK and *noise, which the caller releases with eps_noise_destroy(); EPS_INVALID (a range, or part encoder);
+ * EPS_UNSUPPORTED (C has no inverse that doubles can hold); EPS_TOO_COSTLY (over the context's limits: no way to draw it fits
+ * in max_bytes, or it takes more than max_operations, in multiplications); EPS_NO_MEMORY.
+ * Memory: rows of `dimensions` numbers: for C^-1 bands - 1 of C, or as many as C^-1 has, the buffers of a BLT, the height of a tree
+ * (twice that with its full decoder); else, and where this is less work, panels of 64 MiB and n numbers. For B two more (prefix
+ * sums, momentum), or one a coefficient.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_create(const struct eps_context *context, struct eps_noise **noise,
+                                                      struct eps_error *error, const struct eps_strategy *strategy,
+                                                      enum eps_part part, double sigma, size_t dimensions,
+                                                      const uint8_t key[32]);
+/* Wipes the key. */
+EPS_API void eps_noise_destroy(struct eps_noise *noise);
+
+/* The memory that the stream takes, in bytes, beside the strategy's. */
+EPS_API double eps_noise_bytes(const struct eps_noise *noise);
+
+/*
+ * The next row: row 0 first, n in all; out has `dimensions` numbers. Returns EPS_OK; EPS_INVALID after the last; EPS_CANCELED,
+ * EPS_TIMEOUT (as the context says; the stream can then only be destroyed), EPS_NO_MEMORY. Cost: a row at a time, but where panels
+ * are used all at the first row of each.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise,
+                                                   double *out, struct eps_error *error);
+
 #ifdef __cplusplus
 }
 #endif
