@@ -107,7 +107,7 @@ static void doubts_are_settled_exactly(void **unused)
     struct eps__chacha chacha;
     for (size_t i = 0; i < sizeof ps / sizeof *ps; i++) {
         struct eps__tails tails = eps__tails_make(ps[i]);
-        for (uint64_t k = 1; k <= 60; k++) {
+        for (uint64_t k = 1; k <= 40; k++) {
             struct eps__coin bits = eps__coin_make(expq((eps__quad)k * log1pq(-(eps__quad)ps[i])));
             wide edge = (wide)bits.high << 64 | bits.low;
             give(&chacha, edge + near);
