@@ -469,6 +469,14 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_create(const struct eps_contex
                                                          const struct eps_mechanism *mechanism);
 EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
 
+/*
+ * The number of steps of a stored factorisation, which a mechanism of family stored needs as its n: of the one that the
+ * context's cache has under the id, 64 lower-case hexadecimal digits and NUL.
+ * Returns EPS_OK; EPS_INVALID (there is none of this id, or what is kept of it cannot be read). Cost: one reading.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_stored_steps(const struct eps_context *context, size_t *n,
+                                                      struct eps_error *error, const char *id);
+
 EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);    /* rows of C */
 EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy); /* n */
 EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);   /* bandwidth as found */
@@ -540,8 +548,14 @@ EPS_API EPS_MUST_USE enum eps_status eps_noise_create(const struct eps_context *
 /* Wipes the key. */
 EPS_API void eps_noise_destroy(struct eps_noise *noise);
 
-/* The memory that the stream takes, in bytes, beside the strategy's. */
-EPS_API double eps_noise_bytes(const struct eps_noise *noise);
+/*
+ * What such a stream takes: all its rows, in multiplications, and the bytes that it holds, those of the strategy among them.
+ * Returns as eps_noise_create(), which it foretells under the same context; EPS_NO_MEMORY too.
+ * Out: operations, bytes: written on EPS_OK; may be NULL. Cost: that of inverting the strategy's block, once.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_cost(const struct eps_context *context, struct eps_error *error,
+                                                    const struct eps_strategy *strategy, enum eps_part part,
+                                                    size_t dimensions, double *operations, double *bytes);
 
 /*
  * The next row: row 0 first, n in all; out has `dimensions` numbers. Returns EPS_OK; EPS_INVALID after the last; EPS_CANCELED,

@@ -23,6 +23,7 @@ struct plan {
     enum eps_part part; /* that the way makes */
     size_t kept;        /* rows that applying A keeps: 0 where the way makes B z itself */
     double numbers, operations;
+    double bytes; /* with the strategy's */
 };
 
 struct eps_noise {
@@ -44,7 +45,7 @@ static size_t workload_rows(const struct eps__workload *w)
 static struct plan plan_of(const struct eps_strategy *s, const struct eps__noise_way *way, enum eps_part part,
                            enum eps_part made, double d)
 {
-    struct plan plan = {way, made, part == made ? 0 : workload_rows(&s->workload), 0, 0};
+    struct plan plan = {.way = way, .part = made, .kept = part == made ? 0 : workload_rows(&s->workload)};
     plan.numbers = way->numbers(s, made, d) + (double)plan.kept * d;
     plan.operations = way->operations(s, made, d) + (double)s->n * (double)plan.kept * d;
     return plan;
@@ -60,10 +61,9 @@ static void consider(struct plan *best, struct plan candidate, double max_number
         *best = candidate;
 }
 
-static struct plan choose(const struct eps_strategy *s, enum eps_part part, double d, double max_bytes)
+static struct plan choose(const struct eps_strategy *s, enum eps_part part, double d, double most)
 {
     struct plan best = {0};
-    double most = max_bytes > 0 ? max_bytes / sizeof(double) : INFINITY;
     for (const struct eps__noise_way *const *way = s->kind->noise_ways; *way; way++)
         if ((*way)->serves(s))
             consider(&best, plan_of(s, *way, part, EPS_PART_NOISE, d), most);
@@ -72,48 +72,65 @@ static struct plan choose(const struct eps_strategy *s, enum eps_part part, doub
     return best;
 }
 
-static enum eps_status check_cost(const struct eps_context *context, struct eps_error *error, const struct plan *plan)
+/* The numbers that the strategy itself holds, at most. */
+static double strategy_numbers(const struct eps_strategy *s)
 {
-    double bytes = plan->numbers * sizeof(double);
-    if (!context || ((context->max_operations <= 0 || plan->operations <= context->max_operations) &&
-                     (context->max_bytes <= 0 || bytes <= context->max_bytes)))
+    return 2 * ((double)s->entries_len + (double)s->block + (double)s->squares_len + (double)s->blt_len) +
+           (double)s->known_inverse_len;
+}
+
+/* Whether it is defined and in range; if so, how it is drawn, and what that takes. */
+static enum eps_status make_plan(const struct eps_context *context, struct plan *plan, struct eps_error *error,
+                                 const struct eps_strategy *s, enum eps_part part, size_t dimensions)
+{
+    size_t rows, columns;
+    if (part != EPS_PART_NOISE && part != EPS_PART_DECODER)
+        return eps__error(error, EPS_INVALID, "/part", "must be noise (C^-1 z) or decoder (B z)");
+    if (!dimensions || dimensions > DIMENSIONS_MAX)
+        return eps__error(error, EPS_INVALID, "/dimensions", "must lie in [1, %d]", DIMENSIONS_MAX);
+    enum eps_status status = eps_strategy_shape(s, error, part, &rows, &columns);
+    if (status)
+        return status;
+    double operations_max = context && context->max_operations > 0 ? context->max_operations : INFINITY;
+    double bytes_max = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
+    *plan = choose(s, part, (double)dimensions, bytes_max / sizeof(double) - strategy_numbers(s));
+    plan->bytes = (plan->numbers + strategy_numbers(s)) * sizeof(double);
+    if (plan->operations <= operations_max && plan->bytes <= bytes_max)
         return EPS_OK;
     eps__error(error, EPS_TOO_COSTLY, "/dimensions",
                "drawing this noise takes about %.2g operations and %.2g bytes; ask for fewer dimensions at a time "
                "(coordinates are independent), or raise the limits",
-               plan->operations, bytes);
+               plan->operations, plan->bytes);
     if (error) {
         error->operations = plan->operations;
-        error->bytes = bytes;
+        error->bytes = plan->bytes;
     }
     return EPS_TOO_COSTLY;
 }
 
-/* ---------------------------------------------------------------- made and released */
-
-static enum eps_status check_request(struct eps_error *error, enum eps_part part, double sigma, size_t dimensions)
+enum eps_status eps_noise_cost(const struct eps_context *context, struct eps_error *error,
+                               const struct eps_strategy *strategy, enum eps_part part, size_t dimensions,
+                               double *operations, double *bytes)
 {
-    if (part != EPS_PART_NOISE && part != EPS_PART_DECODER)
-        return eps__error(error, EPS_INVALID, "/part", "must be noise (C^-1 z) or decoder (B z)");
-    if (!(sigma >= 0 && sigma <= 1e9))
-        return eps__error(error, EPS_INVALID, "/noise_multiplier", "must lie in [0, 1e9]");
-    if (!dimensions || dimensions > DIMENSIONS_MAX)
-        return eps__error(error, EPS_INVALID, "/dimensions", "must lie in [1, %d]", DIMENSIONS_MAX);
-    return EPS_OK;
+    struct plan plan;
+    enum eps_status status = make_plan(context, &plan, error, strategy, part, dimensions);
+    if (!status && operations)
+        *operations = plan.operations;
+    if (!status && bytes)
+        *bytes = plan.bytes;
+    return status;
 }
+
+/* ---------------------------------------------------------------- made and released */
 
 enum eps_status eps_noise_create(const struct eps_context *context, struct eps_noise **noise, struct eps_error *error,
                                  const struct eps_strategy *strategy, enum eps_part part, double sigma,
                                  size_t dimensions, const uint8_t key[32])
 {
-    size_t rows, columns;
-    enum eps_status status = check_request(error, part, sigma, dimensions);
-    if (!status)
-        status = eps_strategy_shape(strategy, error, part, &rows, &columns);
-    if (status)
-        return status;
-    struct plan plan = choose(strategy, part, (double)dimensions, context ? context->max_bytes : 0);
-    status = check_cost(context, error, &plan);
+    struct plan plan;
+    if (!(sigma >= 0 && sigma <= 1e9))
+        return eps__error(error, EPS_INVALID, "/noise_multiplier", "must lie in [0, 1e9]");
+    enum eps_status status = make_plan(context, &plan, error, strategy, part, dimensions);
     if (status)
         return status;
     struct eps_noise *made = calloc(1, sizeof *made);
@@ -146,11 +163,6 @@ void eps_noise_destroy(struct eps_noise *noise)
     eps__white_clear(&noise->run.white);
     free(noise->run.memory);
     free(noise);
-}
-
-double eps_noise_bytes(const struct eps_noise *noise)
-{
-    return noise->plan.numbers * sizeof(double) + (double)sizeof *noise;
 }
 
 /* ---------------------------------------------------------------- rows */
