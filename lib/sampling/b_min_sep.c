@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "lib/sampling/batches.h"
 #include "lib/sampling/scheme.h"
 
 static void defaults(struct eps_mechanism *mechanism, size_t bands)
@@ -62,6 +63,11 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
     return (struct eps__participation){.epochs = 1, .separation = mechanism->sampling.separation};
 }
 
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    return sampling->examples_per_user > 1 ? &eps__former_shared : &eps__former_spaced;
+}
+
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     size_t others = sampling->separation ? sampling->separation - 1 : 0;
@@ -96,5 +102,6 @@ const struct eps__scheme eps__scheme_b_min_sep = {
     .batch = batch,
     .worst = worst,
     .target = target,
+    .former = former,
     .assume = assume,
 };

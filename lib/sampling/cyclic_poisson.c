@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "lib/sampling/batches.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
@@ -53,6 +54,12 @@ static struct eps__participation worst(const struct eps_mechanism *mechanism)
     return (struct eps__participation){.epochs = mechanism->n, .separation = mechanism->sampling.groups, .fixed = true};
 }
 
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    (void)sampling;
+    return &eps__former_turns;
+}
+
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     if (sampling->truncation)
@@ -85,5 +92,6 @@ const struct eps__scheme eps__scheme_cyclic_poisson = {
     .groups = groups,
     .worst = worst,
     .pairs = &eps__coin_pairs,
+    .former = former,
     .assume = assume,
 };
