@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/batches.h"
+
 /* The tables hold names of any enum by its number. */
 #define NAME_AT(enumeration)                                            \
     static const char *enumeration##_at(unsigned index)                 \
@@ -281,3 +283,16 @@ static const struct api_field job_fields[] = {
 };
 
 const struct api_object api__job_object = {FIELDS(job_fields)};
+
+/* ---------------------------------------------------------------- batches */
+
+static const struct api_field batches_fields[] = {
+    {COMMON("n", API_ALL), .kind = API_INTEGER, .required = true, PLACE(api_batches, mechanism.n), .least = 1},
+    {COMMON("sampling", API_ALL), .kind = API_OBJECT, .required = true, PLACE(api_batches, mechanism.sampling),
+     .object = &sampling_object},
+    COUNT(api_batches, "dataset_size", dataset_size, API_ALL),
+    {COMMON("seed", API_ALL), .kind = API_INTEGER, PLACE(api_batches, seed), .least = 0, .most = API_MAX_EXACT,
+     .absent = -1},
+};
+
+const struct api_object api__batches_object = {FIELDS(batches_fields)};

@@ -61,6 +61,8 @@ struct api_object {
 
 /* The whole job; its struct is struct eps_job. */
 extern const struct api_object api__job_object;
+/* A request for batches; its struct is struct api_batches. */
+extern const struct api_object api__batches_object;
 
 /* The variant in force: the chosen name's value, unless a member settles it. One function for both directions: json is NULL
  * when a struct is encoded. */

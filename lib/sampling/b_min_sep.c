@@ -31,7 +31,7 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
 {
     if (sampling->separation == 0)
         eps__check_fail(check, "/sampling/separation",
-                        "is required: the matrix has no bandwidth under n to take it from");
+                        "is required: there is no matrix of a bandwidth under n to take it from");
     if (sampling->examples_per_user > 1 && sampling->warm_start)
         eps__check_fail(check, "/sampling/warm_start",
                         "must be false with examples_per_user over 1: only the cold start is analysed");

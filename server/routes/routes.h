@@ -18,6 +18,7 @@ request_handler handle_resource_delete;
 request_handler handle_job_curve;
 request_handler handle_job_matrix;
 request_handler handle_job_error;
+request_handler handle_batches_post;
 request_handler handle_index_get;
 request_handler handle_health_get;
 request_handler handle_ready_get;

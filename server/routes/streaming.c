@@ -6,7 +6,10 @@
 #include "server/routes/streaming.h"
 
 #include <math.h>
+#include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/http/wait.h"
 
@@ -53,6 +56,18 @@ bool streaming_reserve(struct streaming *streaming, double bytes)
     }
     streaming->bytes += more;
     return true;
+}
+
+void streaming_key(struct streaming *streaming, uint8_t key[32], int64_t seed, const char *what)
+{
+    char text[80];
+    if (seed < 0) {
+        randombytes_buf(key, 32);
+        return;
+    }
+    snprintf(text, sizeof text, "epsilond %s %lld", what, (long long)seed);
+    crypto_generichash(key, 32, (const unsigned char *)text, strlen(text), NULL, 0);
+    reply_header(streaming->request, "X-Guarantee", "none");
 }
 
 /* ---------------------------------------------------------------- the stream */

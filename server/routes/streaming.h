@@ -46,6 +46,9 @@ enum handled streaming_start(struct request *request, const struct streaming_kin
 
 /* Counts so many bytes more, before they are had. False: there is no room for them (503), or never is (422), which is the reply. */
 bool streaming_reserve(struct streaming *streaming, double bytes);
+/* Draws a key from the operating system; or, where the client gave a seed (not under 0), makes one of it, and the reply says that
+ * nothing is guaranteed (X-Guarantee: none). what: what it is for; the same seed gives other keys for other things. */
+void streaming_key(struct streaming *streaming, uint8_t key[32], int64_t seed, const char *what);
 /* The first one is the reply. */
 void streaming_fail(struct streaming *streaming, enum api_problem problem, const char *detail);
 /* The same; takes the problem over. */

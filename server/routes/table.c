@@ -9,6 +9,7 @@
 static const char *const json[] = {"application/json", NULL};
 static const char *const json_or_csv[] = {"application/json", "text/csv", NULL};
 static const char *const json_or_npy[] = {"application/json", "application/x-npy", NULL};
+static const char *const lines[] = {"application/x-ndjson", "application/json", NULL};
 static const char *const plain[] = {"text/plain", NULL};
 static const char *const yaml[] = {"application/yaml", NULL};
 
@@ -21,6 +22,7 @@ const struct route route_table[] = {
     {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, matrix_query, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
+    {"POST", "/v1/batches", handle_batches_post, lines, NULL, ROUTE_BODY | ROUTE_LINES, NULL},
     {"GET", "/v1", handle_index_get, json, NULL, ROUTE_PLAIN, NULL},
     {"GET", "/healthz", handle_health_get, json, NULL, ROUTE_VITAL, NULL},
     {"GET", "/readyz", handle_ready_get, json, NULL, ROUTE_VITAL, NULL},
