@@ -60,6 +60,9 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
     case API_ID:
         api__read_id(decoder, path, json, place);
         break;
+    case API_JOB_ID:
+        api__read_job_id(decoder, path, json, place);
+        break;
     case API_NUMBERS:
         api__read_numbers(decoder, path, json, field, base);
         break;

@@ -217,8 +217,8 @@ static const struct api_field workload_fields[] = {
     NEEDED_NUMBERS(eps_workload, "coefficients", coefficients, coefficients_len, BIT(EPS_WORKLOAD_TOEPLITZ)),
 };
 
-static const struct api_object workload_object = {FIELDS(workload_fields), .has_variants = true,
-                                                  .variant_name = workload_at};
+const struct api_object api__workload_object = {FIELDS(workload_fields), .has_variants = true,
+                                                .variant_name = workload_at};
 
 /* ---------------------------------------------------------------- accountant */
 
@@ -277,7 +277,8 @@ static const struct api_field job_fields[] = {
     REAL(eps_job, "noise_multiplier", query.noise_multiplier, API_ALL),
     NAME(eps_job, "adjacency", mechanism.adjacency, API_ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
     {COMMON("accountant", API_ALL), .kind = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
-    {COMMON("workload", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.workload), .object = &workload_object},
+    {COMMON("workload", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.workload),
+     .object = &api__workload_object},
     FLAG(eps_job, "curve", query.curve, API_ALL),
     {COMMON("label", API_ALL), .kind = API_LABEL},
 };

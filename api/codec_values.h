@@ -35,6 +35,7 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
 bool api__read_name(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
                     void *place);
 void api__read_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
+void api__read_job_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
 void api__read_label(struct api_decoder *decoder, const char *path, const json_t *json);
 /* base: the struct that holds both the array and its length. */
 void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,

@@ -70,6 +70,14 @@ void stream_close(struct stream *stream)
 
 /* ---------------------------------------------------------------- the maker's side */
 
+bool stream_closed(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->mutex);
+    bool closed = stream->closed;
+    pthread_mutex_unlock(&stream->mutex);
+    return closed;
+}
+
 static bool room_locked(const struct stream *stream)
 {
     return !stream->closed && stream->ending == GOING && stream->full < STREAM_PIECES;

@@ -41,6 +41,8 @@ struct stream *stream_create(const struct stream_maker *maker, void *user);
 /* For who was asked by `wanted`: has bytes made as long as there is room, STREAM_PIECES pieces at most. The stream may be gone when it
  * returns. */
 void stream_fill(struct stream *stream);
+/* Whether nobody reads it any more: what is made now is for nothing. For the maker. */
+bool stream_closed(struct stream *stream);
 /* Nobody will read it. For a stream that is not replied. */
 void stream_close(struct stream *stream);
 /* Status 200 and what the stream has. Takes it over, whatever the outcome. */

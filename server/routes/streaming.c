@@ -70,6 +70,12 @@ void streaming_key(struct streaming *streaming, uint8_t key[32], int64_t seed, c
     reply_header(streaming->request, "X-Guarantee", "none");
 }
 
+bool streaming_unwanted(struct streaming *streaming)
+{
+    return atomic_load(&streaming->left) || waits_stopping(streaming->server->waits) ||
+           (streaming->stream && stream_closed(streaming->stream));
+}
+
 /* ---------------------------------------------------------------- the stream */
 
 static void fill(struct pool_task *task)

@@ -49,6 +49,8 @@ bool streaming_reserve(struct streaming *streaming, double bytes);
 /* Draws a key from the operating system; or, where the client gave a seed (not under 0), makes one of it, and the reply says that
  * nothing is guaranteed (X-Guarantee: none). what: what it is for; the same seed gives other keys for other things. */
 void streaming_key(struct streaming *streaming, uint8_t key[32], int64_t seed, const char *what);
+/* The client is gone, or the service stops: give up. In `open` and `make`. */
+bool streaming_unwanted(struct streaming *streaming);
 /* The first one is the reply. */
 void streaming_fail(struct streaming *streaming, enum api_problem problem, const char *detail);
 /* The same; takes the problem over. */
