@@ -18,9 +18,6 @@ static bool is_absent(const json_t *json)
     return json == NULL || json_is_null(json);
 }
 
-static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
-                        const struct api_object *object, void *base);
-
 static void read_accountant(struct api_decoder *decoder, const char *path, const json_t *json,
                             const struct api_field *field, void *place)
 {
@@ -29,7 +26,7 @@ static void read_accountant(struct api_decoder *decoder, const char *path, const
     if (api__is_string(json))
         api__read_name(decoder, path, json, method, api__at(place, method->offset));
     else if (json_is_object(json))
-        read_object(decoder, path, json, field->object, place);
+        api__read_object(decoder, path, json, field->object, place);
     else
         api_errors_add(decoder->errors, path, "must be a name or an object with a method, not %s", api__kind_of(json));
 }
@@ -63,6 +60,9 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
     case API_ID:
         api__read_id(decoder, path, json, place);
         break;
+    case API_JOB_ID:
+        api__read_job_id(decoder, path, json, place);
+        break;
     case API_NUMBERS:
         api__read_numbers(decoder, path, json, field, base);
         break;
@@ -71,10 +71,10 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
         break;
     case API_GROUP:
         *(bool *)place = true;
-        read_object(decoder, path, json, field->object, base);
+        api__read_object(decoder, path, json, field->object, base);
         break;
     case API_OBJECT:
-        read_object(decoder, path, json, field->object, place);
+        api__read_object(decoder, path, json, field->object, place);
         break;
     case API_ACCOUNTANT:
         read_accountant(decoder, path, json, field, place);
@@ -117,16 +117,16 @@ static bool has_field(const struct api_object *object, const char *key, uint32_t
 }
 
 /* Where a member that was written at the wrong level belongs: into `where`, "" if nowhere. */
-static void right_place(char *where, size_t size, const char *path, const char *key)
+static void right_place(char *where, size_t size, const struct api_object *top, const char *path, const char *key)
 {
     where[0] = '\0';
     if (*path != '\0') {
-        if (has_field(&api__job_object, key, API_ALL))
-            snprintf(where, size, "; %s goes to the top level of the job", key);
+        if (has_field(top, key, API_ALL))
+            snprintf(where, size, "; %s goes to the top level%s", key, top == &api__job_object ? " of the job" : "");
         return;
     }
-    for (size_t i = 0; i < api__job_object.len && !*where; i++) {
-        const struct api_field *field = &api__job_object.fields[i];
+    for (size_t i = 0; i < top->len && !*where; i++) {
+        const struct api_field *field = &top->fields[i];
         if (field->object && has_field(field->object, key, API_ALL))
             snprintf(where, size, "; %s goes into %s", key, field->name);
     }
@@ -141,7 +141,7 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     uint32_t takers = 0;
 
     join(where, path, key);
-    right_place(elsewhere, sizeof elsewhere, path, key);
+    right_place(elsewhere, sizeof elsewhere, decoder->top, path, key);
     for (size_t i = 0; i < object->len; i++) {
         if (strcmp(object->fields[i].name, key) == 0)
             takers |= object->fields[i].variants;
@@ -184,8 +184,8 @@ static bool read_variant(struct api_decoder *decoder, const char *path, const js
     return true;
 }
 
-static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
-                        const struct api_object *object, void *base)
+void api__read_object(struct api_decoder *decoder, const char *path, const json_t *json,
+                      const struct api_object *object, void *base)
 {
     unsigned variant = 0;
     bool judged = true;
@@ -291,11 +291,11 @@ void api_job_locate(const struct api_job *job, struct eps_error *error)
         snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
 }
 
-static void report_rule(void *user, const char *pointer, const char *message)
+void api__report_rule(void *user, const char *pointer, const char *message)
 {
     struct api_decoder *decoder = user;
 
-    pointer = api_job_pointer(decoder->job, pointer);
+    pointer = decoder->job ? api_job_pointer(decoder->job, pointer) : pointer;
     if (is_moot(decoder, pointer))
         return;
     api_errors_add(decoder->errors, pointer, "%s", message);
@@ -315,9 +315,8 @@ static void check_steps(struct api_decoder *decoder)
 }
 
 /* A warm start that was asked for is refused where the defaults took the cold one. */
-static void check_warm_start(struct api_decoder *decoder)
+void api__check_warm_start(struct api_decoder *decoder, const struct eps_sampling *sampling)
 {
-    const struct eps_sampling *sampling = &decoder->job->job.mechanism.sampling;
     const json_t *json = json_object_get(decoder->root, "sampling");
 
     if (!sampling->warm_start && json_is_true(json_object_get(json, "warm_start")))
@@ -328,8 +327,11 @@ static void check_warm_start(struct api_decoder *decoder)
 struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, size_t max_n)
 {
     struct api_job *job = calloc(1, sizeof *job);
-    struct api_decoder decoder = {
-        .errors = errors, .job = job, .root = json, .max_n = max_n > 0 ? max_n : (size_t)1 << 24};
+    struct api_decoder decoder = {.errors = errors,
+                                  .job = job,
+                                  .top = &api__job_object,
+                                  .root = json,
+                                  .max_n = max_n > 0 ? max_n : (size_t)1 << 24};
     size_t before = errors->len;
 
     if (!job) {
@@ -342,12 +344,12 @@ struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, si
         job->by_epochs = is_given(json, "/epochs");
         job->method_alone = json_is_string(json_object_get(json, "accountant"));
     }
-    read_object(&decoder, "", json, &api__job_object, &job->job);
+    api__read_object(&decoder, "", json, &api__job_object, &job->job);
     if (json_is_object(json)) {
         eps_job_defaults(&job->job);
-        check_warm_start(&decoder);
+        api__check_warm_start(&decoder, &job->job.mechanism.sampling);
         decoder.read_errors = errors->len;
-        eps_job_check(&job->job, decoder.max_n, report_rule, &decoder);
+        eps_job_check(&job->job, decoder.max_n, api__report_rule, &decoder);
     }
     if (errors->len == before && !errors->out_of_memory)
         return job;

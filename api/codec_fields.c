@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/batches.h"
+
 /* The tables hold names of any enum by its number. */
 #define NAME_AT(enumeration)                                            \
     static const char *enumeration##_at(unsigned index)                 \
@@ -215,8 +217,8 @@ static const struct api_field workload_fields[] = {
     NEEDED_NUMBERS(eps_workload, "coefficients", coefficients, coefficients_len, BIT(EPS_WORKLOAD_TOEPLITZ)),
 };
 
-static const struct api_object workload_object = {FIELDS(workload_fields), .has_variants = true,
-                                                  .variant_name = workload_at};
+const struct api_object api__workload_object = {FIELDS(workload_fields), .has_variants = true,
+                                                .variant_name = workload_at};
 
 /* ---------------------------------------------------------------- accountant */
 
@@ -275,9 +277,23 @@ static const struct api_field job_fields[] = {
     REAL(eps_job, "noise_multiplier", query.noise_multiplier, API_ALL),
     NAME(eps_job, "adjacency", mechanism.adjacency, API_ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
     {COMMON("accountant", API_ALL), .kind = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
-    {COMMON("workload", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.workload), .object = &workload_object},
+    {COMMON("workload", API_ALL), .kind = API_OBJECT, PLACE(eps_job, mechanism.workload),
+     .object = &api__workload_object},
     FLAG(eps_job, "curve", query.curve, API_ALL),
     {COMMON("label", API_ALL), .kind = API_LABEL},
 };
 
 const struct api_object api__job_object = {FIELDS(job_fields)};
+
+/* ---------------------------------------------------------------- batches */
+
+static const struct api_field batches_fields[] = {
+    {COMMON("n", API_ALL), .kind = API_INTEGER, .required = true, PLACE(api_batches, mechanism.n), .least = 1},
+    {COMMON("sampling", API_ALL), .kind = API_OBJECT, .required = true, PLACE(api_batches, mechanism.sampling),
+     .object = &sampling_object},
+    COUNT(api_batches, "dataset_size", dataset_size, API_ALL),
+    {COMMON("seed", API_ALL), .kind = API_INTEGER, PLACE(api_batches, seed), .least = 0, .most = API_MAX_EXACT,
+     .absent = -1},
+};
+
+const struct api_object api__batches_object = {FIELDS(batches_fields)};

@@ -469,6 +469,14 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_create(const struct eps_contex
                                                          const struct eps_mechanism *mechanism);
 EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
 
+/*
+ * The number of steps of a stored factorisation, which a mechanism of family stored needs as its n: of the one that the
+ * context's cache has under the id, 64 lower-case hexadecimal digits and NUL.
+ * Returns EPS_OK; EPS_INVALID (there is none of this id, or what is kept of it cannot be read). Cost: one reading.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_stored_steps(const struct eps_context *context, size_t *n,
+                                                      struct eps_error *error, const char *id);
+
 EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);    /* rows of C */
 EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy); /* n */
 EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);   /* bandwidth as found */
@@ -510,6 +518,122 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_band_row(const struct eps_stra
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_variance(const struct eps_context *context,
                                                            const struct eps_strategy *strategy, double *out,
                                                            struct eps_error *error);
+
+/* ---------------------------------------------------------------- noise */
+
+/* A stream of correlated noise: the rows of C^-1 z (part noise) or of B z = A C^-1 z (part decoder), one after the other, for
+ * `dimensions` coordinates at once; z ~ N(0, sigma^2 I) has as many rows as C, and the coordinates are independent. Not square
+ * C have their left inverse C^+, that of the decoder. */
+struct eps_noise;
+
+/*
+ * Starts such a stream. z comes from ChaCha20 under the key: whoever knows the key knows the noise, so that what is released
+ * needs 256 bits of the operating system's for each stream, used once (two streams of one key give away their difference), and
+ * forgotten; the same key, strategy, part, sigma and number of dimensions give the same noise again. Normals are by Box and Muller,
+ * each off by a few units of rounding: as with every Gaussian in floating point, the lowest bits of what is released may tell more
+ * than the mechanism does on real numbers (Mironov 2012).
+ *
+ * In: sigma in [0, 1e9], the noise multiplier; dimensions in [1, 2^31 - 1]; key is copied. The strategy must outlive the stream.
+ * Returns EPS_OK and *noise, which the caller releases with eps_noise_destroy(); EPS_INVALID (a range, or part encoder);
+ * EPS_UNSUPPORTED (C has no inverse that doubles can hold); EPS_TOO_COSTLY (over the context's limits: no way to draw it fits
+ * in max_bytes, or it takes more than max_operations, in multiplications); EPS_NO_MEMORY.
+ * Memory: rows of `dimensions` numbers: for C^-1 bands - 1 of C, or as many as C^-1 has, the buffers of a BLT, the height of a tree
+ * (twice that with its full decoder); else, and where this is less work, panels of 64 MiB and n numbers. For B two more (prefix
+ * sums, momentum), or one a coefficient.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_create(const struct eps_context *context, struct eps_noise **noise,
+                                                      struct eps_error *error, const struct eps_strategy *strategy,
+                                                      enum eps_part part, double sigma, size_t dimensions,
+                                                      const uint8_t key[32]);
+/* Wipes the key. */
+EPS_API void eps_noise_destroy(struct eps_noise *noise);
+
+/*
+ * What such a stream takes: all its rows, in multiplications, and the bytes that it holds, those of the strategy among them.
+ * Returns as eps_noise_create(), which it foretells under the same context; EPS_NO_MEMORY too.
+ * Out: operations, bytes: written on EPS_OK; may be NULL. Cost: that of inverting the strategy's block, once.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_cost(const struct eps_context *context, struct eps_error *error,
+                                                    const struct eps_strategy *strategy, enum eps_part part,
+                                                    size_t dimensions, double *operations, double *bytes);
+
+/*
+ * The next row: row 0 first, n in all; out has `dimensions` numbers. Returns EPS_OK; EPS_INVALID after the last; EPS_CANCELED,
+ * EPS_TIMEOUT (as the context says; the stream can then only be destroyed), EPS_NO_MEMORY. Cost: a row at a time, but where panels
+ * are used all at the first row of each.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise,
+                                                   double *out, struct eps_error *error);
+
+/* ---------------------------------------------------------------- batches */
+
+/* Which users each example belongs to. Borrowed: it must outlive what was made with it. */
+struct eps_users {
+    const uint64_t *begin; /* example j is of user[begin[j]] .. user[begin[j + 1] - 1], one at least; begin[0] = 0 */
+    const uint32_t *user;  /* each under len; the same one may stand twice beside an example */
+    size_t len;            /* how many users there are */
+};
+
+/* One step's. */
+struct eps_batch {
+    size_t step;             /* from 0 on */
+    const uint32_t *indices; /* the examples, ascending, each under dataset_size */
+    size_t len;
+    size_t truncated; /* how many were drawn beyond max_batch_size, and left out */
+};
+
+/*
+ * Fills in the defaults of the sampling that depend on its other members and on n, and dataset_size, from which they follow, if
+ * the sampling needs it and has none. Nothing is taken from the matrix: groups, and the separation of b_min_sep, must be given,
+ * for batches of another separation than the one accounted for would void the guarantee. Idempotent.
+ */
+EPS_API void eps_batches_defaults(struct eps_mechanism *mechanism, uint64_t dataset_size);
+
+/*
+ * Whether batches can be formed: eps_job_check()'s rules of n and the sampling (the rest of the mechanism is not looked at), and
+ * dataset_size, of 1 .. 2^32 - 1 examples; 0: that of the sampling, and where both are given they agree.
+ * Reports every violation, and returns their number.
+ */
+EPS_API size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset_size, size_t max_n,
+                                 eps_report_fn *report, void *user);
+
+/* The bytes of memory that forming these batches takes, about: O(dataset_size) at most. They must have passed
+ * eps_batches_check(); users as for eps_batcher_create(). */
+EPS_API double eps_batches_bytes(const struct eps_mechanism *mechanism, uint64_t dataset_size,
+                                 const struct eps_users *users);
+
+/* Batches under way. Thread-compatible. */
+struct eps_batcher;
+
+/*
+ * Begins to form the batches of the mechanism's n steps: exactly as what eps_solve() says is sampled and assumed, with the
+ * distribution that it accounts for. All randomness is ChaCha20's under `key` (32 bytes, which are copied, and wiped in the end):
+ * the same key gives the same batches, on every machine and in every build of one version. For a guarantee the key must be drawn from the operating
+ * system, be known to nobody, and serve once: who knows it knows who took part when.
+ *
+ * Schemes: poisson; cyclic_poisson (each example is put into a group of its own drawing; with truncation, whose guarantee depends on their
+ * sizes, into equal groups); balls_in_bins; b_min_sep; and none as a data loader does it: the examples in one random order,
+ * whose batches go round, or with schema shuffled in a new one each epoch. A batch over max_batch_size loses a uniformly random part of itself.
+ * users: for examples_per_user > 1, needed by b_min_sep: an example is left out where another of one of its users was drawn in
+ * the separation - 1 steps before (BMS, algorithm 3), and a user of fewer examples counts as having empty ones beside them.
+ * NULL: none.
+ *
+ * Returns EPS_OK and *batcher, which the caller releases with eps_batcher_destroy(); EPS_INVALID with the first violation of
+ * eps_batches_check(), or where users are missing or wrong; EPS_NO_MEMORY.
+ * Cost: O(dataset_size), less for poisson.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_batcher_create(struct eps_batcher **batcher, struct eps_error *error,
+                                                        const struct eps_mechanism *mechanism, uint64_t dataset_size,
+                                                        const struct eps_users *users, const uint8_t key[32]);
+EPS_API void eps_batcher_destroy(struct eps_batcher *batcher);
+
+/*
+ * The next step's batch. Its indices are the batcher's, until the next call.
+ * Returns EPS_OK and *batch; EPS_INVALID after n steps; EPS_NO_MEMORY, after which the batcher is of no more use.
+ * Cost: O(examples drawn); at the first step of an epoch, where bins or orders are drawn anew, O(dataset_size).
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_batcher_next(struct eps_batcher *batcher, struct eps_batch *batch,
+                                                      struct eps_error *error);
 
 #ifdef __cplusplus
 }

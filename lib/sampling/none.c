@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/batches.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
@@ -135,6 +136,12 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
                                        .separation = mechanism->sampling.separation};
 }
 
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    (void)sampling;
+    return &eps__former_loader;
+}
+
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
@@ -170,5 +177,6 @@ const struct eps__scheme eps__scheme_none = {
     .worst = worst,
     .target = target,
     .pairs = &pairs,
+    .former = former,
     .assume = assume,
 };

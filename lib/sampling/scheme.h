@@ -15,6 +15,7 @@
 enum eps__addition { EPS__TRUNCATION, EPS__EXAMPLES_PER_USER, EPS__LAST_ITERATE, EPS__ADDITIONS };
 
 struct eps__pairs;
+struct eps__former;
 
 /* A function that is NULL says what its comment says of it. All see a job with its defaults, but for `defaults` and `check`. */
 struct eps__scheme {
@@ -47,6 +48,8 @@ struct eps__scheme {
     struct eps__participation (*target)(const struct eps_mechanism *mechanism);
     /* What dominates one of its steps, by adjacency, and truncated or not (pairs.h). NULL: nothing is known of one alone. */
     const struct eps__pairs *pairs;
+    /* What forms its batches (batches.h). */
+    const struct eps__former *(*former)(const struct eps_sampling *sampling);
     /* How examples take part, in words. */
     void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);
 };

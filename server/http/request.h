@@ -34,8 +34,9 @@ typedef enum handled request_handler(struct request *request);
 
 enum route_traits {
     ROUTE_PLAIN = 0,
-    ROUTE_BODY = 1, /* takes a JSON body */
-    ROUTE_VITAL = 2 /* answered even where there are too many connections */
+    ROUTE_BODY = 1,  /* takes a JSON body */
+    ROUTE_VITAL = 2, /* answered even where there are too many connections */
+    ROUTE_LINES = 4  /* the body may also be lines of JSON: application/x-ndjson */
 };
 
 /* A row of the route table. */
@@ -85,6 +86,7 @@ struct request {
     uint64_t body_seen;       /* bytes received, kept or not */
     enum api_problem refused; /* decided before the body was read; API_PROBLEM_COUNT: not */
     const char *malformed;    /* what is wrong with the head, or NULL */
+    bool lines;               /* the body is application/x-ndjson */
     bool bodyless;            /* HEAD */
     bool last;                /* of its connection */
     double started;

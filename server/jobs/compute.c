@@ -203,6 +203,20 @@ struct eps_context computation_context(struct computation *computation)
     };
 }
 
+enum eps_status computation_strategy(const struct eps_context *context, struct eps_strategy **strategy,
+                                     struct eps_error *error, const struct eps_mechanism *mechanism, const char *id)
+{
+    struct eps_mechanism used = *mechanism;
+    used.matrix =
+        (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
+    enum eps_status status = EPS_INVALID;
+    if (strlen(id) + 1 == sizeof used.matrix.stored_id) {
+        memcpy(used.matrix.stored_id, id, sizeof used.matrix.stored_id);
+        status = eps_strategy_create(context, strategy, error, &used);
+    }
+    return status == EPS_INVALID ? eps_strategy_create(context, strategy, error, mechanism) : status;
+}
+
 static bool on_lookup(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     return store_blob_get(user, kind, key, blob, blob_len);

@@ -13,30 +13,34 @@
 #include "api/codec.h"
 #include "server/routes/resource.h"
 
-bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
-                    enum handled *handled)
+enum store_status find_succeeded(struct server *server, const char *id, struct job_record *record,
+                                 struct result_record **result)
 {
-    struct jobs *jobs = request->server->jobs;
     *record = (struct job_record){0};
     *result = NULL;
-    enum store_status status =
-        uuid_valid(request->param) ? store_read_job(request->server->store, request->param, record) : STORE_NONE;
-    if (status == STORE_OK && record->status != JOB_SUCCEEDED) {
-        *handled = reply_problem(request, API_PROBLEM_CONFLICT, "only a succeeded job has one; this job is %s",
-                                 job_status_name(record->status));
-        job_record_clear(record);
-        return false;
-    }
-    if (status == STORE_OK) {
-        status = jobs_result(jobs, record->hash, record->version, result);
+    enum store_status status = uuid_valid(id) ? store_read_job(server->store, id, record) : STORE_NONE;
+    if (status == STORE_OK && record->status == JOB_SUCCEEDED) {
+        status = jobs_result(server->jobs, record->hash, record->version, result);
         status = status == STORE_NONE ? STORE_CORRUPT : status;
     }
     if (status != STORE_OK) {
-        *handled = reply_unreadable(request, status);
         job_record_clear(record);
-        return false;
     }
-    return true;
+    return status;
+}
+
+bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
+                    enum handled *handled)
+{
+    enum store_status status = find_succeeded(request->server, request->param, record, result);
+    if (status != STORE_OK) {
+        *handled = reply_unreadable(request, status);
+    } else if (!*result) {
+        *handled = reply_problem(request, API_PROBLEM_CONFLICT, "only a succeeded job has one; this job is %s",
+                                 job_status_name(record->status));
+        job_record_clear(record);
+    }
+    return *result != NULL;
 }
 
 /* ---------------------------------------------------------------- lists */

@@ -20,6 +20,8 @@ request_handler handle_job_curve;
 request_handler handle_job_matrix;
 request_handler handle_job_error;
 request_handler handle_job_statement;
+request_handler handle_batches_post;
+request_handler handle_noise_post;
 request_handler handle_index_get;
 request_handler handle_health_get;
 request_handler handle_ready_get;
@@ -40,6 +42,10 @@ enum handled reply_document(struct request *request, int status, struct document
 enum handled reply_gone(struct request *request);
 /* Replies that the service stops. */
 enum handled reply_stopping(struct request *request);
+/* The row and result of a job, both the caller's; *result is NULL where it has not succeeded. Any other status than STORE_OK: there
+ * is neither. On any thread. */
+enum store_status find_succeeded(struct server *server, const char *id, struct job_record *record,
+                                 struct result_record **result);
 /* Reads the row and result of a succeeded job. True, or false with *handled: 404, 409 or 500 is replied. */
 bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
                     enum handled *handled);

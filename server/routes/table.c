@@ -11,6 +11,8 @@ static const char *const json_or_csv[] = {"application/json", "text/csv", NULL};
 static const char *const json_or_npy[] = {"application/json", "application/x-npy", NULL};
 static const char *const markdown_or_json[] = {"text/markdown", "application/json", NULL};
 static const char *const events[] = {"text/event-stream", NULL};
+static const char *const lines[] = {"application/x-ndjson", "application/json", NULL};
+static const char *const npy_or_lines[] = {"application/x-npy", "application/x-ndjson", "application/json", NULL};
 static const char *const plain[] = {"text/plain", NULL};
 static const char *const yaml[] = {"application/yaml", NULL};
 
@@ -25,6 +27,8 @@ const struct route route_table[] = {
     {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, matrix_query, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/statement", handle_job_statement, markdown_or_json, NULL, ROUTE_PLAIN, &job_resource},
+    {"POST", "/v1/batches", handle_batches_post, lines, NULL, ROUTE_BODY | ROUTE_LINES, NULL},
+    {"POST", "/v1/noise", handle_noise_post, npy_or_lines, NULL, ROUTE_BODY, NULL},
     {"GET", "/v1", handle_index_get, json, NULL, ROUTE_PLAIN, NULL},
     {"GET", "/healthz", handle_health_get, json, NULL, ROUTE_VITAL, NULL},
     {"GET", "/readyz", handle_ready_get, json, NULL, ROUTE_VITAL, NULL},

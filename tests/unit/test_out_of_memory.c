@@ -29,10 +29,10 @@
 
 static const char path[] = "tests/unit/out_of_memory.jsonl";
 
-enum { BLOBS = 64, CALLS = 24, NUMBERS = 4096, ROWS_MAX = 1000, LINE = 4096 };
+enum { BLOBS = 64, CALLS = 28, NUMBERS = 4096, ROWS_MAX = 1000, LINE = 4096 };
 
 /* Calls; those of a part are told apart by it and the row. */
-enum { SOLVED, SERVED, DREW, CREATED, VARIANCE, BAND_ROW, SHAPE = 10, COEFFICIENTS = 11, ROWS = 100000 };
+enum { SOLVED, SERVED, DREW, CREATED, VARIANCE, BAND_ROW, SHAPE = 10, COEFFICIENTS = 11, NOISE = 12, ROWS = 100000 };
 
 /* ------------------------------------------------------------ a cache in memory */
 
@@ -171,6 +171,23 @@ static void inspect_part(struct asked *asked, const struct eps_strategy *strateg
     }
 }
 
+/* Two rows of noise. */
+static void inspect_noise(struct asked *asked, const struct eps_strategy *strategy, enum eps_part part)
+{
+    enum { D = 3 };
+    struct outcome *o = &asked->now;
+    struct eps_noise *noise = NULL;
+    struct call *call;
+    const uint8_t key[32] = {1};
+    size_t step = ROWS_MAX, n = eps_strategy_columns(strategy), len = D * (n < 2 ? n : 2);
+    double *out = begin_call(o, &call, NOISE + step * part, len);
+    enum eps_status status = eps_noise_create(&asked->context, &noise, &call->error, strategy, part, 1, D, key);
+    for (size_t t = 0; status == EPS_OK && t < len / D; t++)
+        status = eps_noise_row(&asked->context, noise, out + t * D, &call->error);
+    eps_noise_destroy(noise);
+    end_call(o, call, status, len);
+}
+
 static void inspect(void *user)
 {
     struct asked *asked = user;
@@ -189,6 +206,8 @@ static void inspect(void *user)
     end_call(o, call, eps_strategy_band_row(strategy, out, &call->error, n / 2), bands);
     for (int part = 0; part < EPS_PART_COUNT; part++)
         inspect_part(asked, strategy, (enum eps_part)part);
+    inspect_noise(asked, strategy, EPS_PART_DECODER);
+    inspect_noise(asked, strategy, EPS_PART_NOISE);
     eps_strategy_destroy(strategy);
 }
 
