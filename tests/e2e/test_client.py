@@ -218,6 +218,52 @@ def test_arrays_of_every_version_and_broken_ones(tmp_path):
             arrays.read_array(file)
 
 
+# ---------------------------------------------------------------- what a training draws
+
+def test_batches_are_formed_as_they_are_accounted(client):
+    job = client.solve({"n": 200, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 2, "delta": 1e-6,
+                        "sampling": {"scheme": "b_min_sep", "batch_size": 20, "dataset_size": 400}})
+    batches = list(client.batches({"n": 200, "sampling": job["job"]["sampling"]}))
+    assert [batch["step"] for batch in batches] == list(range(200))
+    last = {}
+    for batch in batches:
+        assert all(batch["step"] - last.get(i, -4) >= 4 for i in batch["indices"])
+        last.update(dict.fromkeys(batch["indices"], batch["step"]))
+    assert sum(len(batch["indices"]) for batch in batches) == pytest.approx(4000, abs=400)  # six standard deviations
+    with pytest.raises(epsilond.Invalid) as wrong:
+        next(client.batches({"n": 0, "sampling": {"scheme": "poisson", "p": 0.1}}))
+    assert "/n" in wrong.value.pointers
+
+
+def test_batches_of_shared_examples(client):
+    users = [[i // 2] for i in range(60)]
+    request = {"n": 30, "dataset_size": 60, "sampling": {"scheme": "b_min_sep", "p": 0.2, "separation": 5, "examples_per_user": 2}}
+    last = {}
+    for batch in client.batches(request, users):
+        assert all(batch["step"] - last.get(users[i][0], -5) >= 5 for i in batch["indices"])  # within a step they do not mind
+        last.update({users[i][0]: batch["step"] for i in batch["indices"]})
+    assert last
+
+
+def test_noise_is_of_the_matrix_that_was_accounted(client):
+    job = client.solve(TOEPLITZ)
+    for source in ({"source": job}, {"source": job["id"]},
+                   {"factorization": job["result"]["factorization"]["id"], "noise_multiplier": 2.0}):
+        rows = numpy.array(list(client.noise(**source, dimensions=4000)))
+        assert rows.shape == (64, 4000) and rows.dtype == numpy.float32
+        column = client.matrix(job)
+        white = sum(column[d] * numpy.pad(rows[:64 - d], ((d, 0), (0, 0))) for d in range(64) if column[d]) / 2.0
+        assert white.std() == pytest.approx(1, abs=0.01)  # seven standard deviations
+        assert abs((white[1:] * white[:-1]).mean()) < 0.02 and abs(white.mean()) < 0.02
+    wide = next(client.noise(job, dimensions=3, part="decoder", dtype="float64"))
+    assert wide.shape == (3,) and wide.dtype == numpy.float64
+    with pytest.raises(epsilond.Invalid) as wrong:
+        next(client.noise(job, dimensions=0))
+    assert wrong.value.pointers == ["/dimensions"]
+    with pytest.raises(epsilond.NotFound):
+        next(client.noise("00000000-0000-7000-8000-000000000000", dimensions=3))
+
+
 # ---------------------------------------------------------------- problems
 
 def test_every_violation_has_its_place(client):
@@ -333,9 +379,11 @@ class Moods(http.server.BaseHTTPRequestHandler):
         status, headers, data = mood
         self.send_response(status)
         for name, value in {"Content-Length": len(data), **headers}.items():
-            self.send_header(name, str(value))
+            if value is not None:
+                self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(data)
+        self.close_connection = "Content-Length" in headers
 
     do_GET = do_POST = do_DELETE = handle_any
 
@@ -421,6 +469,31 @@ def test_a_broken_stream_is_taken_up_where_it_was(moody):
     server = moody((200, stream, b""))
     with pytest.raises(epsilond.Unreachable, match="/v1/jobs/1/events"):
         list(epsilond.Client(server.url, retry_seconds=0).events("1"))
+
+
+def test_what_is_drawn_is_whole_or_an_exception(moody, tmp_path):
+    """What breaks off is not asked again: it would be other noise."""
+    numpy.save(tmp_path / "rows.npy", numpy.ones((3, 2)))
+    whole = (tmp_path / "rows.npy").read_bytes()
+    chunked = {"Transfer-Encoding": "chunked", "Content-Length": None}
+    for data in (whole[:-16], whole[:-1], whole):
+        server = moody((200, chunked, b"%x\r\n%s\r\n" % (len(data), data)))
+        rows = epsilond.Client(server.url).noise("1", dimensions=2)
+        if data == whole:  # all the rows that there are: what ends them is of no interest
+            assert len(list(rows)) == 3
+            continue
+        assert next(rows).tolist() == [1, 1]
+        with pytest.raises(epsilond.Unreachable, match="broke off"):
+            list(rows)
+        assert len(server.seen) == 1
+    for data in (b'{"step": 0}\n', b'{"step": 0}\n{"st'):
+        server = moody((200, chunked, b"%x\r\n%s\r\n" % (len(data), data)))
+        batches = epsilond.Client(server.url).batches({"n": 2})
+        assert next(batches) == {"step": 0}
+        with pytest.raises(epsilond.Unreachable, match="broke off"):
+            list(batches)
+    server = moody("drop", (503, {"Retry-After": "0"}, b""), (200, {}, b'{"step": 0}\n'))  # nothing was seen of it yet
+    assert list(epsilond.Client(server.url).batches({"n": 1})) == [{"step": 0}]
 
 
 def test_errors_of_others_are_problems_too(moody):

@@ -16,6 +16,6 @@ from .events import Event
 from .problems import (Busy, Conflict, EpsilondError, Invalid, JobFailed, NotFound, Problem, TooCostly, Unattainable,
                        Unreachable, Unsupported, Violation)
 
-__all__ = ["Busy", "Client", "Conflict", "EpsilondError", "Event", "Invalid", "JobFailed", "NotFound", "Problem", "TooCostly",
-           "Unattainable", "Unreachable", "Unsupported", "Violation"]
+__all__ = ["Busy", "Client", "Conflict", "EpsilondError", "Event", "Invalid", "JobFailed", "NotFound", "Problem",
+           "TooCostly", "Unattainable", "Unreachable", "Unsupported", "Violation"]
 __version__ = "0.1.0"

@@ -12,18 +12,19 @@ import ssl
 import time
 import urllib.parse
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
-from .arrays import read_array
+from .arrays import read_array, read_rows
 from .events import Event, read_events
 from .problems import JobFailed, Unreachable, problem_of
-from .transport import FAILURES, Reply, Transport
+from .transport import FAILURES, Reply, Transport, lines, unbroken
 
 Document = dict[str, Any]
 Resource = Union[str, Mapping[str, Any]]  # a document; or a path ("/v1/jobs/…"), or the id of a job
 
 FINAL = ("succeeded", "failed", "canceled")
+JSON, LINES, NPY = "application/json", "application/x-ndjson", "application/x-npy"
 RESOURCES = ("job", "sweep", "plan")  # and the events that say that one has ended
 NOTHING_MORE = 204  # to who has seen the last event
 ONE_WAIT = 60.0  # seconds of a long poll: shorter than what proxies cut
@@ -72,7 +73,7 @@ class Client:
         """Closes this thread's connection; the next request opens another."""
         self._http.close()
 
-    def _get(self, path: str, accept: str = "application/json", extra: float = 0.0) -> Reply:
+    def _get(self, path: str, accept: str = JSON, extra: float = 0.0) -> Reply:
         return self._http.ask("GET", path, headers={"Accept": accept}, extra=extra)
 
     def _document(self, path: str) -> Document:
@@ -81,7 +82,7 @@ class Client:
 
     def _submit(self, path: str, request: Mapping[str, Any], key: str | None, wait: float = 0.0) -> Document:
         body = json.dumps(request, allow_nan=False, default=_plain).encode()
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {"Content-Type": JSON, "Idempotency-Key": key or uuid.uuid4().hex}
         if wait > 0:
             path += _query(wait=int(wait))
         document: Document = self._http.ask("POST", path, body, headers, extra=wait).json()
@@ -126,7 +127,7 @@ class Client:
                 with self._http.stream("GET", path, headers=headers) as response:
                     if response.status == NOTHING_MORE:
                         return
-                    for event in read_events(response):
+                    for event in read_events(lines(response)):
                         last, patience = event.id, self._http.patience()
                         yield event
                         if event.kind in RESOURCES:
@@ -195,7 +196,7 @@ class Client:
         Toeplitz strategy its first column. form="bands": C by its bands, row i holds C[i, i - d] at d.
         """
         path = _path(job) + "/matrix" + _query(part=part, form=form)
-        return read_array(io.BytesIO(self._get(path, "application/x-npy", extra=300.0).body))
+        return read_array(io.BytesIO(self._get(path, NPY, extra=300.0).body))
 
     def statement(self, job: Resource) -> str:
         """What a model card says of this training's privacy, as Markdown."""
@@ -204,6 +205,39 @@ class Client:
     def statement_facts(self, job: Resource) -> Document:
         """The same in members."""
         return self._document(_path(job) + "/statement")
+
+    # ------------------------------------------------------------ what a training draws
+
+    def batches(self, request: Mapping[str, Any], users: Iterable[Sequence[int]] | None = None) -> Iterator[Document]:
+        """
+        Who takes part in which step: {"step", "indices", "truncated"}, formed as the job's sampling is accounted. request:
+        "n" or "epochs", "sampling" and "dataset_size". users: with "examples_per_user", whose each example is.
+
+        Nothing is drawn twice: what breaks off is Unreachable, and its steps do not go with those of another call. The
+        service ends a stream of which nothing is taken for a minute (--request-seconds).
+        """
+        said = [request, *({"users": list(those)} for those in users or ())]
+        body = "".join(json.dumps(line, allow_nan=False, default=_plain) + "\n" for line in said).encode()
+        headers = {"Accept": LINES, "Content-Type": JSON if users is None else LINES}
+        with self._http.stream("POST", "/v1/batches", body, headers) as response:
+            for line in unbroken(lines(response)):
+                yield json.loads(line)
+
+    def noise(self, source: Resource | None = None, *, dimensions: int, factorization: str | None = None,
+              noise_multiplier: float | None = None, part: str = "noise", dtype: str = "float32") -> Iterator[Any]:
+        """
+        Rows of C^-1 z (part "noise"), or of A C^-1 z ("decoder"), one a step, of `dimensions` numbers: what training adds to
+        the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier, or of a stored
+        factorisation. NumPy arrays, or lists without NumPy.
+
+        Nothing is drawn twice: what breaks off is Unreachable, and its rows do not go with those of another call. The
+        service ends a stream of which nothing is taken for a minute (--request-seconds).
+        """
+        request = {"job": None if source is None else _path(source).rsplit("/", 1)[-1], "factorization": factorization,
+                   "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype}
+        body = json.dumps({name: value for name, value in request.items() if value is not None}).encode()
+        with self._http.stream("POST", "/v1/noise", body, {"Accept": NPY, "Content-Type": JSON}) as response:
+            yield from unbroken(read_rows(response))
 
     # ------------------------------------------------------------ the service
 

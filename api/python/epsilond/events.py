@@ -19,13 +19,11 @@ class Event(NamedTuple):
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
-    """The events of a stream, as they arrive; heartbeats, which are comments, are passed over."""
+    """The events of a stream's lines, as they arrive; heartbeats, which are comments, are passed over."""
     kind, last = "message", ""
     data: list[str] = []
     for line in lines:
-        text = line.decode("utf-8").rstrip("\r\n")
-        if not line.endswith(b"\n"):
-            return  # cut in the middle of a line: what there is of the event does not count
+        text = line.decode("utf-8").rstrip("\r")
         if not text:
             if data:
                 yield Event(kind, json.loads("\n".join(data)), last)

@@ -16,13 +16,14 @@ import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from .problems import Unreachable, problem_of
 
 FIRST_PAUSE = 0.1  # seconds before something is asked again; doubled each time, up to
 LONGEST_PAUSE = 10.0
+Part = TypeVar("Part")
 FAILURES = (OSError, http.client.HTTPException)
 
 
@@ -59,6 +60,24 @@ def retry_after(headers: http.client.HTTPMessage) -> float:
         return max(0.0, float(headers.get("Retry-After", "")))
     except ValueError:
         return 0.0
+
+
+def lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """As they arrive. An answer that is cut raises, as it does not where the response is iterated: its peek() forgives."""
+    rest = b""
+    while part := response.read1(1 << 16):
+        *whole, rest = (rest + part).split(b"\n")
+        yield from whole
+    if rest or response.length:
+        raise http.client.IncompleteRead(rest)
+
+
+def unbroken(parts: Iterable[Part]) -> Iterator[Part]:
+    """What a stream that cannot be asked again is made of; Unreachable where it ends before its end."""
+    try:
+        yield from parts
+    except (EOFError, *FAILURES) as failure:
+        raise Unreachable(f"the answer broke off: {failure or type(failure).__name__}") from failure
 
 
 class Transport:

@@ -2,8 +2,8 @@
 Trains a small network on scikit-learn's digits with differential privacy, from the question to the model card:
 
 1. asks the service how much noise a banded mechanism needs under b-min-sep sampling, for a given epsilon and delta;
-2. forms batches by that scheme, clips each example's gradient, and adds the noise C^-1 z, made from the bands of the
-   matrix that was accounted;
+2. takes from it the batches, formed as that scheme is accounted, and the noise C^-1 z, of the matrix that was accounted;
+   clips each example's gradient, and adds the noise to their sum;
 3. prints the accuracy, and what the service says of the run's privacy.
 
     pip install ./api/python -r api/python/examples/requirements.txt
@@ -15,8 +15,6 @@ SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
 import argparse
-import secrets
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -58,38 +56,6 @@ def clipped_sum(parameters: dict[str, Any], images: Any, labels: Any, taken: Any
     return (taken * jnp.minimum(1, clip / jnp.maximum(norms, 1e-12))) @ rows
 
 
-# ---------------------------------------------------------------- what privacy needs
-
-def generator() -> numpy.random.Generator:
-    """Nobody may know its key: it is the operating system's."""
-    return numpy.random.Generator(numpy.random.Philox(key=secrets.randbits(128)))
-
-
-def b_min_sep(examples: int, steps: int, p: float, separation: int) -> Iterator[Any]:
-    """Who takes part, step by step: each example with probability p unless it did in the `separation` - 1 steps before. The
-    first step is one of a process that has run for long (warm start)."""
-    draw = generator()
-    busy = (separation - 1) * p / (1 + (separation - 1) * p)  # the share that sits out
-    rest = numpy.where(draw.random(examples) < busy, draw.integers(1, max(separation, 2), examples), 0)
-    for _ in range(steps):
-        taken = (rest == 0) & (draw.random(examples) < p)
-        rest = numpy.where(taken, separation - 1, numpy.maximum(rest - 1, 0))
-        yield taken
-
-
-def correlated_noise(bands: Any, sigma: float, steps: int, dimensions: int) -> Iterator[Any]:
-    """The rows of C^-1 z, z ~ N(0, sigma^2): of a Toeplitz C by its first column, with the last `bands` - 1 rows kept."""
-    draw = generator()
-    kept: list[Any] = []
-    for _ in range(steps):
-        row = draw.normal(0, sigma, dimensions)
-        for distance, before in enumerate(kept, 1):
-            row -= bands[distance] * before
-        row /= bands[0]
-        kept = [row, *kept][:len(bands) - 1]
-        yield row
-
-
 # ---------------------------------------------------------------- the run
 
 def main() -> None:
@@ -105,24 +71,26 @@ def main() -> None:
     options = arguments.parse_args()
 
     digits = load_digits()
-    images, test_images, labels, test_labels = train_test_split(digits.data / 16, digits.target, test_size=0.2, random_state=0)
+    images, test_images, labels, test_labels = train_test_split(digits.data / 16, digits.target, test_size=0.2,
+                                                                random_state=0)
 
     client = Client(options.url)
-    job = client.solve({"n": options.steps, "matrix": {"family": "banded", "bands": options.bands}, "epsilon": options.epsilon,
+    job = client.solve({"n": options.steps, "matrix": {"family": "banded", "bands": options.bands},
                         "sampling": {"scheme": "b_min_sep", "separation": options.bands, "batch_size": options.batch_size,
                                      "dataset_size": len(images)},
-                        "delta": options.delta, "label": "digits"})
-    sigma, p = job["result"]["noise_multiplier"], job["result"]["sampling"]["p"]
-    print(f"noise multiplier {sigma:.4f}, p = {p:.4f}, accountant {job['result']['accountant']}")
+                        "epsilon": options.epsilon, "delta": options.delta, "label": "digits"})
+    result = job["result"]
+    print(f"noise multiplier {result['noise_multiplier']:.4f}, p = {result['sampling']['p']:.4f}, "
+          f"accountant {result['accountant']}")
 
-    parameters = initial_parameters()
-    flat, restore = ravel_pytree(parameters)
-    batches = b_min_sep(len(images), options.steps, p, options.bands)
-    bands = client.matrix(job)[:options.bands]
-    noise = correlated_noise(bands, sigma * options.clip, options.steps, len(flat))
-    for taken, row in zip(batches, noise):
-        step = clipped_sum(restore(flat), images, labels, taken, options.clip) + row
-        flat -= options.learning_rate * step / options.batch_size  # the expected size: the true one is no public number
+    flat, restore = ravel_pytree(initial_parameters())
+    batches = client.batches({"n": job["job"]["n"], "sampling": job["job"]["sampling"]})
+    noise = client.noise(job, dimensions=len(flat))  # for a clip norm of 1
+    for batch, row in zip(batches, noise):
+        taken = numpy.zeros(len(images))
+        taken[batch["indices"]] = 1
+        total = clipped_sum(restore(flat), images, labels, taken, options.clip) + options.clip * row
+        flat -= options.learning_rate * total / options.batch_size  # the expected size: the true one is no public number
     right = jnp.argmax(logits(restore(flat), test_images), axis=1) == test_labels
     print(f"accuracy {float(right.mean()):.4f} on {len(test_labels)} images that took no part\n")
     print(client.statement(job))
