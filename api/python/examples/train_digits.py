@@ -66,7 +66,7 @@ def main() -> None:
     arguments.add_argument("--steps", type=int, default=400)
     arguments.add_argument("--bands", type=int, default=8)
     arguments.add_argument("--batch-size", type=int, default=96)
-    arguments.add_argument("--learning-rate", type=float, default=2.0)
+    arguments.add_argument("--learning-rate", type=float, default=1.0)
     arguments.add_argument("--clip", type=float, default=1.0)
     options = arguments.parse_args()
 
