@@ -45,14 +45,16 @@ static struct eps__forming describe(const struct eps_mechanism *mechanism, uint6
                                  .users = users};
 }
 
-double eps_batches_bytes(const struct eps_mechanism *mechanism, uint64_t dataset_size, const struct eps_users *users)
+void eps_batches_cost(const struct eps_mechanism *mechanism, uint64_t dataset_size, const struct eps_users *users,
+                      double *operations, double *bytes)
 {
     struct eps__forming forming = describe(mechanism, dataset_size, users);
     const struct eps__former *former = eps__scheme_of(mechanism)->former(&mechanism->sampling);
-    double mean = former->mean(&forming);
+    double mean = former->mean(&forming), most = users || !former->users ? former->bytes(&forming) : 0;
     /* A list grows by doubling, and is sorted beside itself. */
     double batch = fmin(mean + 10 * sqrt(mean) + 64, fmax(forming.examples, 64));
-    return sizeof(struct eps_batcher) + former->bytes(&forming) + 3 * sizeof(uint32_t) * batch;
+    *operations = (double)forming.n * (mean + 1) + forming.examples;
+    *bytes = sizeof(struct eps_batcher) + most + 3 * sizeof(uint32_t) * batch;
 }
 
 /* ---------------------------------------------------------------- whose the examples are */

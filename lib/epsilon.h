@@ -577,7 +577,7 @@ struct eps_users {
 /* One step's. */
 struct eps_batch {
     size_t step;             /* from 0 on */
-    const uint32_t *indices; /* the examples, ascending, each under dataset_size */
+    const uint32_t *indices; /* the examples, ascending, each under dataset_size; may be NULL where there are none */
     size_t len;
     size_t truncated; /* how many were drawn beyond max_batch_size, and left out */
 };
@@ -597,10 +597,10 @@ EPS_API void eps_batches_defaults(struct eps_mechanism *mechanism, uint64_t data
 EPS_API size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset_size, size_t max_n,
                                  eps_report_fn *report, void *user);
 
-/* The bytes of memory that forming these batches takes, about: O(dataset_size) at most. They must have passed
- * eps_batches_check(); users as for eps_batcher_create(). */
-EPS_API double eps_batches_bytes(const struct eps_mechanism *mechanism, uint64_t dataset_size,
-                                 const struct eps_users *users);
+/* What forming these batches takes, about: operations, of which each example that is drawn is one, and bytes of memory,
+ * O(dataset_size) at most. They must have passed eps_batches_check(); users as for eps_batcher_create(). */
+EPS_API void eps_batches_cost(const struct eps_mechanism *mechanism, uint64_t dataset_size,
+                              const struct eps_users *users, double *operations, double *bytes);
 
 /* Batches under way. Thread-compatible. */
 struct eps_batcher;

@@ -146,12 +146,28 @@ static bool read_request(struct streaming *streaming, struct api_batches *batche
     return read;
 }
 
+/* Whether there may be so much of it. */
+static bool affordable(struct streaming *streaming, const struct api_batches *batches, const struct eps_users *users)
+{
+    struct eps_error error = {.status = EPS_TOO_COSTLY};
+    double most = streaming->server->config->max_operations;
+    eps_batches_cost(&batches->mechanism, batches->dataset_size, users, &error.operations, &error.bytes);
+    if (error.operations > most) {
+        snprintf(error.message, sizeof error.message,
+                 "the batches are estimated to have %.3g examples, over the limit of %.3g (--max-operations)",
+                 error.operations, most);
+        streaming_refuse(streaming, api_problem_of_error(&error, streaming->request->path));
+        return false;
+    }
+    return streaming_reserve(streaming, error.bytes);
+}
+
 static bool open_batcher(struct streaming *streaming, struct lines *lines, const struct api_batches *batches)
 {
     uint8_t key[32];
     struct eps_error error = {0};
     const struct eps_users *users = lines->users ? api_users_get(lines->users) : NULL;
-    if (!streaming_reserve(streaming, eps_batches_bytes(&batches->mechanism, batches->dataset_size, users))) {
+    if (!affordable(streaming, batches, users)) {
         return false;
     }
     streaming_key(streaming, key, batches->seed, "batches");

@@ -50,8 +50,9 @@ bool streaming_reserve(struct streaming *streaming, double bytes)
     }
     uint64_t more = (uint64_t)ceil(bytes);
     if (!budget_take(drawn, more, drawn->most)) {
-        streaming_fail(streaming, API_PROBLEM_QUEUE_FULL,
-                       "what others have drawn takes all the memory that there is for it; ask again later");
+        streaming_fail(
+            streaming, API_PROBLEM_QUEUE_FULL,
+            "what others have drawn takes all the memory that there is for it (--draw-bytes); ask again later");
         return false;
     }
     streaming->bytes += more;

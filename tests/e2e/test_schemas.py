@@ -18,7 +18,7 @@ from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Index",
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Batch", "Index",
            "Problem"]
 JSON = {"Content-Type": "application/json"}
 # Where the limit on operations is not what is tested.
@@ -80,7 +80,10 @@ def check_answer(answer, method, template):
         return method, template, status
     media = answer.headers["Content-Type"].split(";")[0]
     assert media in response["content"], (method, template, status, media)
-    if media.endswith("json"):
+    if media == "application/x-ndjson":
+        for line in answer.text.splitlines():
+            validator({"$ref": "#/components/schemas/Batch"}, True).validate(json.loads(line))
+    elif media.endswith("json"):
         validator(response["content"][media]["schema"], True).validate(answer.json())
     if media == "application/problem+json":
         problem = answer.json()
@@ -149,6 +152,15 @@ def calls(server):
     yield "DELETE", job, fresh, {}
     yield "DELETE", job, fresh, {}
     yield *post, keyed
+    batches = ("POST", "/v1/batches", "/v1/batches")
+    few = {"n": 4, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 9}
+    for accept in ("*/*", "application/json", "image/png"):
+        yield *batches, {"json": few, "headers": {"Accept": accept}}
+    yield *batches, {"json": dict(few, seed=1)}
+    yield *batches, {"json": dict(few, sampling={"scheme": "poisson", "p": 2}, seed=-1)}
+    yield *batches, {"data": "{", "headers": JSON}
+    yield *batches, {"data": " " * (9 << 20), "headers": JSON}
+    yield *batches, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
     for path in ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
         yield "GET", path, path, {}
     yield "GET", "/v1", "/v1", {"headers": {"If-None-Match": "*"}}

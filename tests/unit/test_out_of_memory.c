@@ -371,6 +371,76 @@ static void every_allocation_of_a_job_may_fail(void **state)
     assert_true(jobs > 30 && runs > 5000);
 }
 
+/* ------------------------------------------------------------ batches */
+
+/* Pairs of examples share a user. */
+static const struct eps_users *pairs(size_t dataset)
+{
+    static uint64_t begin[NUMBERS + 1];
+    static uint32_t user[NUMBERS];
+    static struct eps_users users = {begin, user, 0};
+    for (size_t j = 0; j < dataset; j++) {
+        begin[j + 1] = j + 1;
+        user[j] = (uint32_t)j / 2;
+    }
+    users.len = (dataset + 1) / 2;
+    return &users;
+}
+
+static void form(void *user)
+{
+    struct asked *asked = user;
+    const struct eps_mechanism *mechanism = &asked->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    const struct eps_users *users = sampling->examples_per_user > 1 ? pairs(sampling->dataset_size) : NULL;
+    static const uint8_t key[32] = "any";
+    struct eps_batcher *batcher = NULL;
+    struct call *call;
+    begin_call(&asked->now, &call, CREATED, 0);
+    enum eps_status status = eps_batcher_create(&batcher, &call->error, mechanism, sampling->dataset_size, users, key);
+    end_call(&asked->now, call, status, 0);
+    for (size_t t = 0; status == EPS_OK && t < mechanism->n; t++) {
+        struct eps_batch batch;
+        double *out = begin_call(&asked->now, &call, ROWS + t, sampling->dataset_size);
+        status = eps_batcher_next(batcher, &batch, &call->error);
+        for (size_t i = 0; status == EPS_OK && i < batch.len; i++)
+            out[i] = batch.indices[i];
+        end_call(&asked->now, call, status, status == EPS_OK ? batch.len : 0);
+    }
+    eps_batcher_destroy(batcher);
+}
+
+static void every_allocation_of_batches_may_fail(void **state)
+{
+    (void)state;
+    static const char *const samplings[] = {
+        "{\"scheme\":\"poisson\",\"p\":0.9,\"dataset_size\":300,\"truncation\":{\"max_batch_size\":200}}",
+        "{\"scheme\":\"cyclic_poisson\",\"p\":0.9,\"groups\":2,\"dataset_size\":300}",
+        "{\"scheme\":\"cyclic_poisson\",\"p\":0.9,\"groups\":2,\"dataset_size\":300,\"truncation\":{\"max_batch_size\":"
+        "9}}",
+        "{\"scheme\":\"balls_in_bins\",\"bins\":2,\"redraw\":true,\"dataset_size\":300}",
+        "{\"scheme\":\"b_min_sep\",\"p\":0.9,\"separation\":2,\"dataset_size\":300}",
+        "{\"scheme\":\"b_min_sep\",\"p\":0.9,\"separation\":2,\"examples_per_user\":2,\"dataset_size\":300}",
+        "{\"scheme\":\"none\",\"schema\":\"shuffled\",\"batch_size\":150,\"dataset_size\":300}",
+        "{\"scheme\":\"none\",\"schema\":\"min_separation\",\"batch_size\":200,\"dataset_size\":300}",
+    };
+    static struct asked asked;
+    for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++) {
+        char text[400], message[200];
+        struct api_errors errors = {0};
+        snprintf(text, sizeof text, "{\"n\":6,\"sampling\":%s,\"delta\":1e-5,\"noise_multiplier\":1}", samplings[i]);
+        json_t *json = api_json_parse(text, strlen(text), message, sizeof message);
+        struct api_job *job = api_job_decode(&errors, json, 0);
+        if (!job)
+            fail_msg("%s: %s %s", text, errors.items[0].pointer, errors.items[0].detail);
+        asked = (struct asked){.name = text, .job = &job->job};
+        assert_true(scarcity_each(form, check, &asked, SCARCITY_WHOLE) > 3);
+        forget(&asked);
+        api_job_destroy(job);
+        json_decref(json);
+    }
+}
+
 /* ------------------------------------------------------------ what no job of milliseconds reaches */
 
 enum { SQRT_N = (1 << 14) + 512, LONG = 1 << 15, POWERS_N = 96 };
@@ -558,6 +628,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_fails_is_made_again), /* before these lengths have plans */
         cmocka_unit_test(every_allocation_of_a_job_may_fail),
+        cmocka_unit_test(every_allocation_of_batches_may_fail),
         cmocka_unit_test(every_allocation_of_a_long_series_may_fail),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };

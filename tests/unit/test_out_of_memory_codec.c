@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 
+#include "api/batches.h"
 #include "api/problem.h"
 #include "tests/unit/scarcity.h"
 
@@ -197,6 +198,46 @@ static void labels_lists_and_faults_are_read_whole_or_refused(void **state)
     assert_true(speak_of(text) > 20);
 }
 
+/* Lines of users: more than a table first has room for, and long lists. */
+static void speak_of_users(void *user)
+{
+    struct spoken *spoken = user;
+    char message[256] = "";
+    struct api_errors errors = {0};
+    struct api_users *users = api_users_read(&errors, message, sizeof message, spoken->input, strlen(spoken->input), 2);
+    if (users) {
+        const struct eps_users *read = api_users_get(users);
+        char *text = spoken->now[PARSED] = scarcity_give(LINE);
+        snprintf(text, LINE, "%llu examples, %llu users, the last is %u", (unsigned long long)api_users_examples(users),
+                 (unsigned long long)read->len, read->user[read->begin[api_users_examples(users)] - 1]);
+    } else if (message[0]) {
+        spoken->now[MALFORMED] = memcpy(scarcity_give(sizeof message), message, sizeof message);
+    } else if (errors.len > 0 && !errors.out_of_memory) {
+        spoken->now[VIOLATIONS] = list(&errors);
+    }
+    api_users_destroy(users);
+    api_errors_clear(&errors);
+}
+
+static void users_are_read_whole_or_not(void **state)
+{
+    (void)state;
+    static char text[20000];
+    const char *const inputs[] = {text, "{\"users\":[]}", "{\"users\":[1}"};
+    size_t used = 0;
+    for (int i = 0; i < 300; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "{\"users\":[\"user %d\",%d]}\n", i, i / 2);
+    used += (size_t)snprintf(text + used, sizeof text - used, "{\"users\":[0");
+    for (int i = 1; i < 100; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, ",%d", i);
+    snprintf(text + used, sizeof text - used, "]}");
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct spoken spoken = {.input = inputs[i]};
+        assert_true(scarcity_each(speak_of_users, check, &spoken, 12) > 1);
+        forget(&spoken);
+    }
+}
+
 /* ------------------------------------------------------------ what is written */
 
 static void an_answer_is_written_whole_or_not(void **state)
@@ -252,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_read_whole_or_refused),
         cmocka_unit_test(labels_lists_and_faults_are_read_whole_or_refused),
+        cmocka_unit_test(users_are_read_whole_or_not),
         cmocka_unit_test(an_answer_is_written_whole_or_not),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };
