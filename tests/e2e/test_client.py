@@ -142,6 +142,35 @@ def test_events_outlast_a_restart(launch):
     assert [event.kind for event in stream][-1] == "job"
 
 
+def test_a_sweep_is_submitted_followed_and_read(launch, monkeypatch):
+    monkeypatch.setattr("epsilond.client.PAGE", 4)
+    client = epsilond.Client(launch().url)
+    grid = {"/noise_multiplier": [1.0, 2.0], "/n": numpy.array([10, 20, 30])}
+    sweep = client.sweep(GAUSSIAN, grid, label="six", key="six")
+    assert client.sweep(GAUSSIAN, grid, label="six", key="six")["id"] == sweep["id"]
+    *_, last = client.events(sweep)
+    assert last.kind == "sweep" and last.data == client.get(sweep)
+    done = client.wait(sweep)
+    assert (done["status"], done["total"], done["done"], done["failed"]) == ("succeeded", 6, 6, 0)
+    rows = list(client.points(sweep))
+    assert [(row["/noise_multiplier"], row["/n"]) for row in rows] == [(s, n) for s in (1, 2) for n in (10, 20, 30)]
+    assert [row["epsilon"] for row in rows] == [client.get(row["job"])["result"]["epsilon"] for row in rows]
+    assert [one["id"] for one in client.sweeps(label="six")] == [sweep["id"]]
+    client.delete(sweep)
+    assert list(client.sweeps()) == []
+    with pytest.raises(epsilond.Invalid) as wrong:
+        client.sweep(GAUSSIAN, {"/no/where": [1]})
+    assert any("no" in pointer for pointer in wrong.value.pointers)
+
+
+def test_a_sweep_is_canceled_as_a_whole(launch):
+    client = epsilond.Client(launch().url)
+    sweep = client.sweep(ENDLESS, {"/n": [4000, 4001, 4002]})
+    client.cancel(sweep)
+    assert client.wait(sweep)["status"] == "canceled"
+    assert {row["status"] for row in client.points(sweep)} == {"canceled"}
+
+
 # ---------------------------------------------------------------- what belongs to an answer
 
 def test_curve_error_and_statement(server, client):

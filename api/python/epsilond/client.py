@@ -177,6 +177,25 @@ class Client:
         """All jobs, newest first, without long arrays; fetched page by page as they are taken."""
         return self._list("/v1/jobs", status=status, label=label)
 
+    # ------------------------------------------------------------ sweeps
+
+    def sweep(self, base: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], *, label: str | None = None,
+              key: str | None = None) -> Document:
+        """
+        Submits the product of a grid: {"/sampling/p": [0.01, 0.02], ...}, by pointers into the job `base`; the last pointer
+        runs fastest. Its document, for wait(), events(), cancel(), delete() and points(). key: as of submit().
+        """
+        request: Document = {"base": base, "grid": grid}
+        return self._submit("/v1/sweeps", request if label is None else {**request, "label": label}, key)
+
+    def sweeps(self, *, status: str | None = None, label: str | None = None) -> Iterator[Document]:
+        """All sweeps, newest first, as jobs()."""
+        return self._list("/v1/sweeps", status=status, label=label)
+
+    def points(self, sweep: Resource) -> Iterator[Document]:
+        """The table of a sweep, a row a point: its values by pointer, and what became of it, as far as it has come."""
+        return self._list(_path(sweep) + "/points")
+
     # ------------------------------------------------------------ what belongs to a job's answer
 
     def curve(self, job: Resource) -> list[Document]:
