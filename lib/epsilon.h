@@ -469,13 +469,17 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_create(const struct eps_contex
                                                          const struct eps_mechanism *mechanism);
 EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
 
+/* Makes the matrix a stored factorisation, as it was scaled: of this id, 64 lower-case hexadecimal digits and NUL. */
+EPS_API void eps_matrix_stored(struct eps_matrix *matrix, const char *id);
+
 /*
- * The number of steps of a stored factorisation, which a mechanism of family stored needs as its n: of the one that the
- * context's cache has under the id, 64 lower-case hexadecimal digits and NUL.
- * Returns EPS_OK; EPS_INVALID (there is none of this id, or what is kept of it cannot be read). Cost: one reading.
+ * Makes the mechanism that of a stored factorisation alone, for what needs no more of it than the strategy: its n, its matrix, and
+ * one participation without sampling. Workload and adjacency stay as they are.
+ * Returns EPS_OK; EPS_INVALID (the context's cache has none of this id, or what is kept of it cannot be read). Cost: one reading.
  */
-EPS_API EPS_MUST_USE enum eps_status eps_stored_steps(const struct eps_context *context, size_t *n,
-                                                      struct eps_error *error, const char *id);
+EPS_API EPS_MUST_USE enum eps_status eps_stored_mechanism(const struct eps_context *context,
+                                                          struct eps_mechanism *mechanism, struct eps_error *error,
+                                                          const char *id);
 
 EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);    /* rows of C */
 EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy); /* n */

@@ -11,6 +11,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,15 +118,22 @@ static size_t steps_of(const struct note *note)
     return __builtin_mul_overflow(note->recipe.mechanism.n, note->stamps, &steps) ? 0 : steps;
 }
 
-enum eps_status eps_stored_steps(const struct eps_context *context, size_t *n, struct eps_error *error, const char *id)
+enum eps_status eps_stored_mechanism(const struct eps_context *context, struct eps_mechanism *mechanism,
+                                     struct eps_error *error, const char *id)
 {
     struct note note = {0};
     enum eps_status status = find(context, &note, error, id);
     if (status)
         return status;
-    *n = steps_of(&note);
+    size_t steps = steps_of(&note);
     note_clear(&note);
-    return *n ? EPS_OK : eps__error(error, EPS_INVALID, "/matrix/id", "what is kept of this factorisation is damaged");
+    if (!steps)
+        return eps__error(error, EPS_INVALID, "/matrix/id", "what is kept of this factorisation is damaged");
+    mechanism->n = steps;
+    mechanism->epochs = NAN;
+    eps_matrix_stored(&mechanism->matrix, id);
+    mechanism->sampling = eps__sampling_like(false, true);
+    return EPS_OK;
 }
 
 /* Whether the job's own members go with the matrix that the note tells of. */

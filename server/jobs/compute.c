@@ -207,13 +207,8 @@ enum eps_status computation_strategy(const struct eps_context *context, struct e
                                      struct eps_error *error, const struct eps_mechanism *mechanism, const char *id)
 {
     struct eps_mechanism used = *mechanism;
-    used.matrix =
-        (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
-    enum eps_status status = EPS_INVALID;
-    if (strlen(id) + 1 == sizeof used.matrix.stored_id) {
-        memcpy(used.matrix.stored_id, id, sizeof used.matrix.stored_id);
-        status = eps_strategy_create(context, strategy, error, &used);
-    }
+    eps_matrix_stored(&used.matrix, id);
+    enum eps_status status = eps_strategy_create(context, strategy, error, &used);
     return status == EPS_INVALID ? eps_strategy_create(context, strategy, error, mechanism) : status;
 }
 

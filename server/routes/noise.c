@@ -241,19 +241,15 @@ static bool find_factorization(struct streaming *streaming, const struct eps_con
     struct api_errors errors = {0};
     struct eps_mechanism *mechanism = &source->job.mechanism;
     eps_job_init(&source->job);
-    if (eps_stored_steps(context, &mechanism->n, NULL, noise->factorization) != EPS_OK) {
+    mechanism->workload = noise->workload;
+    if (eps_stored_mechanism(context, mechanism, NULL, noise->factorization) != EPS_OK) {
         streaming_fail(streaming, API_PROBLEM_NOT_FOUND,
                        "no factorisation of this id is kept: take factorization.id from a job that is");
         return false;
     }
-    mechanism->workload = noise->workload;
-    mechanism->matrix.family = EPS_FAMILY_STORED;
-    mechanism->matrix.normalization = EPS_NORMALIZATION_NONE;
-    mechanism->sampling.scheme = EPS_SCHEME_NONE;
-    memcpy(mechanism->matrix.stored_id, noise->factorization, sizeof noise->factorization);
+    eps_job_defaults(&source->job);
     memcpy(source->factorization, noise->factorization, sizeof source->factorization);
     source->noise_multiplier = NAN;
-    eps_job_defaults(&source->job);
     bool right = api_noise_check_workload(&errors, noise, mechanism->n) || refuse_errors(streaming, &errors);
     api_errors_clear(&errors);
     return right;

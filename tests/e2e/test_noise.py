@@ -7,12 +7,15 @@ SPDX-License-Identifier: GPL-3.0-or-later
 import io
 import json
 import math
+import sqlite3
 
+import jsonschema
 import numpy
 import pytest
 import requests
+import yaml
 
-from conftest import ENDLESS, PATIENCE, check_problem, until
+from conftest import ENDLESS, PATIENCE, ROOT, check_problem, until
 
 sanitized = pytest.mark.sanitized
 BANDED = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "none"},
@@ -224,7 +227,6 @@ def test_it_is_the_matrix_that_was_used(launch):
     asked = {"job": document["id"], "dimensions": 3, "seed": 4, "dtype": "float64"}
     before = draw(server, **asked)
     server.stop()
-    import sqlite3
     with sqlite3.connect(server.database) as connection:
         connection.execute("DELETE FROM blobs")
     server.start()
@@ -243,7 +245,7 @@ def test_a_long_stream_takes_little_memory(launch):
     for matrix, d, rows in [({"family": "square_root", "bands": 4}, 1_000_000, 128), ({"family": "tree"}, 500_000, 64),
                             ({"family": "square_root"}, 100_000, 512)]:
         job = server.solve({**BANDED, "n": rows, "matrix": matrix})["id"]
-        before, seen, square = resident(server), 0, 0.0
+        before, seen = resident(server), 0
         with ask(server, {"job": job, "dimensions": d}, stream=True) as answer:
             assert answer.status_code == 200
             for piece in answer.iter_content(1 << 20):
@@ -315,3 +317,19 @@ def test_numbers_beyond_single_precision_cut_the_stream_off(server):
     assert numpy.isfinite(draw(server, dtype="float64", **asked)).all()
     with pytest.raises(requests.exceptions.ChunkedEncodingError):
         ask(server, asked)
+
+
+@sanitized
+def test_the_contract_refuses_what_the_service_refuses():
+    """The schema of a request is as strict as the service: checked on what test_what_is_wrong_with_a_request() sends."""
+    contract = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+    check = jsonschema.Draft202012Validator({"$ref": "#/components/schemas/NoiseRequest",
+                                             "components": contract["components"]})
+    job, stored = {"job": NOWHERE, "dimensions": 1}, {"factorization": "0" * 64, "noise_multiplier": 1, "dimensions": 1}
+    for right in (job, stored, {**job, "factorization": None, "noise_multiplier": None, "part": None, "seed": 0},
+                  {**stored, "workload": MOMENTUM, "part": "decoder"}):
+        check.validate(right)
+    for wrong in ({"dimensions": 1}, {**job, **stored}, {**stored, "noise_multiplier": None}, {**job, "workload": MOMENTUM},
+                  {**job, "dimensions": 0}, {**job, "noise_multiplier": 0}, {**job, "seed": -1}, {**job, "part": "encoder"},
+                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"}):
+        assert not check.is_valid(wrong), wrong

@@ -18,10 +18,9 @@ from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Batch", "Index",
-           "Problem"]
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Index",
-           "Problem", "Sweep", "SweepList", "Point", "PointList"]
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Statement",
+           "Batch", "NoiseStep", "Index", "Problem", "Sweep", "SweepList", "Point", "PointList"]
+LINES = {"/v1/batches": "Batch", "/v1/noise": "NoiseStep"}
 JSON = {"Content-Type": "application/json"}
 # Where the limit on operations is not what is tested.
 PATIENT = ("--max-operations", "1e18")
@@ -84,7 +83,7 @@ def check_answer(answer, method, template):
     assert media in response["content"], (method, template, status, media)
     if media == "application/x-ndjson":
         for line in answer.text.splitlines():
-            validator({"$ref": "#/components/schemas/Batch"}, True).validate(json.loads(line))
+            validator({"$ref": f"#/components/schemas/{LINES[template]}"}, True).validate(json.loads(line))
     elif media.endswith("json"):
         validator(response["content"][media]["schema"], True).validate(answer.json())
     if media == "application/problem+json":
@@ -204,6 +203,15 @@ def calls(server):
     yield *batches, {"data": "{", "headers": JSON}
     yield *batches, {"data": " " * (9 << 20), "headers": JSON}
     yield *batches, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
+    noise = ("POST", "/v1/noise", "/v1/noise")
+    some = {"job": done["id"], "dimensions": 3}
+    for accept in ("*/*", "application/json", "application/x-ndjson", "image/png"):
+        yield *noise, {"json": some, "headers": {"Accept": accept}}
+    for wrong in ({"seed": 1}, {"dimensions": 0}, {"job": "0" * 36}, {"part": "encoder"}):
+        yield *noise, {"json": some | wrong}
+    yield *noise, {"data": "{", "headers": JSON}
+    yield *noise, {"data": " " * (9 << 20), "headers": JSON}
+    yield *noise, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
     for path in ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
         yield "GET", path, path, {}
     yield "GET", "/v1", "/v1", {"headers": {"If-None-Match": "*"}}
@@ -220,6 +228,7 @@ def calls(server):
         yield "GET", job, running + tail, {}
     for tail in ("/curve", "/matrix", "/error", "/statement"):
         yield "GET", job + tail, running + tail, {}
+    yield *noise, {"json": some | {"job": running.rsplit("/", 1)[1]}}
     yield "DELETE", job, running, {}
     yield "POST", job + "/cancel", running + "/cancel", {}
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "api/batches.h"
+#include "api/noise.h"
 #include "api/problem.h"
 #include "tests/unit/scarcity.h"
 
@@ -238,6 +239,47 @@ static void users_are_read_whole_or_not(void **state)
     }
 }
 
+static void speak_of_noise(void *user)
+{
+    struct spoken *spoken = user;
+    char message[256] = "";
+    struct api_errors errors = {0};
+    json_t *json = api_json_parse(spoken->input, strlen(spoken->input), message, sizeof message);
+    struct api_noise *noise = json ? api_noise_decode(&errors, json) : NULL;
+    if (noise && api_noise_check_workload(&errors, noise, 3)) {
+        char *text = spoken->now[PARSED] = scarcity_give(LINE);
+        snprintf(text, LINE, "%s%s %d %llu %zu", noise->job, noise->factorization, (int)noise->dtype,
+                 (unsigned long long)noise->dimensions, noise->workload.coefficients_len);
+    } else if (errors.len > 0 && !errors.out_of_memory) {
+        spoken->now[VIOLATIONS] = list(&errors);
+    }
+    if (json && !noise && errors.len == 0 && !errors.out_of_memory)
+        spoken->wrong = "refused without a reason";
+    api_noise_destroy(noise);
+    json_decref(json);
+    api_errors_clear(&errors);
+}
+
+static void requests_of_noise_are_read_whole_or_refused(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {
+        "{\"job\":\"0193a000-0000-7000-8000-000000000000\",\"dimensions\":7,\"dtype\":\"float64\",\"seed\":1}",
+        "{\"factorization\":\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"noise_multiplier\":"
+        "1,"
+        "\"dimensions\":7,\"part\":\"decoder\",\"workload\":{\"type\":\"toeplitz\",\"coefficients\":[1,2,3]}}",
+        "{\"factorization\":\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"noise_multiplier\":"
+        "1,"
+        "\"dimensions\":7,\"part\":\"decoder\",\"workload\":{\"type\":\"toeplitz\",\"coefficients\":[1,2,3,4]}}",
+        "{\"factorization\":\"x\",\"job\":\"x\",\"noise_multiplier\":-1,\"dimensions\":0,\"part\":\"encoder\"}",
+    };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct spoken spoken = {.input = inputs[i]};
+        assert_true(scarcity_each(speak_of_noise, check, &spoken, SCARCITY_WHOLE) > 2);
+        forget(&spoken);
+    }
+}
+
 /* ------------------------------------------------------------ what is written */
 
 static void an_answer_is_written_whole_or_not(void **state)
@@ -294,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_job_is_read_whole_or_refused),
         cmocka_unit_test(labels_lists_and_faults_are_read_whole_or_refused),
         cmocka_unit_test(users_are_read_whole_or_not),
+        cmocka_unit_test(requests_of_noise_are_read_whole_or_refused),
         cmocka_unit_test(an_answer_is_written_whole_or_not),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };
