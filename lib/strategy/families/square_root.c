@@ -88,6 +88,8 @@ const struct eps__family eps__family_square_root = {
     .bands = bands,
     .check = check,
     .build = build,
+    .planned = eps__planned_bands,
+    .buffers = eps__buffers_of_bands,
     .forecast = forecast,
     .cost = cost,
 };
