@@ -480,11 +480,12 @@ struct eps_plan_candidate {
     struct eps_job job;     /* asks for the noise multiplier; its arrays are those of the plan */
     size_t bands;           /* of the matrix, where it is one of its parameters; else 0 */
     size_t buffers;         /* rows of noise that a trainer keeps from one step to the next */
+    bool bounded;           /* eps_plan_least() may know more than 0 */
     enum eps_status status; /* EPS_OK; else why it is not tried */
     char reason[480];       /* "" with EPS_OK */
 };
 
-enum { EPS_PLAN_PAIRS_MAX = 16 }; /* batch sizes times numbers of steps */
+enum { EPS_PLAN_PAIRS_MAX = 8 }; /* batch sizes times numbers of steps */
 
 /* Prefix sums, zero_out, mean_squared, every scheme and family; the lists empty, the numbers NAN or 0. */
 EPS_API void eps_plan_init(struct eps_plan *plan);
@@ -493,35 +494,29 @@ EPS_API void eps_plan_init(struct eps_plan *plan);
 EPS_API size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user);
 
 /*
- * The mechanisms to try: families by bands (2, 4, 8... and n, where they are optimised up to n/4; blt by 1, 2, 4 and 8 buffers) by schemes, for every batch size
- * and number of steps, those that fit max_bands and that some accountant serves, as far as that shows without optimising.
- * Of a scheme or a family none of which can be tried, one that cannot, with its reason.
+ * The mechanisms to try: families by bands (2, 4, 8... and n, where they are optimised up to n/4; blt by 1, 2, 4 and 8
+ * buffers) by schemes, for every batch size and number of steps, those that fit max_bands and that some accountant serves,
+ * as far as that shows without computing their strategies; those whose strategy takes long come last. A candidate's job
+ * asks `auto`, or, where all that it would run takes more than the candidate's share of what a plan may cost, the first of
+ * those that amplify which does not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one
+ * candidate that cannot, with its reason.
  * Returns EPS_OK and *candidates, which the caller frees; EPS_INVALID (the first of eps_plan_check()), EPS_CANCELED,
- * EPS_TIMEOUT, EPS_NO_MEMORY. context may be NULL; its limits decide what is too costly. Cost: of eps_job_serves() for each.
+ * EPS_TIMEOUT, EPS_NO_MEMORY. context may be NULL; its limits decide, too, what is too costly. Cost: O(n) a candidate.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_plan_candidates(const struct eps_context *context,
                                                          struct eps_plan_candidate **candidates, size_t *len,
                                                          struct eps_error *error, const struct eps_plan *plan,
                                                          size_t max_n);
 
-/* What is known of a candidate before it is solved. */
-struct eps_plan_weight {
-    double operations; /* of the accounting that is left to do, estimated */
-    double error;      /* by the plan's objective, at noise multiplier 1 */
-    double least;      /* the same at the least noise multiplier that any accountant could prove; 0: nothing is known */
-};
-
 /*
- * Weighs a candidate's job: computes its strategy (through the context's cache, where solving the job finds it again), and
- * names in the job an accountant that needs no more than so many operations, where `auto` would need more: of those that
- * amplify the first that `auto` would try. No answer to the job can have an error under weight->least: a candidate
- * of which it is no less than what another one has need not be solved.
- * Returns EPS_OK and *weight; EPS_TOO_COSTLY: none that amplifies needs so few; or as eps_job_serves() and
+ * What no answer to a candidate's job can have less of: a lower bound on its error, by the objective, that holds for every
+ * accountant; 0 where nothing is known. A candidate whose bound is no less than what another one has need not be solved.
+ * Computes the strategy (through the context's cache, where solving the job finds it again). EPS_OK and *least, or as
  * eps_strategy_create(); EPS_UNSUPPORTED also where the error is not defined.
  */
-EPS_API EPS_MUST_USE enum eps_status eps_plan_weigh(const struct eps_context *context, struct eps_plan_weight *weight,
-                                                    struct eps_error *error, struct eps_job *job,
-                                                    enum eps_objective objective, double max_operations);
+EPS_API EPS_MUST_USE enum eps_status eps_plan_least(const struct eps_context *context, double *least,
+                                                    struct eps_error *error, const struct eps_job *job,
+                                                    enum eps_objective objective);
 
 /* ---------------------------------------------------------------- the strategy as computed */
 

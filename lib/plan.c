@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/check.h"
 #include "lib/error.h"
-#include "lib/job_check.h"
+#include "lib/plan_choose.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
+#define OPERATIONS 6e11 /* of all candidates' accounting: a few minutes of one core */
+#define LONG 3e10       /* operations of a strategy that comes last */
 
 void eps_plan_init(struct eps_plan *plan)
 {
@@ -205,7 +208,7 @@ static void judge(const struct eps_context *context, struct eps_plan_candidate *
                  eps_family_name(mechanism->matrix.family));
         return;
     }
-    candidate->status = eps_job_serves(context, &error, &candidate->job, NULL, NULL);
+    candidate->status = eps__plan_serves(context, &error, &candidate->job);
     if (candidate->status != EPS_OK)
         snprintf(candidate->reason, sizeof candidate->reason, "%s", error.message);
 }
@@ -257,6 +260,7 @@ static enum eps_status add_family(struct list *list, const struct eps_plan *plan
         if (!row->planned(&mechanism->matrix, mechanism->n, i))
             break;
         candidate.bands = mechanism->matrix.bands;
+        candidate.bounded = eps__sampling_bins(mechanism) > 0;
         candidate.buffers = row->buffers ? row->buffers(&mechanism->matrix, mechanism->n) : mechanism->n - 1;
         if (plan->max_bands > 0 && candidate.buffers >= plan->max_bands)
             continue;
@@ -332,6 +336,47 @@ static enum eps_status add_pair(struct list *list, const struct eps_plan *plan, 
     return status;
 }
 
+/* Each has the same share of what a plan may cost. */
+static enum eps_status choose_accountants(struct list *list)
+{
+    struct eps_error error = {0};
+    for (size_t i = 0; i < list->len; i++) {
+        struct eps_plan_candidate *candidate = &list->items[i];
+        if (candidate->status != EPS_OK)
+            continue;
+        candidate->status = eps__plan_choose(list->context, &error, &candidate->job, OPERATIONS / (double)list->len);
+        if (candidate->status == EPS_CANCELED || candidate->status == EPS_TIMEOUT || candidate->status == EPS_NO_MEMORY)
+            return candidate->status;
+        if (candidate->status != EPS_OK)
+            snprintf(candidate->reason, sizeof candidate->reason, "%s", error.message);
+    }
+    return EPS_OK;
+}
+
+static bool takes_long(const struct eps_plan_candidate *candidate)
+{
+    double operations, bytes;
+    eps__strategy_cost(&candidate->job.mechanism, &operations, &bytes);
+    return candidate->status == EPS_OK && operations > LONG;
+}
+
+/* The others keep their order. */
+static enum eps_status put_long_ones_last(struct list *list)
+{
+    struct eps_plan_candidate *ordered = malloc((list->len ? list->len : 1) * sizeof *ordered);
+    size_t len = 0;
+    if (!ordered)
+        return EPS_NO_MEMORY;
+    for (int last = 0; last < 2; last++)
+        for (size_t i = 0; i < list->len; i++)
+            if (takes_long(&list->items[i]) == last)
+                ordered[len++] = list->items[i];
+    free(list->items);
+    list->items = ordered;
+    list->size = list->len;
+    return EPS_OK;
+}
+
 static void first_violation(void *user, const char *pointer, const char *message)
 {
     struct eps_error *error = user;
@@ -353,6 +398,10 @@ enum eps_status eps_plan_candidates(const struct eps_context *context, struct ep
     for (size_t batch = 0; batch < plan->batch_sizes_len && status == EPS_OK; batch++)
         for (size_t length = 0; length < lengths_of(plan) && status == EPS_OK; length++)
             status = add_pair(&list, plan, batch, length, max_n);
+    if (status == EPS_OK)
+        status = choose_accountants(&list);
+    if (status == EPS_OK)
+        status = put_long_ones_last(&list);
     if (status != EPS_OK) {
         free(list.items);
         return eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the plan was not made");

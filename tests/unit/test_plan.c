@@ -16,8 +16,10 @@
 #include <cmocka.h>
 
 #include "lib/accountants/least_noise.h"
+#include "lib/plan_choose.h"
 #include "lib/sampling/sampling.h"
 #include "lib/setting.h"
+#include "lib/strategy/families/family.h"
 
 struct asked {
     struct eps_plan plan;
@@ -57,7 +59,7 @@ static uint32_t only(int value)
     return 1u << value;
 }
 
-/* Those that are tried of a family under a scheme; the bands or buffers of each, with a space behind, into `list`. */
+/* Those that are tried, or cost too much, of a family under a scheme; the bands or buffers of each, with a space behind, into `list`. */
 static size_t count(const struct eps_plan_candidate *candidates, size_t len, enum eps_scheme scheme,
                     enum eps_family family, char list[200])
 {
@@ -65,8 +67,8 @@ static size_t count(const struct eps_plan_candidate *candidates, size_t len, enu
     list[0] = '\0';
     for (size_t i = 0; i < len; i++) {
         const struct eps_mechanism *mechanism = &candidates[i].job.mechanism;
-        if (candidates[i].status != EPS_OK || mechanism->sampling.scheme != scheme ||
-            mechanism->matrix.family != family)
+        bool tried = candidates[i].status == EPS_OK || candidates[i].status == EPS_TOO_COSTLY;
+        if (!tried || mechanism->sampling.scheme != scheme || mechanism->matrix.family != family)
             continue;
         found++;
         at += (size_t)snprintf(list + at, 200 - at, "%zu/%zu ", candidates[i].bands, candidates[i].buffers);
@@ -109,8 +111,6 @@ static void families_by_bands_by_schemes(void **state)
         assert_int_equal(count(c, len, (enum eps_scheme)scheme, EPS_FAMILY_OPTIMAL, list), none);
         assert_int_equal(count(c, len, (enum eps_scheme)scheme, EPS_FAMILY_FOURIER, list), none);
     }
-    for (size_t i = 0; i < len; i++)
-        assert_int_equal(c[i].status, EPS_OK);
     free(c);
 }
 
@@ -247,7 +247,7 @@ static void what_cannot_be_tried_is_told_once(void **state)
     asked.plan.dataset_size = 9900; /* 99 bins, and 2000 is no multiple */
     size_t len = candidates_of(&asked, &c);
     for (size_t i = 0; i < len; i++) {
-        if (c[i].status == EPS_OK)
+        if (c[i].status == EPS_OK || c[i].status == EPS_TOO_COSTLY)
             continue;
         refused++;
         assert_int_equal(c[i].job.mechanism.sampling.scheme, EPS_SCHEME_BALLS_IN_BINS);
@@ -349,9 +349,9 @@ static void a_plan_has_rules(void **state)
     asked.plan.batch_sizes_len = 8;
     for (size_t i = 0; i < 4; i++)
         asked.n[i] = 10 + i;
-    asked.plan.n_len = 3;
-    assert_refused(&asked, "/batch_size ");
     asked.plan.n_len = 2;
+    assert_refused(&asked, "/batch_size ");
+    asked.plan.n_len = 1;
     assert_refused(&asked, "");
     ask(&asked, 200);
     asked.plan.epsilon = NAN;
@@ -403,18 +403,20 @@ static void no_answer_is_under_the_least_noise(void **state)
                 only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_BLT) | only(EPS_FAMILY_TREE);
             size_t len = candidates_of(&asked, &c);
             for (size_t i = 0; i < len; i++) {
-                struct eps_plan_weight weight;
                 struct eps_error error = {0};
-                double sigma;
-                assert_int_equal(eps_plan_weigh(NULL, &weight, &error, &c[i].job, EPS_OBJECTIVE_MEAN_SQUARED, 2.5e9),
-                                 EPS_OK);
+                double sigma, least;
+                assert_int_equal(eps_plan_least(NULL, &least, &error, &c[i].job, EPS_OBJECTIVE_MEAN_SQUARED), EPS_OK);
                 double mean = solved(&c[i].job, &error, &sigma);
                 assert_true(mean > 0);
-                assert_true(weight.least <= mean);
-                assert_true(fabs(weight.error * sigma * sigma - mean) <= 1e-12 * mean);
+                assert_true(least <= mean);
                 bool drawn = c[i].job.mechanism.sampling.scheme == EPS_SCHEME_BALLS_IN_BINS;
-                assert_int_equal(weight.least > 0, drawn);
+                assert_int_equal(c[i].bounded, drawn);
+                assert_int_equal(least > 0, drawn);
                 known += drawn;
+                double largest = 0; /* the largest error is no less than the mean */
+                assert_int_equal(eps_plan_least(NULL, &largest, &error, &c[i].job, EPS_OBJECTIVE_MAX_SQUARED), EPS_OK);
+                assert_true(largest >= least &&
+                            (largest > least || least == 0 || eps__sampling_bins(&c[i].job.mechanism) == 0));
             }
             free(c);
         }
@@ -462,37 +464,64 @@ static void the_least_noise_is_near_where_bins_share_nothing(void **state)
 /* auto where all it runs is within the limit, else one accountant that is; never one that does not amplify. */
 static void an_accountant_is_named_that_fits(void **state)
 {
-    struct eps_plan_weight weight, less;
     struct eps_error error = {0};
     struct eps_job job;
+    double all, one;
 
     (void)state;
     eps_job_init(&job);
     job.mechanism.n = 400;
-    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.family = EPS_FAMILY_BANDED;
     job.mechanism.matrix.bands = 3;
     job.mechanism.sampling.scheme = EPS_SCHEME_BALLS_IN_BINS;
     job.mechanism.sampling.bins = 20;
     job.query.epsilon = 2;
     job.query.delta = 1e-5;
     eps_job_defaults(&job);
-    assert_int_equal(eps_plan_weigh(NULL, &weight, &error, &job, EPS_OBJECTIVE_MEAN_SQUARED, 1e15), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &error, &job, 1e15), EPS_OK);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
-    assert_int_equal(eps_plan_weigh(NULL, &less, &error, &job, EPS_OBJECTIVE_MAX_SQUARED, weight.operations * 0.999),
-                     EPS_OK);
+    struct eps_job like = job; /* of the same shape, and there at once */
+    like.mechanism.matrix = eps__matrix_of_bands(3);
+    assert_int_equal(eps_job_serves(NULL, NULL, &like, &all, NULL), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &error, &job, all), EPS_OK);
+    assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
+    assert_int_equal(eps__plan_choose(NULL, &error, &job, all / 4), EPS_OK);
     assert_true(job.query.accountant.method != EPS_ACCOUNTANT_AUTO);
     assert_true(job.query.accountant.method != EPS_ACCOUNTANT_GAUSSIAN);
-    assert_true(less.operations < weight.operations);
-    assert_true(less.error > weight.error); /* the largest is more than the mean */
+    like.query.accountant.method = job.query.accountant.method;
+    assert_int_equal(eps_job_serves(NULL, NULL, &like, &one, NULL), EPS_OK);
+    assert_true(one <= all / 4);
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
-    assert_int_equal(eps_plan_weigh(NULL, &weight, &error, &job, EPS_OBJECTIVE_MEAN_SQUARED, 1), EPS_TOO_COSTLY);
+    assert_int_equal(eps__plan_choose(NULL, &error, &job, 1), EPS_TOO_COSTLY);
     assert_true(error.operations > 1);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
     /* without sampling there is one, and it costs nothing to speak of */
     job.mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    job.mechanism.sampling.bins = 0;
     eps_job_defaults(&job);
-    assert_int_equal(eps_plan_weigh(NULL, &weight, &error, &job, EPS_OBJECTIVE_MEAN_SQUARED, 1e6), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &error, &job, 1), EPS_OK);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
+}
+
+/* A plan of the size that README has: few are too costly, and what takes long comes last. */
+static void what_takes_long_comes_last(void **state)
+{
+    struct asked asked;
+    struct eps_plan_candidate *c;
+    size_t costly = 0;
+
+    (void)state;
+    ask(&asked, 2000);
+    size_t len = candidates_of(&asked, &c);
+    assert_int_equal(c[len - 1].job.mechanism.matrix.family, EPS_FAMILY_OPTIMAL);
+    for (size_t i = 0; i < len; i++) {
+        enum eps_scheme scheme = c[i].job.mechanism.sampling.scheme;
+        assert_true(c[i].status == EPS_OK || c[i].status == EPS_TOO_COSTLY);
+        costly += c[i].status == EPS_TOO_COSTLY;
+        assert_true(c[i].status == EPS_OK || scheme == EPS_SCHEME_POISSON || scheme == EPS_SCHEME_B_MIN_SEP);
+    }
+    assert_true(costly > 0 && costly < len / 3);
+    free(c);
 }
 
 int main(void)
@@ -508,6 +537,7 @@ int main(void)
         cmocka_unit_test(no_answer_is_under_the_least_noise),
         cmocka_unit_test(the_least_noise_is_near_where_bins_share_nothing),
         cmocka_unit_test(an_accountant_is_named_that_fits),
+        cmocka_unit_test(what_takes_long_comes_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
