@@ -81,14 +81,6 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
         cost->operations += 10 * eps__product_cost(c->bands, c->bands);
 }
 
-struct eps_matrix eps__matrix_of_bands(size_t bands)
-{
-    struct eps_matrix matrix = eps__matrix_default();
-    matrix.family = EPS_FAMILY_SQUARE_ROOT;
-    matrix.bands = bands;
-    return matrix;
-}
-
 const struct eps__family eps__family_square_root = {
     .family = EPS_FAMILY_SQUARE_ROOT,
     .name = "square_root",
@@ -101,3 +93,11 @@ const struct eps__family eps__family_square_root = {
     .forecast = forecast,
     .cost = cost,
 };
+
+struct eps_matrix eps__matrix_of_bands(size_t bands)
+{
+    struct eps_matrix matrix = eps__matrix_default();
+    matrix.family = eps__family_square_root.family;
+    matrix.bands = bands;
+    return matrix;
+}
