@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import re
+import time
 
 import pytest
 
@@ -335,6 +336,9 @@ def test_a_sweep_expires_with_its_points(launch):
     server = launch("--keep", "2s")
     document = sweep(server, {"/noise_multiplier": [1, 2]})
     ended(server, document)
+    time.sleep(2.1)
+    server.stop()
+    server.start()  # a service looks soon after its start
     until(lambda: server.stored("SELECT (SELECT count(*) FROM job_groups), (SELECT count(*) FROM children), "
                                 "(SELECT count(*) FROM jobs)") == [(0, 0, 0)])
     check_problem(server.get(document["links"]["self"]), 404, "not-found")
