@@ -451,6 +451,73 @@ EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context 
                                                        struct eps_error *error, const struct eps_job *job,
                                                        double noise_multiplier);
 
+/* ---------------------------------------------------------------- plans */
+
+/*
+ * Which mechanism to train with: what is fixed, and between what there is a choice. Of the numbers of steps and of epochs one
+ * list has something; each is tried with each batch size. Arrays are borrowed.
+ */
+struct eps_plan {
+    const size_t *n; /* numbers of steps, n_len of them */
+    size_t n_len;
+    const double *epochs; /* passes over the data, epochs_len of them: n = ceil(epochs dataset_size/batch_size) */
+    size_t epochs_len;
+    const uint64_t *batch_sizes; /* batch_sizes_len of at least one */
+    size_t batch_sizes_len;
+    uint64_t dataset_size;
+    double epsilon; /* in [0, 1e4] */
+    double delta;   /* in (0, 1) */
+    struct eps_workload workload;
+    enum eps_objective objective; /* the error that is to be small, and that optimised families make small */
+    enum eps_adjacency adjacency;
+    size_t max_bands;  /* rows of noise that fit, the present one included; 0: any number */
+    uint32_t schemes;  /* bits 1u << enum eps_scheme: what the data loader can do; 0: every one */
+    uint32_t families; /* bits 1u << enum eps_family; 0: every one that has no numbers to be given */
+};
+
+/* A mechanism that a plan tries, or why it cannot. */
+struct eps_plan_candidate {
+    struct eps_job job;     /* asks for the noise multiplier; its arrays are those of the plan */
+    size_t bands;           /* of the matrix, where it is one of its parameters; else 0 */
+    size_t buffers;         /* rows of noise that a trainer keeps from one step to the next */
+    bool bounded;           /* eps_plan_least() may know more than 0 */
+    enum eps_status status; /* EPS_OK; else why it is not tried */
+    char reason[480];       /* "" with EPS_OK */
+};
+
+enum { EPS_PLAN_PAIRS_MAX = 8 }; /* batch sizes times numbers of steps */
+
+/* Prefix sums, zero_out, mean_squared, every scheme and family; the lists empty, the numbers NAN or 0. */
+EPS_API void eps_plan_init(struct eps_plan *plan);
+
+/* As eps_job_check(): pointers are "/n", "/batch_size/1" (the list's second), "/workload/momentum"... */
+EPS_API size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user);
+
+/*
+ * The mechanisms to try: families by bands (2, 4, 8... and n, where they are optimised up to n/4; blt by 1, 2, 4 and 8
+ * buffers) by schemes, for every batch size and number of steps, those that fit max_bands and that some accountant serves,
+ * as far as that shows without computing their strategies; those whose strategy takes long come last. A candidate's job
+ * asks `auto`, or, where all that it would run takes more than the candidate's share of what a plan may cost, the first of
+ * those that amplify which does not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one
+ * candidate that cannot, with its reason.
+ * Returns EPS_OK and *candidates, which the caller frees; EPS_INVALID (the first of eps_plan_check()), EPS_CANCELED,
+ * EPS_TIMEOUT, EPS_NO_MEMORY. context may be NULL; its limits decide, too, what is too costly. Cost: O(n) a candidate.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_plan_candidates(const struct eps_context *context,
+                                                         struct eps_plan_candidate **candidates, size_t *len,
+                                                         struct eps_error *error, const struct eps_plan *plan,
+                                                         size_t max_n);
+
+/*
+ * What no answer to a candidate's job can have less of: a lower bound on its error, by the objective, that holds for every
+ * accountant; 0 where nothing is known. A candidate whose bound is no less than what another one has need not be solved.
+ * Computes the strategy (through the context's cache, where solving the job finds it again). EPS_OK and *least, or as
+ * eps_strategy_create(); EPS_UNSUPPORTED also where the error is not defined.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_plan_least(const struct eps_context *context, double *least,
+                                                    struct eps_error *error, const struct eps_job *job,
+                                                    enum eps_objective objective);
+
 /* ---------------------------------------------------------------- the strategy as computed */
 
 /* C, scaled by the job's normalization. Immutable once made; any number of threads may read it. */

@@ -47,6 +47,13 @@ static void defaults(struct eps_mechanism *mechanism, size_t bands)
         sampling->separation = derived ? turns.apart : mechanism->n / sampling->epochs;
 }
 
+/* The strictest of what holds. */
+static void planned(struct eps_sampling *sampling)
+{
+    bool even = sampling->dataset_size % sampling->batch_size == 0;
+    sampling->schema = even ? EPS_SCHEMA_FIXED_ORDER : EPS_SCHEMA_MIN_SEPARATION;
+}
+
 /* With batch_size and dataset_size the participation is what follows from them, and nothing else. */
 static void check_turns(struct eps__check *check, const struct eps_sampling *sampling)
 {
@@ -173,6 +180,7 @@ const struct eps__scheme eps__scheme_none = {
     .name = "none",
     .served = true,
     .defaults = defaults,
+    .planned = planned,
     .check = check,
     .worst = worst,
     .target = target,

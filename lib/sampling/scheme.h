@@ -29,6 +29,8 @@ struct eps__scheme {
     unsigned together;  /* of these, those of which any may be given together (L4) */
     /* The members of `sampling` that follow from others. bands: the strategy's bandwidth, 0 where it is not known. */
     void (*defaults)(struct eps_mechanism *mechanism, size_t bands);
+    /* What a plan sets beside the scheme and the sizes of batch and data set. NULL: nothing. */
+    void (*planned)(struct eps_sampling *sampling);
     /* The rules of the scheme's own members. */
     void (*check)(struct eps__check *check, const struct eps_sampling *sampling);
     /* p for a batch_size of a dataset_size, both at least 1: NAN where there is none, and what exceeds 1 is refused by

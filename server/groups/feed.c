@@ -156,7 +156,8 @@ void groups__feed(struct pool_task *task)
 {
     struct group *group = (struct group *)task;
     struct groups *groups = group->groups;
-    for (int i = 0; i < PORTION && feed_one(group); i++) {}
+    int portion = group->kind->computes ? 1 : PORTION;
+    for (int i = 0; i < portion && feed_one(group); i++) {}
     pthread_mutex_lock(&groups->mutex);
     group->feeding = false;
     groups__go_on_locked(group);

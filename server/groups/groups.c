@@ -15,7 +15,7 @@
 
 #define PARSED_BYTES 16 /* what a byte of JSON becomes, at most */
 
-static const struct group_kind *const kinds[] = {[GROUP_SWEEP] = &sweep_kind};
+static const struct group_kind *const kinds[] = {[GROUP_SWEEP] = &sweep_kind, [GROUP_PLAN] = &plan_kind};
 
 static void on_child(void *user, const char *parent, const char *id);
 
@@ -178,7 +178,7 @@ void groups__go_on_locked(struct group *group)
     }
     if (groups__may_feed_locked(group)) {
         group->feeding = true;
-        pool_submit(server->bulk, &group->task);
+        pool_submit(group->kind->computes ? server->pool : server->bulk, &group->task);
     } else if ((group->canceled || group->next == group->record.total) && !group->children) {
         end_locked(group);
     }
@@ -259,6 +259,7 @@ static struct group *group_create(struct groups *groups, const struct group_reco
     group->task.run = groups__feed;
     group->groups = groups;
     group->kind = kinds[record->kind];
+    group->task.child = group->kind->computes;
     group->bytes = group_bytes(record);
     group->done = record->done;
     group->record = *record;

@@ -39,10 +39,12 @@ struct group_kind {
     /* Child `number` of it. On the bulk's thread, one at a time; it may take a millisecond. */
     enum child_kind (*child)(const struct server *server, const struct group_record *record, void *asked, size_t number,
                              struct api_job **job, char *detail, size_t detail_size);
-    size_t width; /* children that are under way at a time; 0: twice the workers */
+    bool computes; /* child() may take longer than that: a worker runs it */
+    size_t width;  /* children that are under way at a time; 0: twice the workers */
 };
 
 extern const struct group_kind sweep_kind; /* sweep.c */
+extern const struct group_kind plan_kind;  /* plan.c */
 
 /* jobs, works, bulk and config of the server must be there; the store comes with jobs_recover(). */
 struct groups *groups_create(struct server *server);

@@ -26,7 +26,7 @@ struct child {
 };
 
 struct group {
-    struct pool_task task;      /* first: feeds, on the bulk's thread */
+    struct pool_task task;      /* first: feeds, on the bulk's thread or a worker */
     struct store_group_end end; /* the last write */
     struct groups *groups;
     struct map_node node; /* in groups.live, by id */

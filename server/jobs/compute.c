@@ -249,6 +249,8 @@ static void fill_figures(struct result_figures *figures, const struct eps_result
         .lower = curve ? NAN : result->bracket_lower,
         .upper = curve ? NAN : result->bracket_upper,
         .mean_squared = result->error_mean_squared,
+        .max_squared = result->error_max_squared,
+        .last_squared = result->error_last_squared,
     };
     snprintf(figures->solved_for, sizeof figures->solved_for, "%s", eps_unknown_name(result->solved_for));
     snprintf(figures->accountant, sizeof figures->accountant, "%s", eps_accountant_name(result->accountant));

@@ -233,7 +233,7 @@ static bool read_body(struct posting *posting)
     json_t *json = api_json_parse(request->body ? request->body : "", request->body_len, message, sizeof message);
     request_drop_body(request);
     if (json) {
-        posting->asked = posting->routes->decode(&errors, record, json, (size_t)request->server->config->max_n);
+        posting->asked = posting->routes->decode(request->server, &errors, record, json);
     }
     if (!json && message[0]) {
         refuse(posting, API_PROBLEM_MALFORMED_JSON, message);

@@ -23,7 +23,7 @@ struct group_routes {
     /*
      * What is asked, from a body: fills in request, total and label of the record. NULL with errors. On the bulk's thread.
      */
-    void *(*decode)(struct api_errors *errors, struct group_record *record, const json_t *json, size_t max_n);
+    void *(*decode)(struct server *server, struct api_errors *errors, struct group_record *record, const json_t *json);
     const struct group_kind *asks; /* open and close */
 };
 

@@ -57,5 +57,6 @@ bool resource_replays(struct request *request, const struct store_key *key, enum
 /* The table's resources. */
 extern const struct resource job_resource;   /* jobs.c */
 extern const struct resource sweep_resource; /* sweeps.c */
+extern const struct resource plan_resource;  /* plans.c */
 
 #endif

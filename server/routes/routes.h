@@ -13,6 +13,7 @@
 request_handler handle_jobs_post;
 request_handler handle_sweeps_post;
 request_handler handle_sweep_points;
+request_handler handle_plans_post;
 request_handler handle_resource_list;
 request_handler handle_resource_get;
 request_handler handle_resource_events;

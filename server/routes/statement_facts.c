@@ -51,7 +51,8 @@ static const char *name_in(const json_t *object, const char *key)
 
 static json_int_t examples_per_user(const struct parts *parts)
 {
-    json_int_t most = 1;
+    json_int_t most = (json_int_t)json_number_value(json_object_get(parts->job, "examples_per_user"));
+    most = most > 1 ? most : 1;
     for (size_t i = 0; i < phases_of(parts); i++) {
         json_int_t examples =
             (json_int_t)json_number_value(member(phase_of(parts->job, i), "sampling", "examples_per_user"));
@@ -285,10 +286,17 @@ static const char *const to_complete[] = {
 
 /* ---------------------------------------------------------------- all of it */
 
+/* A number of the job, or what was answered where the job asks for the largest one. */
+static const json_t *number(const json_t *job, const json_t *result, const char *key)
+{
+    const json_t *asked = json_object_get(job, key);
+    return json_is_string(asked) ? json_object_get(result, key) : asked;
+}
+
 static json_t *phase(const json_t *job, const json_t *result)
 {
-    return json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "steps", json_object_get(job, "n"), "count",
-                     json_object_get(job, "count"), "noise_scale", json_object_get(job, "noise_scale"), "matrix",
+    return json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "steps", number(job, result, "n"), "count",
+                     number(job, result, "count"), "noise_scale", json_object_get(job, "noise_scale"), "matrix",
                      json_object_get(job, "matrix"), "factorization", json_object_get(result, "factorization"),
                      "sensitivity", json_object_get(result, "sensitivity"), "sampling",
                      json_object_get(job, "sampling"), "derived", json_object_get(result, "sampling"));

@@ -323,9 +323,9 @@ static void write_members(struct server *server, struct text *out, const struct 
     }
 }
 
-static void *decode(struct api_errors *errors, struct group_record *record, const json_t *json, size_t max_n)
+static void *decode(struct server *server, struct api_errors *errors, struct group_record *record, const json_t *json)
 {
-    struct api_sweep *sweep = api_sweep_decode(errors, json, max_n);
+    struct api_sweep *sweep = api_sweep_decode(errors, json, (size_t)server->config->max_n);
     if (sweep) {
         record->total = sweep->total;
         record->label = sweep->label;

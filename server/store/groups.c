@@ -79,10 +79,12 @@ static enum store_status end_row(struct store *store, const struct child_end *en
         store__bind_number(statement, 6, figures->delta);
         store__bind_number(statement, 7, figures->noise_multiplier);
         store__bind_number(statement, 8, figures->mean_squared);
-        store__bind_text(statement, 9, figures->accountant[0] ? figures->accountant : NULL);
+        store__bind_number(statement, 9, figures->max_squared);
+        store__bind_number(statement, 10, figures->last_squared);
+        store__bind_text(statement, 11, figures->accountant[0] ? figures->accountant : NULL);
     }
-    store__bind_text(statement, 10, end->detail);
-    store__bind_text(statement, 11, end->error);
+    store__bind_text(statement, 12, end->detail);
+    store__bind_text(statement, 13, end->error);
     enum store_status status = store__run(store->writer, statement);
     bool changed = status == STORE_OK && sqlite3_changes(store->writer->db) > 0;
     return changed ? count_end(store, end) : status;
@@ -343,14 +345,16 @@ static bool child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
 {
     bool failed = false;
     const char *job = (const char *)sqlite3_column_text(row, 2);
-    const char *accountant = (const char *)sqlite3_column_text(row, 8);
+    const char *accountant = (const char *)sqlite3_column_text(row, 10);
     *child = (struct child_record){.number = (size_t)sqlite3_column_int64(row, 0),
                                    .ended = (size_t)sqlite3_column_int64(row, 1),
                                    .epsilon = NAN,
                                    .delta = NAN,
                                    .noise_multiplier = NAN,
-                                   .mean_squared = NAN};
-    if (!status_known(row, 3) || sqlite3_column_int(row, 10) != 1) {
+                                   .mean_squared = NAN,
+                                   .max_squared = NAN,
+                                   .last_squared = NAN};
+    if (!status_known(row, 3) || sqlite3_column_int(row, 12) != 1) {
         store__damaged("children", parent);
         child->status = JOB_FAILED;
         child->detail = strdup("what is stored of this row fails its checksum");
@@ -362,8 +366,10 @@ static bool child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
     child->delta = store__column_number(row, 5);
     child->noise_multiplier = store__column_number(row, 6);
     child->mean_squared = store__column_number(row, 7);
+    child->max_squared = store__column_number(row, 8);
+    child->last_squared = store__column_number(row, 9);
     snprintf(child->accountant, sizeof child->accountant, "%s", accountant ? accountant : "");
-    child->detail = store__column_text(row, 9, &failed);
+    child->detail = store__column_text(row, 11, &failed);
     return !failed;
 }
 

@@ -84,10 +84,12 @@ struct child_record {
     size_t ended;        /* the how manieth of its group, from 1; 0: it is not final */
     char job[UUID_SIZE]; /* "": it came to none */
     enum job_status status;
-    double epsilon; /* NAN: none, as the next three */
+    double epsilon; /* NAN: none, as the next five */
     double delta;
     double noise_multiplier;
     double mean_squared;
+    double max_squared;
+    double last_squared;
     char accountant[32]; /* "": none */
     char *detail;        /* or NULL */
 };
@@ -106,7 +108,9 @@ struct result_figures {
     double noise_multiplier;
     double lower; /* the bracket of the one that was solved for */
     double upper;
-    double mean_squared; /* of its error figures */
+    double mean_squared; /* its error figures */
+    double max_squared;
+    double last_squared;
     char accountant[32];
     char factorization[65]; /* its id */
 };

@@ -14,7 +14,7 @@
 
 #define CHECKSUM_SIZE 16
 
-enum { NUMBERS = 6 }; /* among the figures */
+enum { NUMBERS = 8 }; /* among the figures */
 
 static void hash_text(crypto_generichash_state *state, const char *text)
 {
@@ -70,8 +70,9 @@ static void bind_name(sqlite3_stmt *statement, int column, const char *name)
 
 static void bind_figures(sqlite3_stmt *statement, int first, const struct result_figures *figures)
 {
-    const double numbers[NUMBERS] = {figures->epsilon, figures->delta, figures->noise_multiplier,
-                                     figures->lower,   figures->upper, figures->mean_squared};
+    const double numbers[NUMBERS] = {figures->epsilon,     figures->delta,       figures->noise_multiplier,
+                                     figures->lower,       figures->upper,       figures->mean_squared,
+                                     figures->max_squared, figures->last_squared};
     bind_name(statement, first, figures->solved_for);
     for (int i = 0; i < NUMBERS; i++) {
         store__bind_number(statement, first + 1 + i, numbers[i]);
@@ -138,8 +139,9 @@ static void read_name(char *name, size_t size, sqlite3_stmt *row, int column)
 
 static void figures_of_row(struct result_figures *figures, sqlite3_stmt *row, int first)
 {
-    double *numbers[NUMBERS] = {&figures->epsilon, &figures->delta, &figures->noise_multiplier,
-                                &figures->lower,   &figures->upper, &figures->mean_squared};
+    double *numbers[NUMBERS] = {&figures->epsilon,     &figures->delta,       &figures->noise_multiplier,
+                                &figures->lower,       &figures->upper,       &figures->mean_squared,
+                                &figures->max_squared, &figures->last_squared};
     read_name(figures->solved_for, sizeof figures->solved_for, row, first);
     for (int i = 0; i < NUMBERS; i++) {
         *numbers[i] = store__column_number(row, first + 1 + i);
@@ -177,7 +179,7 @@ static enum store_status result_of_row(struct result_record *result, sqlite3_stm
     unsigned char checksum[CHECKSUM_SIZE];
     result_checksum(checksum, result);
     if (sqlite3_column_bytes(row, 7) != CHECKSUM_SIZE ||
-        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 17)) {
+        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 19)) {
         return STORE_CORRUPT;
     }
     figures_of_row(&result->figures, row, 8);

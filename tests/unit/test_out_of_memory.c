@@ -536,6 +536,37 @@ static bool ask_spectrum(double *out)
     return ok;
 }
 
+/* The candidates of a plan, with some that are refused, and what one of them can be at best. */
+static bool ask_plan(double *out)
+{
+    const size_t n = 10;
+    const uint64_t batch = 10;
+    struct eps_plan_candidate *candidates = NULL;
+    double least = 0;
+    struct eps_error error = {0};
+    struct eps_plan plan;
+    size_t len = 0;
+    eps_plan_init(&plan);
+    plan.n = &n;
+    plan.n_len = 1;
+    plan.batch_sizes = &batch;
+    plan.batch_sizes_len = 1;
+    plan.dataset_size = 50;
+    plan.epsilon = 2;
+    plan.delta = 1e-5;
+    plan.schemes = 1u << EPS_SCHEME_BALLS_IN_BINS;
+    enum eps_status status = eps_plan_candidates(NULL, &candidates, &len, &error, &plan, 0);
+    if (status == EPS_OK)
+        status = eps_plan_least(NULL, &least, &error, &candidates[1].job, plan.objective);
+    free(candidates);
+    assert_true(status == EPS_OK || (status == EPS_NO_MEMORY && error.status == EPS_NO_MEMORY));
+    if (status == EPS_OK) {
+        out[0] = (double)len;
+        out[1] = least;
+    }
+    return status == EPS_OK;
+}
+
 static void ask_direct(void *user)
 {
     struct direct *direct = user;
@@ -557,10 +588,15 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
 {
     (void)state;
     static double whole[LONG], now[LONG];
-    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N}, {.ask = ask_inverse, .len = LONG},
-                             {.ask = ask_digits, .len = LONG},        {.ask = ask_powers, .len = POWERS_N + 1},
-                             {.ask = ask_moments, .len = 2},          {.ask = ask_scalar, .len = 18},
-                             {.ask = ask_merged, .len = 9},           {.ask = ask_spectrum, .len = 4}};
+    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N},
+                             {.ask = ask_inverse, .len = LONG},
+                             {.ask = ask_digits, .len = LONG},
+                             {.ask = ask_powers, .len = POWERS_N + 1},
+                             {.ask = ask_moments, .len = 2},
+                             {.ask = ask_scalar, .len = 18},
+                             {.ask = ask_merged, .len = 9},
+                             {.ask = ask_spectrum, .len = 4},
+                             {.ask = ask_plan, .len = 2}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asked[i].whole = whole;
         asked[i].now = now;

@@ -53,6 +53,15 @@ static char phases_core[] =
     "\"factorization\":{"
     "\"id\":\"01\"}}],\"assumptions\":[\"one\"],\"hints\":[],\"version\":\"0.1.0\",\"accounting_version\":7";
 
+static char largest[] = "{\"n\":\"max\",\"matrix\":{\"family\":\"identity\"},\"sampling\":{\"scheme\":\"none\"},"
+                        "\"examples_per_user\":3}";
+static char largest_core[] =
+    "{\"solved_for\":\"n\",\"n\":123,\"epsilon\":1,\"delta\":1e-5,\"noise_multiplier\":2,\"bracket\":{\"lower\":123,"
+    "\"upper\":124},\"guarantee\":\"deterministic\",\"accountant\":\"pld\",\"directions\":{\"remove\":{\"value\":123,"
+    "\"accountant\":\"pld\"},\"add\":{\"value\":124,\"accountant\":\"pld\"}},\"adjacency\":\"zero_out\",\"adaptive\":"
+    "true,"
+    "\"assumptions\":[\"one\"],\"hints\":[],\"version\":\"0.1.0\",\"accounting_version\":7";
+
 struct stated {
     char *job;
     const char *core;
@@ -114,6 +123,7 @@ static void a_statement_is_whole_or_none(void **unused)
         char *job, *core;
         const char *says[3];
     } rows[] = {
+        {largest, largest_core, {unit, "- **Steps.** 123.\n", "| what was solved for | n |"}},
         {job,
          core,
          {"epsilon = 1.235 and delta = 1e-05. Only the last", "wrong with probability at most 0.001.", "`--db`"}},
