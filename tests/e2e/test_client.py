@@ -171,6 +171,27 @@ def test_a_sweep_is_canceled_as_a_whole(launch):
     assert {row["status"] for row in client.points(sweep)} == {"canceled"}
 
 
+def test_a_plan_ends_in_a_job_that_can_be_posted(launch):
+    client = epsilond.Client(launch().url)
+    plan = client.plan({"n": 40, "batch_size": 10, "dataset_size": 100, "epsilon": 4, "delta": 1e-5, "max_bands": 4,
+                        "families": ["identity", "square_root"], "schemes": ["none", "poisson"], "label": "which"})
+    *_, last = client.events(plan)
+    assert last.kind == "plan" and last.data["id"] == plan["id"]
+    done = client.wait(plan)
+    assert done["status"] == "succeeded"
+    best = done["candidates"][0]
+    assert best["rank"] == 1 and {one["scheme"] for one in done["candidates"]} == {"none", "poisson"}
+    job = client.solve(best["job"])
+    assert job["result"]["noise_multiplier"] == best["noise_multiplier"]
+    assert [one["id"] for one in client.plans(label="which")] == [plan["id"]]
+    client.delete(plan)
+    with pytest.raises(epsilond.NotFound):
+        client.get(plan)
+    with pytest.raises(epsilond.Invalid) as wrong:
+        client.plan({"n": 40})
+    assert "/batch_size" in wrong.value.pointers
+
+
 # ---------------------------------------------------------------- what belongs to an answer
 
 def test_curve_error_and_statement(server, client):

@@ -196,6 +196,20 @@ class Client:
         """The table of a sweep, a row a point: its values by pointer, and what became of it, as far as it has come."""
         return self._list(_path(sweep) + "/points")
 
+    # ------------------------------------------------------------ plans
+
+    def plan(self, request: Mapping[str, Any], *, key: str | None = None) -> Document:
+        """
+        Asks which mechanism to train with: "n" or "epochs", "batch_size", "dataset_size", "epsilon", "delta", and what limits
+        the choice. Its document, for wait(), events(), cancel() and delete(); `candidates` are ranked by their error, each
+        with a job that is ready to be submitted. key: as of submit().
+        """
+        return self._submit("/v1/plans", request, key)
+
+    def plans(self, *, status: str | None = None, label: str | None = None) -> Iterator[Document]:
+        """All plans, newest first, as jobs()."""
+        return self._list("/v1/plans", status=status, label=label)
+
     # ------------------------------------------------------------ what belongs to a job's answer
 
     def curve(self, job: Resource) -> list[Document]:
