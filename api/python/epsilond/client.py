@@ -200,8 +200,8 @@ class Client:
 
     def plan(self, request: Mapping[str, Any], *, key: str | None = None) -> Document:
         """
-        Asks which mechanism to train with: "n" or "epochs", "batch_size", "dataset_size", "epsilon", "delta", and what limits
-        the choice. Its document, for wait(), events(), cancel() and delete(); `candidates` are ranked by their error, each
+        Asks which mechanism to train with: "n" or "epochs", "batch_size", "dataset_size", "epsilon", "delta", and what
+        limits the choice. Its document, for wait(), events(), cancel() and delete(); `candidates` are ranked by their error, each
         with a job that is ready to be submitted. key: as of submit().
         """
         return self._submit("/v1/plans", request, key)
