@@ -36,7 +36,7 @@ BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
               libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev librandom123-dev libsleef-dev
 DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-requests \
-             python3-numpy python3-yaml python3-jsonschema python3-venv ca-certificates curl jq
+             python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14
@@ -118,7 +118,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
+.PHONY: all deps deps-build demo example test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
         format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -239,6 +239,12 @@ demo:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_DEMO)"
 	@+$(SUB) $(PARALLEL) all
 	@EPSILOND=$(BIN)/epsilond bash tests/demo.sh
+
+# Trains a network with the service's noise, in JAX; needs PyPI.
+example:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) all
+	@EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -p no:cacheprovider -q -s -rs tests/e2e/test_example.py
 
 bench:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_BENCH)"
@@ -373,6 +379,7 @@ help:
 	    'all        build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc' \
 	    'deps       install the missing Debian packages (root)' \
 	    'demo       a server, three questions, three answers' \
+	    'example    a small network, trained with the service'"'"'s noise (needs PyPI)' \
 	    'test       every test; ends with "N passed, N failed"' \
 	    'bench      dp_accounting and ours side by side, and requests per second' \
 	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \

@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
-                        const struct api_object *object, void *base);
-
 static void read_phases(struct api_decoder *decoder, const char *path, const json_t *json,
                         const struct api_field *field, void *base);
 
@@ -26,7 +23,7 @@ static void read_accountant(struct api_decoder *decoder, const char *path, const
     if (api__is_string(json))
         api__read_name(decoder, path, json, method, api__at(place, method->offset));
     else if (json_is_object(json))
-        read_object(decoder, path, json, field->object, place);
+        api__read_object(decoder, path, json, field->object, place);
     else
         api_errors_add(decoder->errors, path, "must be a name or an object with a method, not %s", api__kind_of(json));
 }
@@ -60,6 +57,9 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
     case API_ID:
         api__read_id(decoder, path, json, place);
         break;
+    case API_JOB_ID:
+        api__read_job_id(decoder, path, json, place);
+        break;
     case API_NUMBERS:
         api__read_numbers(decoder, path, json, field, base);
         break;
@@ -68,10 +68,10 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
         break;
     case API_GROUP:
         *(bool *)place = true;
-        read_object(decoder, path, json, field->object, base);
+        api__read_object(decoder, path, json, field->object, base);
         break;
     case API_OBJECT:
-        read_object(decoder, path, json, field->object, place);
+        api__read_object(decoder, path, json, field->object, place);
         break;
     case API_ACCOUNTANT:
         read_accountant(decoder, path, json, field, place);
@@ -119,12 +119,21 @@ static const char *holder_of(const struct api_object *object, const char *key)
 }
 
 /* Where a member that was written at the wrong level belongs: into `where`, "" if nowhere. */
-static void right_place(char *where, size_t size, const char *path, const char *key, const struct api_object *object)
+static void right_place(char *where, size_t size, const struct api_object *top, const char *path, const char *key,
+                        const struct api_object *object)
 {
     const char *holder = object == &api__job_object || object == &api__phase_object ? holder_of(object, key) : NULL;
     bool in_phase = strncmp(path, "/phases/", 8) == 0;
 
     where[0] = '\0';
+    if (top != &api__job_object) {
+        const char *inside = *path == '\0' ? holder_of(top, key) : NULL;
+        if (inside)
+            snprintf(where, size, "; %s goes into %s", key, inside);
+        else if (*path != '\0' && api__has_named(top, key, API_ALL))
+            snprintf(where, size, "; %s goes to the top level", key);
+        return;
+    }
     if (holder)
         snprintf(where, size, "; %s goes into %s", key, holder);
     else if (in_phase && object != &api__phase_object && api__has_named(&api__phase_object, key, API_ALL))
@@ -142,7 +151,7 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     uint32_t takers = 0;
 
     join(where, path, key);
-    right_place(elsewhere, sizeof elsewhere, path, key, object);
+    right_place(elsewhere, sizeof elsewhere, decoder->top, path, key, object);
     for (size_t i = 0; i < object->len; i++) {
         if (strcmp(object->fields[i].name, key) == 0 && api__has(object, &object->fields[i], API_ALL))
             takers |= object->fields[i].variants;
@@ -214,8 +223,8 @@ static void read_members(struct api_decoder *decoder, const char *path, const js
     }
 }
 
-static void read_object(struct api_decoder *decoder, const char *path, const json_t *json,
-                        const struct api_object *object, void *base)
+void api__read_object(struct api_decoder *decoder, const char *path, const json_t *json,
+                      const struct api_object *object, void *base)
 {
     unsigned variant = 0;
     bool judged = true;
@@ -264,15 +273,18 @@ static void read_phases(struct api_decoder *decoder, const char *path, const jso
         api__element_path(where, path, index);
         eps_phase_init(&phases[index]);
         api__check_steps(decoder, where, item);
-        read_object(decoder, where, item, field->object, &phases[index]);
+        api__read_object(decoder, where, item, field->object, &phases[index]);
     }
 }
 
 struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, size_t max_n)
 {
     struct api_job *job = calloc(1, sizeof *job);
-    struct api_decoder decoder = {
-        .errors = errors, .job = job, .root = json, .max_n = max_n > 0 ? max_n : (size_t)1 << 24};
+    struct api_decoder decoder = {.errors = errors,
+                                  .job = job,
+                                  .top = &api__job_object,
+                                  .root = json,
+                                  .max_n = max_n > 0 ? max_n : (size_t)1 << 24};
     size_t before = errors->len;
 
     if (!job) {
@@ -283,7 +295,7 @@ struct api_job *api_job_decode(struct api_errors *errors, const json_t *json, si
     job->method_alone = json_is_string(json_object_get(json, "accountant"));
     if (api__is_absent(json_object_get(json, "phases")))
         api__check_steps(&decoder, "", json);
-    read_object(&decoder, "", json, &api__job_object, &job->job);
+    api__read_object(&decoder, "", json, &api__job_object, &job->job);
     if (json_is_object(json))
         api__check_rules(&decoder);
     if (errors->len == before && !errors->out_of_memory)

@@ -164,6 +164,7 @@ static json_t *encode_field(struct encoder *encoder, const struct api_field *fie
         memcpy(&index, place, sizeof index);
         return json_string(field->name_at(index));
     case API_ID:
+    case API_JOB_ID:
         return json_string(place);
     case API_NUMBERS:
     case API_ROWS:

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/batches.h"
+
 /* The tables hold names of any enum by its number. */
 #define NAME_AT(enumeration)                                            \
     static const char *enumeration##_at(unsigned index)                 \
@@ -233,8 +235,8 @@ static const struct api_field workload_fields[] = {
     NEEDED_NUMBERS(eps_workload, "coefficients", coefficients, coefficients_len, BIT(EPS_WORKLOAD_TOEPLITZ)),
 };
 
-static const struct api_object workload_object = {FIELDS(workload_fields), .has_variants = true,
-                                                  .variant_name = workload_at};
+const struct api_object api__workload_object = {FIELDS(workload_fields), .has_variants = true,
+                                                .variant_name = workload_at};
 
 /* ---------------------------------------------------------------- accountant */
 
@@ -304,9 +306,10 @@ static const char *const misplaced[] = {
         COMMON("sampling", masks), .kind = API_OBJECT, .required = true, PLACE(type, mechanism.sampling), \
                                    .object = (of)                                                         \
     }
-#define WORKLOAD(type, masks)                                                                                      \
-    {                                                                                                              \
-        COMMON("workload", masks), .kind = API_OBJECT, PLACE(type, mechanism.workload), .object = &workload_object \
+#define WORKLOAD(type, masks)                                                           \
+    {                                                                                   \
+        COMMON("workload", masks), .kind = API_OBJECT, PLACE(type, mechanism.workload), \
+                                   .object = &api__workload_object                      \
     }
 
 static const struct api_field phase_fields[] = {
@@ -339,3 +342,16 @@ static const struct api_field job_fields[] = {
 };
 
 const struct api_object api__job_object = {FIELDS(job_fields), .has_variants = true, .misplaced = misplaced};
+
+/* ---------------------------------------------------------------- batches */
+
+static const struct api_field batches_fields[] = {
+    {COMMON("n", API_ALL), .kind = API_INTEGER, .required = true, PLACE(api_batches, mechanism.n), .least = 1},
+    {COMMON("sampling", API_ALL), .kind = API_OBJECT, .required = true, PLACE(api_batches, mechanism.sampling),
+     .object = &sampling_object},
+    COUNT(api_batches, "dataset_size", dataset_size, API_ALL),
+    {COMMON("seed", API_ALL), .kind = API_INTEGER, PLACE(api_batches, seed), .least = 0, .most = API_MAX_EXACT,
+     .absent = -1},
+};
+
+const struct api_object api__batches_object = {FIELDS(batches_fields)};

@@ -17,6 +17,7 @@ enum api_kind {
     API_NAME,       /* an enum, by its wire name, of those in `allowed` */
     API_SHARE,      /* double or "auto", which is NAN */
     API_ID,         /* char[65]; absent: "" */
+    API_JOB_ID,     /* char[API_JOB_ID_SIZE]; absent: "" */
     API_NUMBERS,    /* const double *, with its length at len_offset */
     API_ROWS,       /* const double *, square, with its side at len_offset */
     API_GROUP,      /* an object whose members live in the same struct; offset: the bool that says it is there */
@@ -27,6 +28,7 @@ enum api_kind {
 };
 
 #define API_ALL UINT32_MAX
+#define API_JOB_ID_SIZE 37               /* a UUID's text and NUL */
 #define API_MAX_EXACT ((int64_t)1 << 53) /* every integer up to here is a double */
 
 struct api_object;
@@ -67,6 +69,10 @@ struct api_object {
 extern const struct api_object api__job_object;
 /* One of its phases: struct eps_phase. */
 extern const struct api_object api__phase_object;
+/* A request for batches; its struct is struct api_batches. */
+extern const struct api_object api__batches_object;
+/* Its struct is struct eps_workload. */
+extern const struct api_object api__workload_object;
 
 /* The variant in force: the chosen name's value, unless a member settles it. One function for both directions: json is NULL
  * when a struct is encoded. */

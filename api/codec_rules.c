@@ -43,11 +43,11 @@ static bool is_under(const char *pointer, const char *above)
 /* Whether the kind of job that was written, alone or of phases, has the member at all. */
 static bool is_of_kind(const struct api_decoder *decoder, const char *pointer)
 {
-    uint32_t bit = 1u << api__variant(&api__job_object, NULL, decoder->root);
     char key[64];
 
-    if (*pointer == '\0')
+    if (*pointer == '\0' || decoder->top != &api__job_object)
         return true;
+    uint32_t bit = 1u << api__variant(&api__job_object, NULL, decoder->root);
     snprintf(key, sizeof key, "%.*s", (int)strcspn(pointer + 1, "/"), pointer + 1);
     return api__has_named(&api__job_object, key, bit);
 }
@@ -135,14 +135,16 @@ void api_job_locate(const struct api_job *job, struct eps_error *error)
 
 /* ---------------------------------------------------------------- the rules */
 
-static void report_rule(void *user, const char *pointer, const char *message)
+void api__report_rule(void *user, const char *pointer, const char *message)
 {
     struct api_decoder *decoder = user;
     char where[API_MAX_PATH];
-    const char *rest;
-    bool of_phase = phase_at(decoder->job, pointer, &rest);
+    const char *rest = pointer;
+    bool of_phase = decoder->job && phase_at(decoder->job, pointer, &rest);
 
-    locate(decoder->job, where, pointer);
+    snprintf(where, sizeof where, "%s", pointer);
+    if (decoder->job)
+        locate(decoder->job, where, pointer);
     if (is_moot(decoder, where))
         return;
     if (of_phase && !is_under(where, "/phases")) /* said once beside them, and wrong for one */
@@ -165,14 +167,12 @@ void api__check_steps(struct api_decoder *decoder, const char *path, const json_
                        "sampling.dataset_size, and n is ceil(epochs dataset_size/batch_size)");
 }
 
-/* A warm start that was asked for is refused where the defaults took the cold one. */
-static void check_warm_start(struct api_decoder *decoder, const char *path, const json_t *json,
-                             const struct eps_mechanism *mechanism)
+void api__check_warm_start(struct api_decoder *decoder, const char *path, const json_t *json,
+                           const struct eps_sampling *sampling)
 {
     char where[API_MAX_PATH];
 
-    if (mechanism->sampling.warm_start ||
-        !json_is_true(json_object_get(json_object_get(json, "sampling"), "warm_start")))
+    if (sampling->warm_start || !json_is_true(json_object_get(json_object_get(json, "sampling"), "warm_start")))
         return;
     snprintf(where, sizeof where, "%s/sampling/warm_start", path);
     api_errors_add(decoder->errors, where,
@@ -186,12 +186,12 @@ void api__check_rules(struct api_decoder *decoder)
 
     eps_job_defaults(job);
     if (job->phases_len == 0)
-        check_warm_start(decoder, "", decoder->root, &job->mechanism);
+        api__check_warm_start(decoder, "", decoder->root, &job->mechanism.sampling);
     for (size_t i = 0; i < job->phases_len; i++) {
         char path[32];
         snprintf(path, sizeof path, "/phases/%zu", i);
-        check_warm_start(decoder, path, json_array_get(phases, i), &job->phases[i].mechanism);
+        api__check_warm_start(decoder, path, json_array_get(phases, i), &job->phases[i].mechanism.sampling);
     }
     decoder->read_errors = decoder->errors->len;
-    eps_job_check(job, decoder->max_n, report_rule, decoder);
+    eps_job_check(job, decoder->max_n, api__report_rule, decoder);
 }

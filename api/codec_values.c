@@ -153,6 +153,16 @@ void api__read_id(struct api_decoder *decoder, const char *path, const json_t *j
         memcpy(place, json_string_value(json), 65);
 }
 
+void api__read_job_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place)
+{
+    size_t len = API_JOB_ID_SIZE - 1;
+
+    if (!api__is_string(json) || json_string_length(json) != len || strlen(json_string_value(json)) != len)
+        api_errors_add(decoder->errors, path, "must be a string of %zu characters: the id of a job", len);
+    else
+        memcpy(place, json_string_value(json), len + 1);
+}
+
 size_t api_text_characters(const char *text, size_t len)
 {
     size_t characters = 0;

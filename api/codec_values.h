@@ -14,7 +14,8 @@
 
 struct api_decoder {
     struct api_errors *errors;
-    struct api_job *job;
+    struct api_job *job;          /* NULL: the document is no job */
+    const struct api_object *top; /* what the document is */
     const json_t *root;
     size_t max_n;
     size_t read_errors;                  /* how many errors were found before the rules between members were checked */
@@ -44,11 +45,18 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
 bool api__read_name(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
                     void *place);
 void api__read_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
+void api__read_job_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
 void api__read_label(struct api_decoder *decoder, const char *path, const json_t *json);
 /* base: the struct that holds both the array and its length. */
 void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
                        void *base);
 void api__read_rows(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
                     void *base);
+
+/* ---- codec_decode.c */
+
+/* Reads the members of an object to their places in `base`. */
+void api__read_object(struct api_decoder *decoder, const char *path, const json_t *json,
+                      const struct api_object *object, void *base);
 
 #endif

@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "lib/error.h"
+
 void eps__check_fail(struct eps__check *check, const char *pointer, const char *format, ...)
 {
     char message[320], where[160];
@@ -21,6 +23,15 @@ void eps__check_fail(struct eps__check *check, const char *pointer, const char *
     snprintf(where, sizeof where, "%s%s", check->prefix, pointer);
     if (check->report)
         check->report(check->user, where, message);
+}
+
+void eps__keep_first(void *user, const char *pointer, const char *message)
+{
+    struct eps__first_violation *first = user;
+    if (first->seen)
+        return;
+    first->seen = true;
+    eps__error(first->error, EPS_INVALID, pointer, "%s", message);
 }
 
 void eps__check_finite(struct eps__check *check, const char *pointer, const double *values, size_t len, size_t columns)

@@ -23,6 +23,14 @@ struct eps__check {
 void eps__check_fail(struct eps__check *check, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A report that makes the first violation an error. */
+struct eps__first_violation {
+    struct eps_error *error;
+    bool seen;
+};
+
+void eps__keep_first(void *first, const char *pointer, const char *message);
+
 enum { EPS__LISTED_MAX = 16 }; /* offenders named per array */
 
 /* Each must be finite; pointers name the row and the column where there are columns. */

@@ -519,6 +519,72 @@ struct eps_spend_point {
 EPS_API EPS_MUST_USE enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_point **points,
                                                size_t *len, struct eps_error *error, const struct eps_job *job,
                                                double noise_multiplier, double delta);
+/* ---------------------------------------------------------------- plans */
+
+/*
+ * Which mechanism to train with: what is fixed, and between what there is a choice. Of the numbers of steps and of epochs one
+ * list has something; each is tried with each batch size. Arrays are borrowed.
+ */
+struct eps_plan {
+    const size_t *n; /* numbers of steps, n_len of them */
+    size_t n_len;
+    const double *epochs; /* passes over the data, epochs_len of them: n = ceil(epochs dataset_size/batch_size) */
+    size_t epochs_len;
+    const uint64_t *batch_sizes; /* batch_sizes_len of at least one */
+    size_t batch_sizes_len;
+    uint64_t dataset_size;
+    double epsilon; /* in [0, 1e4] */
+    double delta;   /* in (0, 1) */
+    struct eps_workload workload;
+    enum eps_objective objective; /* the error that is to be small, and that optimised families make small */
+    enum eps_adjacency adjacency;
+    size_t max_bands;  /* rows of noise that fit, the present one included; 0: any number */
+    uint32_t schemes;  /* bits 1u << enum eps_scheme: what the data loader can do; 0: every one */
+    uint32_t families; /* bits 1u << enum eps_family; 0: every one that has no numbers to be given */
+};
+
+/* A mechanism that a plan tries, or why it cannot. */
+struct eps_plan_candidate {
+    struct eps_job job;     /* asks for the noise multiplier; its arrays are those of the plan */
+    size_t bands;           /* of the matrix, where it is one of its parameters; else 0 */
+    size_t buffers;         /* rows of noise that a trainer keeps from one step to the next */
+    bool bounded;           /* eps_plan_least() may know more than 0 */
+    enum eps_status status; /* EPS_OK; else why it is not tried */
+    char reason[480];       /* "" with EPS_OK */
+};
+
+enum { EPS_PLAN_PAIRS_MAX = 8 }; /* batch sizes times numbers of steps */
+
+/* Prefix sums, zero_out, mean_squared, every scheme and family; the lists empty, the numbers NAN or 0. */
+EPS_API void eps_plan_init(struct eps_plan *plan);
+
+/* As eps_job_check(): pointers are "/n", "/batch_size/1" (the list's second), "/workload/momentum"... */
+EPS_API size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user);
+
+/*
+ * The mechanisms to try: families by bands (2, 4, 8... and n, where they are optimised up to n/4; blt by 1, 2, 4 and 8
+ * buffers) by schemes, for every batch size and number of steps, those that fit max_bands and that some accountant serves,
+ * as far as that shows without computing their strategies; those whose strategy takes long come last. A candidate's job
+ * asks `auto`, or, where all that it would run takes more than the candidate's share of what a plan may cost, the first of
+ * those that amplify which does not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one
+ * candidate that cannot, with its reason.
+ * Returns EPS_OK and *candidates, which the caller frees; EPS_INVALID (the first of eps_plan_check()), EPS_CANCELED,
+ * EPS_TIMEOUT, EPS_NO_MEMORY. context may be NULL; its limits decide, too, what is too costly. Cost: O(n) a candidate.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_plan_candidates(const struct eps_context *context,
+                                                         struct eps_plan_candidate **candidates, size_t *len,
+                                                         struct eps_error *error, const struct eps_plan *plan,
+                                                         size_t max_n);
+
+/*
+ * What no answer to a candidate's job can have less of: a lower bound on its error, by the objective, that holds for every
+ * accountant; 0 where nothing is known. A candidate whose bound is no less than what another one has need not be solved.
+ * Computes the strategy (through the context's cache, where solving the job finds it again). EPS_OK and *least, or as
+ * eps_strategy_create(); EPS_UNSUPPORTED also where the error is not defined.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_plan_least(const struct eps_context *context, double *least,
+                                                    struct eps_error *error, const struct eps_job *job,
+                                                    enum eps_objective objective);
 
 /* ---------------------------------------------------------------- the strategy as computed */
 
@@ -537,6 +603,18 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_create(const struct eps_contex
                                                          struct eps_strategy **strategy, struct eps_error *error,
                                                          const struct eps_mechanism *mechanism);
 EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
+
+/* Makes the matrix a stored factorisation, as it was scaled: of this id, 64 lower-case hexadecimal digits and NUL. */
+EPS_API void eps_matrix_stored(struct eps_matrix *matrix, const char *id);
+
+/*
+ * Makes the mechanism that of a stored factorisation alone, for what needs no more of it than the strategy: its n, its matrix, and
+ * one participation without sampling. Workload and adjacency stay as they are.
+ * Returns EPS_OK; EPS_INVALID (the context's cache has none of this id, or what is kept of it cannot be read). Cost: one reading.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_stored_mechanism(const struct eps_context *context,
+                                                          struct eps_mechanism *mechanism, struct eps_error *error,
+                                                          const char *id);
 
 EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);    /* rows of C */
 EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy); /* n */
@@ -579,6 +657,122 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_band_row(const struct eps_stra
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_variance(const struct eps_context *context,
                                                            const struct eps_strategy *strategy, double *out,
                                                            struct eps_error *error);
+
+/* ---------------------------------------------------------------- noise */
+
+/* A stream of correlated noise: the rows of C^-1 z (part noise) or of B z = A C^-1 z (part decoder), one after the other, for
+ * `dimensions` coordinates at once; z ~ N(0, sigma^2 I) has as many rows as C, and the coordinates are independent. Not square
+ * C have their left inverse C^+, that of the decoder. */
+struct eps_noise;
+
+/*
+ * Starts such a stream. z comes from ChaCha20 under the key: whoever knows the key knows the noise, so that what is released
+ * needs 256 bits of the operating system's for each stream, used once (two streams of one key give away their difference), and
+ * forgotten; the same key, strategy, part, sigma and number of dimensions give the same noise again. Normals are by Box and Muller,
+ * each off by a few units of rounding: as with every Gaussian in floating point, the lowest bits of what is released may tell more
+ * than the mechanism does on real numbers (Mironov 2012).
+ *
+ * In: sigma in [0, 1e9], the noise multiplier; dimensions in [1, 2^31 - 1]; key is copied. The strategy must outlive the stream.
+ * Returns EPS_OK and *noise, which the caller releases with eps_noise_destroy(); EPS_INVALID (a range, or part encoder);
+ * EPS_UNSUPPORTED (C has no inverse that doubles can hold); EPS_TOO_COSTLY (over the context's limits: no way to draw it fits
+ * in max_bytes, or it takes more than max_operations, in multiplications); EPS_NO_MEMORY.
+ * Memory: rows of `dimensions` numbers: for C^-1 bands - 1 of C, or as many as C^-1 has, the buffers of a BLT, the height of a tree
+ * (twice that with its full decoder); else, and where this is less work, panels of 64 MiB and n numbers. For B two more (prefix
+ * sums, momentum), or one a coefficient.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_create(const struct eps_context *context, struct eps_noise **noise,
+                                                      struct eps_error *error, const struct eps_strategy *strategy,
+                                                      enum eps_part part, double sigma, size_t dimensions,
+                                                      const uint8_t key[32]);
+/* Wipes the key. */
+EPS_API void eps_noise_destroy(struct eps_noise *noise);
+
+/*
+ * What such a stream takes: all its rows, in multiplications, and the bytes that it holds, those of the strategy among them.
+ * Returns as eps_noise_create(), which it foretells under the same context; EPS_NO_MEMORY too.
+ * Out: operations, bytes: written on EPS_OK; may be NULL. Cost: that of inverting the strategy's block, once.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_cost(const struct eps_context *context, struct eps_error *error,
+                                                    const struct eps_strategy *strategy, enum eps_part part,
+                                                    size_t dimensions, double *operations, double *bytes);
+
+/*
+ * The next row: row 0 first, n in all; out has `dimensions` numbers. Returns EPS_OK; EPS_INVALID after the last; EPS_CANCELED,
+ * EPS_TIMEOUT (as the context says; the stream can then only be destroyed), EPS_NO_MEMORY. Cost: a row at a time, but where panels
+ * are used all at the first row of each.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise,
+                                                   double *out, struct eps_error *error);
+
+/* ---------------------------------------------------------------- batches */
+
+/* Which users each example belongs to. Borrowed: it must outlive what was made with it. */
+struct eps_users {
+    const uint64_t *begin; /* example j is of user[begin[j]] .. user[begin[j + 1] - 1], one at least; begin[0] = 0 */
+    const uint32_t *user;  /* each under len; the same one may stand twice beside an example */
+    size_t len;            /* how many users there are */
+};
+
+/* One step's. */
+struct eps_batch {
+    size_t step;             /* from 0 on */
+    const uint32_t *indices; /* the examples, ascending, each under dataset_size; may be NULL where there are none */
+    size_t len;
+    size_t truncated; /* how many were drawn beyond max_batch_size, and left out */
+};
+
+/*
+ * Fills in the defaults of the sampling that depend on its other members and on n, and dataset_size, from which they follow, if
+ * the sampling needs it and has none. Nothing is taken from the matrix: groups, and the separation of b_min_sep, must be given,
+ * for batches of another separation than the one accounted for would void the guarantee. Idempotent.
+ */
+EPS_API void eps_batches_defaults(struct eps_mechanism *mechanism, uint64_t dataset_size);
+
+/*
+ * Whether batches can be formed: eps_job_check()'s rules of n and the sampling (the rest of the mechanism is not looked at), and
+ * dataset_size, of 1 .. 2^32 - 1 examples; 0: that of the sampling, and where both are given they agree.
+ * Reports every violation, and returns their number.
+ */
+EPS_API size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset_size, size_t max_n,
+                                 eps_report_fn *report, void *user);
+
+/* What forming these batches takes, about: operations, of which each example that is drawn is one, and bytes of memory,
+ * O(dataset_size) at most. They must have passed eps_batches_check(); users as for eps_batcher_create(). */
+EPS_API void eps_batches_cost(const struct eps_mechanism *mechanism, uint64_t dataset_size,
+                              const struct eps_users *users, double *operations, double *bytes);
+
+/* Batches under way. Thread-compatible. */
+struct eps_batcher;
+
+/*
+ * Begins to form the batches of the mechanism's n steps: exactly as what eps_solve() says is sampled and assumed, with the
+ * distribution that it accounts for. All randomness is ChaCha20's under `key` (32 bytes, which are copied, and wiped in the end):
+ * the same key gives the same batches, on every machine and in every build of one version. For a guarantee the key must be drawn from the operating
+ * system, be known to nobody, and serve once: who knows it knows who took part when.
+ *
+ * Schemes: poisson; cyclic_poisson (each example is put into a group of its own drawing; with truncation, whose guarantee depends on their
+ * sizes, into equal groups); balls_in_bins; b_min_sep; and none as a data loader does it: the examples in one random order,
+ * whose batches go round, or with schema shuffled in a new one each epoch. A batch over max_batch_size loses a uniformly random part of itself.
+ * users: for examples_per_user > 1, needed by b_min_sep: an example is left out where another of one of its users was drawn in
+ * the separation - 1 steps before (BMS, algorithm 3), and a user of fewer examples counts as having empty ones beside them.
+ * NULL: none.
+ *
+ * Returns EPS_OK and *batcher, which the caller releases with eps_batcher_destroy(); EPS_INVALID with the first violation of
+ * eps_batches_check(), or where users are missing or wrong; EPS_NO_MEMORY.
+ * Cost: O(dataset_size), less for poisson.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_batcher_create(struct eps_batcher **batcher, struct eps_error *error,
+                                                        const struct eps_mechanism *mechanism, uint64_t dataset_size,
+                                                        const struct eps_users *users, const uint8_t key[32]);
+EPS_API void eps_batcher_destroy(struct eps_batcher *batcher);
+
+/*
+ * The next step's batch. Its indices are the batcher's, until the next call.
+ * Returns EPS_OK and *batch; EPS_INVALID after n steps; EPS_NO_MEMORY, after which the batcher is of no more use.
+ * Cost: O(examples drawn); at the first step of an epoch, where bins or orders are drawn anew, O(dataset_size).
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_batcher_next(struct eps_batcher *batcher, struct eps_batch *batch,
+                                                      struct eps_error *error);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/sampling/batches.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 
@@ -336,6 +337,41 @@ static void check_phases(struct eps__check *check)
         eps__check_fail(check, "/phases", "count: \"max\" does not go with curve: true");
     if (tuning->audit > 0)
         eps__check_fail(check, "/accountant/audit", "is of one mechanism, and not of phases: leave it out");
+}
+
+/* ---------------------------------------------------------------- batches */
+
+/* The data set that batches are formed of. */
+static void check_dataset(struct eps__check *check, uint64_t dataset)
+{
+    const struct eps_sampling *sampling = &check->job->mechanism.sampling;
+    if (dataset == 0 && sampling->dataset_size == 0)
+        eps__check_fail(check, "/dataset_size", "is required: the number of examples, which are called 0, 1, 2...");
+    else if (dataset > 0 && sampling->dataset_size > 0 && dataset != sampling->dataset_size)
+        eps__check_fail(check, "/dataset_size", "must be sampling.dataset_size, %llu: leave one of the two out",
+                        (unsigned long long)sampling->dataset_size);
+    else if ((dataset > 0 ? dataset : sampling->dataset_size) > EPS__BATCHED_MAX)
+        eps__check_fail(check, dataset > 0 ? "/dataset_size" : "/sampling/dataset_size",
+                        "must be at most %llu: examples are called by 32 bits", (unsigned long long)EPS__BATCHED_MAX);
+    if (sampling->groups > EPS__BATCHED_MAX)
+        eps__check_fail(check, "/sampling/groups", "must be at most %llu", (unsigned long long)EPS__BATCHED_MAX);
+}
+
+size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset_size, size_t max_n,
+                         eps_report_fn *report, void *user)
+{
+    struct eps_job job;
+    struct eps__check check = {
+        .job = &job, .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+
+    eps_job_init(&job); /* what else a job has is no matter here */
+    job.mechanism.n = mechanism->n;
+    job.mechanism.sampling = mechanism->sampling;
+    if (check_steps(&check))
+        check.n = job.mechanism.n;
+    check_sampling(&check);
+    check_dataset(&check, dataset_size);
+    return check.violations;
 }
 
 /* ---------------------------------------------------------------- the job */

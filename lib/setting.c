@@ -14,20 +14,6 @@ bool eps_serves_scheme(enum eps_scheme scheme)
     return row && row->served;
 }
 
-struct first_violation {
-    struct eps_error *error;
-    bool seen;
-};
-
-static void keep_first(void *user, const char *pointer, const char *message)
-{
-    struct first_violation *first = user;
-    if (first->seen)
-        return;
-    first->seen = true;
-    eps__error(first->error, EPS_INVALID, pointer, "%s", message);
-}
-
 static enum eps_status refuse_scheme(struct eps_error *error, enum eps_scheme scheme)
 {
     char names[120];
@@ -50,9 +36,9 @@ static enum eps_status open_setting(struct eps__setting *setting, struct eps_err
                                     const struct eps_context *context, const struct eps_job *job, bool probe)
 {
     const struct eps_sampling *sampling = &job->mechanism.sampling;
-    struct first_violation first = {error, false};
+    struct eps__first_violation first = {error, false};
     *setting = (struct eps__setting){.context = context, .job = job};
-    if (eps_job_check(job, 0, keep_first, &first) > 0)
+    if (eps_job_check(job, 0, eps__keep_first, &first) > 0)
         return EPS_INVALID;
     if (!eps_serves_scheme(sampling->scheme))
         return refuse_scheme(error, sampling->scheme);

@@ -31,9 +31,8 @@ echo "1..5"
 only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' lib/sampling scheme 'api/codec_fields\.c' schemes
 # `auto` is no accountant but the choice among them.
 only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' lib/accountants method 'api/codec_fields\.c' accountants
-# A drawing asks for the strategy that its mechanism was stored with.
 only 'EPS_FAMILY_(IDENTITY|TOEPLITZ|DENSE|[A-Z_]*SQUARE_ROOT|BANDED|BLT|OPTIMAL|TREE|FOURIER|STORED)' \
-    lib/strategy/families family 'api/codec_fields\.c|server/routes/drawing\.c' families
+    lib/strategy/families family 'api/codec_fields\.c' families
 # What sets the kinds of strategies apart is in their rows.
 result "$(grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy)" "nothing in lib/strategy asks which kind it has"
 # What fills a block in may use how one is held, not the other way round.

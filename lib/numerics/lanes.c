@@ -114,6 +114,11 @@ void eps__normals(double *out, const struct eps__stream *stream, uint32_t draw, 
     eps__lanes_variant(0)->normals(out, stream, draw, first, rows);
 }
 
+void eps__normals_turn(double *x, size_t rows)
+{
+    eps__lanes_variant(0)->turn(x, rows);
+}
+
 double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t index)
 {
     philox4x32_ctr_t at = {{(uint32_t)(index / 2), draw | (uint32_t)EPS__COUNTS_UNIFORMS << 24, (uint32_t)stream->chunk,

@@ -35,6 +35,10 @@ struct eps__stream {
  */
 void eps__normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
 
+/* Box and Muller's step alone, for uniforms of any source: of each pair of rows the first is in (0, 1] and the second, half a
+ * turn's worth of 1, in [0, 2); they become two rows of standard normals. rows even. */
+void eps__normals_turn(double *x, size_t rows);
+
 /* Uniform number `index` of one draw, in (0, 1): (odd number) 2^-53, all equally likely. Independent of all normals. */
 double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t index);
 

@@ -75,16 +75,22 @@ static void uniforms(double *out, const struct eps__stream *stream, uint32_t dra
     fill(out, stream, draw, EPS__COUNTS_UNIFORMS, first, rows);
 }
 
-static void normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
+/* Pairs of rows as fill() leaves them for normals. */
+static void turn_rows(double *x, size_t rows)
 {
-    fill(out, stream, draw, EPS__COUNTS_NORMALS, first, rows);
     for (size_t i = 0; i < rows; i += 2)
-        for (double *row = out + i * EPS__LANES, *end = row + EPS__LANES; row < end; row += WIDTH) {
+        for (double *row = x + i * EPS__LANES, *end = row + EPS__LANES; row < end; row += WIDTH) {
             vec radius = root(splat(-2) * log_of(load(row)));
             struct turned at = turn_of(load(row + EPS__LANES));
             store(row, radius * at.cosine);
             store(row + EPS__LANES, radius * at.sine);
         }
+}
+
+static void normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
+{
+    fill(out, stream, draw, EPS__COUNTS_NORMALS, first, rows);
+    turn_rows(out, rows);
 }
 
 /* ------------------------------------------------------------ e^x, ln x */
@@ -360,9 +366,9 @@ static void by_spectrum(double *out, const double *y, const struct eps__spectrum
     stage_back(out, work, spectrum, len, len, rows);
 }
 
-#define LANES_VARIANT(text)                                                                 \
-    {                                                                                       \
-        text, normals, uniforms, exp_rows, log_rows, correlate, mixture, recur, by_spectrum \
+#define LANES_VARIANT(text)                                                                            \
+    {                                                                                                  \
+        text, normals, turn_rows, uniforms, exp_rows, log_rows, correlate, mixture, recur, by_spectrum \
     }
 
 #endif

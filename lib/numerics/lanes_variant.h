@@ -12,6 +12,7 @@
 struct eps__lanes_variant {
     const char *name;
     void (*normals)(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
+    void (*turn)(double *x, size_t rows);
     void (*uniforms)(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
     void (*exp)(double *x, size_t rows);
     void (*log)(double *x, size_t rows);

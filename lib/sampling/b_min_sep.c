@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "lib/sampling/batches.h"
 #include "lib/sampling/scheme.h"
 
 static void defaults(struct eps_mechanism *mechanism, size_t bands)
@@ -30,7 +31,7 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
 {
     if (sampling->separation == 0)
         eps__check_fail(check, "/sampling/separation",
-                        "is required: the matrix has no bandwidth under n to take it from");
+                        "is required: there is no matrix of a bandwidth under n to take it from");
     if (sampling->examples_per_user > 1 && sampling->warm_start)
         eps__check_fail(check, "/sampling/warm_start",
                         "must be false with examples_per_user over 1: only the cold start is analysed");
@@ -60,6 +61,11 @@ static struct eps__participation worst(const struct eps_mechanism *mechanism)
 static struct eps__participation target(const struct eps_mechanism *mechanism)
 {
     return (struct eps__participation){.epochs = 1, .separation = mechanism->sampling.separation};
+}
+
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    return sampling->examples_per_user > 1 ? &eps__former_shared : &eps__former_spaced;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -96,5 +102,6 @@ const struct eps__scheme eps__scheme_b_min_sep = {
     .batch = batch,
     .worst = worst,
     .target = target,
+    .former = former,
     .assume = assume,
 };

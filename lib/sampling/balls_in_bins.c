@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/batches.h"
 #include "lib/sampling/scheme.h"
 
 static size_t bins(const struct eps_sampling *sampling)
@@ -42,6 +43,12 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
     return (struct eps__participation){.epochs = len > 0 ? mechanism->n / len : 1, .separation = len};
 }
 
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    (void)sampling;
+    return &eps__former_bins;
+}
+
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     eps__sentence(
@@ -60,5 +67,6 @@ const struct eps__scheme eps__scheme_balls_in_bins = {
     .bins = bins,
     .worst = worst,
     .target = target,
+    .former = former,
     .assume = assume,
 };

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "lib/sampling/batches.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
@@ -24,7 +25,7 @@ static double probability(const struct eps_sampling *sampling)
 static void check(struct eps__check *check, const struct eps_sampling *sampling)
 {
     if (sampling->groups == 0)
-        eps__check_fail(check, "/sampling/groups", "is required: the matrix has no bandwidth under n to take it from");
+        eps__check_fail(check, "/sampling/groups", "is required: there is no matrix of a bandwidth under n to take it from");
     else if (sampling->dataset_size > 0 && sampling->groups > sampling->dataset_size)
         eps__check_fail(check, "/sampling/groups", "must be at most dataset_size, %llu",
                         (unsigned long long)sampling->dataset_size);
@@ -51,6 +52,12 @@ static double batch(const struct eps_sampling *sampling, double p)
 static struct eps__participation worst(const struct eps_mechanism *mechanism)
 {
     return (struct eps__participation){.epochs = mechanism->n, .separation = mechanism->sampling.groups, .fixed = true};
+}
+
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    (void)sampling;
+    return &eps__former_turns;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -85,5 +92,6 @@ const struct eps__scheme eps__scheme_cyclic_poisson = {
     .groups = groups,
     .worst = worst,
     .pairs = &eps__coin_pairs,
+    .former = former,
     .assume = assume,
 };

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/batches.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
@@ -44,6 +45,13 @@ static void defaults(struct eps_mechanism *mechanism, size_t bands)
         sampling->epochs = derived ? turns.times : 1;
     if (sampling->separation == 0)
         sampling->separation = derived ? turns.apart : mechanism->n / sampling->epochs;
+}
+
+/* The strictest of what holds. */
+static void planned(struct eps_sampling *sampling)
+{
+    bool even = sampling->dataset_size % sampling->batch_size == 0;
+    sampling->schema = even ? EPS_SCHEMA_FIXED_ORDER : EPS_SCHEMA_MIN_SEPARATION;
 }
 
 /* With batch_size and dataset_size the participation is what follows from them, and nothing else. */
@@ -135,6 +143,12 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
                                        .separation = mechanism->sampling.separation};
 }
 
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    (void)sampling;
+    return &eps__former_loader;
+}
+
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
@@ -166,9 +180,11 @@ const struct eps__scheme eps__scheme_none = {
     .name = "none",
     .served = true,
     .defaults = defaults,
+    .planned = planned,
     .check = check,
     .worst = worst,
     .target = target,
     .pairs = &pairs,
+    .former = former,
     .assume = assume,
 };

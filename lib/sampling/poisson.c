@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/sampling/batches.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
@@ -26,6 +27,12 @@ static struct eps__participation worst(const struct eps_mechanism *mechanism)
     return (struct eps__participation){.epochs = mechanism->n, .separation = 1, .fixed = true};
 }
 
+static const struct eps__former *former(const struct eps_sampling *sampling)
+{
+    (void)sampling;
+    return &eps__former_coins;
+}
+
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     (void)sampling;
@@ -46,5 +53,6 @@ const struct eps__scheme eps__scheme_poisson = {
     .batch = batch,
     .worst = worst,
     .pairs = &eps__coin_pairs,
+    .former = former,
     .assume = assume,
 };

@@ -15,6 +15,7 @@
 enum eps__addition { EPS__TRUNCATION, EPS__EXAMPLES_PER_USER, EPS__LAST_ITERATE, EPS__ADDITIONS };
 
 struct eps__pairs;
+struct eps__former;
 
 /* A function that is NULL says what its comment says of it. All see a job with its defaults, but for `defaults` and `check`. */
 struct eps__scheme {
@@ -28,6 +29,8 @@ struct eps__scheme {
     unsigned together;  /* of these, those of which any may be given together (L4) */
     /* The members of `sampling` that follow from others. bands: the strategy's bandwidth, 0 where it is not known. */
     void (*defaults)(struct eps_mechanism *mechanism, size_t bands);
+    /* What a plan sets beside the scheme and the sizes of batch and data set. NULL: nothing. */
+    void (*planned)(struct eps_sampling *sampling);
     /* The rules of the scheme's own members. */
     void (*check)(struct eps__check *check, const struct eps_sampling *sampling);
     /* p for a batch_size of a dataset_size, both at least 1: NAN where there is none, and what exceeds 1 is refused by
@@ -47,6 +50,8 @@ struct eps__scheme {
     struct eps__participation (*target)(const struct eps_mechanism *mechanism);
     /* What dominates one of its steps, by adjacency, and truncated or not (pairs.h). NULL: nothing is known of one alone. */
     const struct eps__pairs *pairs;
+    /* What forms its batches (batches.h). */
+    const struct eps__former *(*former)(const struct eps_sampling *sampling);
     /* How examples take part, in words. */
     void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);
 };

@@ -10,7 +10,7 @@
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
-static struct eps__forecast forecast_of(const struct eps_mechanism *mechanism)
+struct eps__forecast eps__strategy_forecast(const struct eps_mechanism *mechanism)
 {
     const struct eps__family *family = eps__family_of(&mechanism->matrix);
     double n = (double)mechanism->n, stamps = mechanism->matrix.stamps ? (double)mechanism->matrix.stamps : 1;
@@ -68,7 +68,7 @@ static void add_sensitivity(struct eps__cost *cost, const struct eps__forecast *
 void eps__strategy_cost(const struct eps_mechanism *mechanism, double *operations, double *bytes)
 {
     const struct eps__family *family = eps__family_of(&mechanism->matrix);
-    struct eps__forecast c = forecast_of(mechanism);
+    struct eps__forecast c = eps__strategy_forecast(mechanism);
     double numbers = c.kind->numbers(&c);
     struct eps__cost cost = {20 * numbers, 24 * numbers};
     if (family->cost)

@@ -26,6 +26,9 @@ struct eps__forecast {
     double stored;      /* banded: columns that are not alike */
 };
 
+/* Of the job's strategy. */
+struct eps__forecast eps__strategy_forecast(const struct eps_mechanism *mechanism);
+
 /* The fewest operations for a product of series of length n: term by term, or by transforms, of which Newton's iterations
  * take a few. */
 static inline double eps__product_cost(double n, double len)

@@ -29,6 +29,7 @@ struct eps__square {
 };
 
 /* From `invert` to `noise_row` it is about the decoder B = A C^+ and the noise C^+ (n x the rows of C). */
+struct eps__noise_way; /* noise.h */
 struct eps__strategy_kind {
     const char *name;       /* goes into the content hash */
     enum eps__shape shape;  /* what others may know of its entries */
@@ -72,6 +73,8 @@ struct eps__strategy_kind {
                                    const double *inverse, size_t row);
     enum eps_status (*noise_row)(const struct eps_strategy *s, double *out, struct eps_error *error,
                                  const double *inverse, size_t row);
+    /* How C^+ z may be drawn, ended by NULL. */
+    const struct eps__noise_way *const *noise_ways;
     /* For cost.c: the numbers that C takes; the operations of one Gram matrix of k columns, and the numbers beside it; and
      * what fixed_order from so many starts, min_separation and the error figures take, added. */
     double (*numbers)(const struct eps__forecast *c);

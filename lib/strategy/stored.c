@@ -11,6 +11,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,14 +111,37 @@ static enum eps_status find(const struct eps_context *context, struct note *note
                       "what is kept of this factorisation cannot be read: name the family that it was computed by");
 }
 
+/* 0: more than a size_t holds. */
+static size_t steps_of(const struct note *note)
+{
+    size_t steps;
+    return __builtin_mul_overflow(note->recipe.mechanism.n, note->stamps, &steps) ? 0 : steps;
+}
+
+enum eps_status eps_stored_mechanism(const struct eps_context *context, struct eps_mechanism *mechanism,
+                                     struct eps_error *error, const char *id)
+{
+    struct note note = {0};
+    enum eps_status status = find(context, &note, error, id);
+    if (status)
+        return status;
+    size_t steps = steps_of(&note);
+    note_clear(&note);
+    if (!steps)
+        return eps__error(error, EPS_INVALID, "/matrix/id", "what is kept of this factorisation is damaged");
+    mechanism->n = steps;
+    mechanism->epochs = NAN;
+    eps_matrix_stored(&mechanism->matrix, id);
+    mechanism->sampling = eps__sampling_like(false, true);
+    return EPS_OK;
+}
+
 /* Whether the job's own members go with the matrix that the note tells of. */
 static enum eps_status check_fits(const struct note *note, struct eps_error *error,
                                   const struct eps_mechanism *mechanism, size_t stamps)
 {
-    size_t steps = note->recipe.mechanism.n <= mechanism->n && note->stamps <= mechanism->n
-                       ? note->recipe.mechanism.n * note->stamps
-                       : 0; /* more than the job has */
-    if (!steps)
+    size_t steps = steps_of(note);
+    if (!steps || steps > mechanism->n)
         return eps__error(error, EPS_INVALID, "/n", "the stored factorisation has more steps than n");
     if (steps != mechanism->n / stamps)
         return eps__error(error, EPS_INVALID, "/n", "must be %zu: the stored factorisation has %zu steps%s",

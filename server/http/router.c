@@ -63,13 +63,18 @@ static void allowed_methods(const struct route *routes, const char *path, char a
     }
 }
 
-static bool json_media_type(const char *type)
+static bool is_media_type(const char *type, const char *name)
 {
-    if (!type) {
-        return false;
-    }
-    size_t len = strcspn(type, "; \t");
-    return len == strlen("application/json") && strncasecmp(type, "application/json", len) == 0;
+    size_t len = type ? strcspn(type, "; \t") : 0;
+    return len == strlen(name) && strncasecmp(type, name, len) == 0;
+}
+
+/* Whether the body is of a type that the route takes. */
+static bool takes_media_type(struct request *request)
+{
+    const char *type = request_header_value(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    request->lines = (request->route->traits & ROUTE_LINES) && is_media_type(type, "application/x-ndjson");
+    return request->lines || is_media_type(type, "application/json");
 }
 
 /* The declared length; 0 if there is none. */
@@ -124,7 +129,7 @@ static enum api_problem judge(struct request *request)
     if ((route->traits & ROUTE_BODY) && request->body_announced > request->server->config->max_body) {
         return API_PROBLEM_BODY_TOO_LARGE;
     }
-    if ((route->traits & ROUTE_BODY) && !json_media_type(request_header_value(request, MHD_HTTP_HEADER_CONTENT_TYPE))) {
+    if ((route->traits & ROUTE_BODY) && !takes_media_type(request)) {
         return API_PROBLEM_MEDIA_TYPE;
     }
     bool passes = query_passes(request, &errors);
@@ -217,7 +222,8 @@ enum handled router_run(struct request *request)
                              (unsigned long long)request->server->config->max_body);
     case API_PROBLEM_MEDIA_TYPE:
         return reply_problem(request, API_PROBLEM_MEDIA_TYPE,
-                             "send the body as Content-Type: application/json (curl --json does)");
+                             "send the body as Content-Type: application/json (curl --json does)%s",
+                             request->route->traits & ROUTE_LINES ? ", or application/x-ndjson" : "");
     default:
         return reply_problem(request, request->refused, "out of memory");
     }

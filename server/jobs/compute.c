@@ -203,6 +203,15 @@ struct eps_context computation_context(struct computation *computation)
     };
 }
 
+enum eps_status computation_strategy(const struct eps_context *context, struct eps_strategy **strategy,
+                                     struct eps_error *error, const struct eps_mechanism *mechanism, const char *id)
+{
+    struct eps_mechanism used = *mechanism;
+    eps_matrix_stored(&used.matrix, id);
+    enum eps_status status = eps_strategy_create(context, strategy, error, &used);
+    return status == EPS_INVALID ? eps_strategy_create(context, strategy, error, mechanism) : status;
+}
+
 static bool on_lookup(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     return store_blob_get(user, kind, key, blob, blob_len);
@@ -240,6 +249,8 @@ static void fill_figures(struct result_figures *figures, const struct eps_result
         .lower = curve ? NAN : result->bracket_lower,
         .upper = curve ? NAN : result->bracket_upper,
         .mean_squared = result->error_mean_squared,
+        .max_squared = result->error_max_squared,
+        .last_squared = result->error_last_squared,
     };
     snprintf(figures->solved_for, sizeof figures->solved_for, "%s", eps_unknown_name(result->solved_for));
     snprintf(figures->accountant, sizeof figures->accountant, "%s", eps_accountant_name(result->accountant));

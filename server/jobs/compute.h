@@ -55,6 +55,11 @@ struct result_record *computation_curve(struct computation *computation, const s
 /* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. */
 struct eps_context computation_context(struct computation *computation);
 
+/* The strategy of a result: that of its factorization.id where the store still has it, and that of the mechanism where the id is
+ * no longer known. As eps_strategy_create(). */
+enum eps_status computation_strategy(const struct eps_context *context, struct eps_strategy **strategy,
+                                     struct eps_error *error, const struct eps_mechanism *mechanism, const char *id);
+
 /* For eps_job_serves(): the limits, and what the store has of factorisations (store NULL: none). Nothing is written
  * and no use is noted. */
 struct eps_context computation_checks(const struct config *config, struct store *store);

@@ -53,6 +53,8 @@ static const struct option_row rows[] = {
      "memory of bodies and replies under way, half of it each"},
     {"spool-bytes", KIND_BYTES, FIELD(spool_bytes), CONFIG_SERVE, 0, 1e15, "4GiB", "BYTES",
      "temporary files of matrices that are being read"},
+    {"draw-bytes", KIND_BYTES, FIELD(draw_bytes), CONFIG_SERVE, 1 << 16, 1e15, "1GiB", "BYTES",
+     "memory of what batches and noise are drawn from, all together"},
     {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N", "jobs that may wait; more are 503"},
     {"queue-bytes", KIND_BYTES, FIELD(queue_bytes), CONFIG_SERVE, 1 << 12, 1e15, "256MiB", "BYTES",
      "memory of jobs that wait or run; more are 503"},

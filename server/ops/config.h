@@ -36,6 +36,7 @@ struct config {
     double request_seconds;
     uint64_t http_bytes;           /* of bodies and replies under way */
     uint64_t spool_bytes;          /* of temporary files */
+    uint64_t draw_bytes;           /* of what batches and noise are drawn from */
     struct config_list allow_host; /* comma lists */
     uint64_t queue;                /* jobs that may wait */
     uint64_t queue_bytes;          /* memory of the jobs that are not final */

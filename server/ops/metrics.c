@@ -62,6 +62,7 @@ static const struct family families[METRIC_COUNT] = {
     [METRIC_HTTP_REFUSED] = {"epsilond_http_connections_closed_total", "{reason=\"refused\"}", "counter", NULL},
     [METRIC_BODY_BYTES] = {"epsilond_http_body_bytes", "", "gauge", "Memory of bodies under way."},
     [METRIC_REPLY_BYTES] = {"epsilond_http_reply_bytes", "", "gauge", "Memory of replies under way."},
+    [METRIC_DRAWN_BYTES] = {"epsilond_drawn_bytes", "", "gauge", "Memory of what batches and noise are drawn from."},
     [METRIC_SPOOL_BYTES] = {"epsilond_spool_bytes", "", "gauge", "Temporary files of matrices under way."},
     [METRIC_BUGS] = {"epsilond_bugs_total", "", "counter", "Defects of the service that showed."},
 };

@@ -50,6 +50,7 @@ enum metric {
     METRIC_BODY_BYTES,  /* gauge */
     METRIC_REPLY_BYTES, /* gauge */
     METRIC_SPOOL_BYTES, /* gauge */
+    METRIC_DRAWN_BYTES, /* gauge */
     METRIC_BUGS,
     METRIC_COUNT
 };

@@ -1,6 +1,6 @@
 /*
- * The strategy is that of the result's factorization.id where the store still has it, so that what is shown is the
- * matrix that was really used; and that of the job where the id is no longer known. A job of phases has a strategy for each.
+ * The strategy is that of the result's factorization.id where the store still has it (computation_strategy()), so that what is
+ * shown is the matrix that was really used. A job of phases has a strategy for each.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -228,37 +228,12 @@ static bool choose(struct drawing *drawing, struct eps_job *job, struct eps_mech
 
 /* ---------------------------------------------------------------- on the side pool */
 
-/* The mechanism's matrix becomes the one of the result's factorization.id. */
-static bool use_stored(const struct drawing *drawing, struct eps_mechanism *mechanism)
-{
-    if (strlen(drawing->factorization) + 1 != sizeof mechanism->matrix.stored_id) {
-        return false;
-    }
-    mechanism->matrix =
-        (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
-    memcpy(mechanism->matrix.stored_id, drawing->factorization, sizeof mechanism->matrix.stored_id);
-    return true;
-}
-
-static bool create_strategy(struct drawing *drawing, const struct eps_context *context,
-                            const struct eps_mechanism *mechanism, struct eps_strategy **strategy)
-{
-    struct eps_error error = {0};
-    struct eps_mechanism used = *mechanism;
-    if (use_stored(drawing, &used)) {
-        enum eps_status status = eps_strategy_create(context, strategy, &error, &used);
-        if (status != EPS_INVALID) {
-            return drawing_ok(drawing, status, &error);
-        }
-    }
-    return drawing_ok(drawing, eps_strategy_create(context, strategy, &error, mechanism), &error);
-}
-
 static void draw(struct drawing *drawing, struct api_job *job)
 {
     struct server *server = drawing->request->server;
     const struct config *config = server->config;
     struct eps_strategy *strategy = NULL;
+    struct eps_error error = {0};
     double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
     struct computation computation;
     struct eps_mechanism mechanism;
@@ -270,7 +245,9 @@ static void draw(struct drawing *drawing, struct api_job *job)
     struct eps_context context = computation_context(&computation);
     if (drawing->write_job) {
         drawing->write_job(drawing, &context, &job->job);
-    } else if (create_strategy(drawing, &context, &mechanism, &strategy)) {
+    } else if (drawing_ok(drawing,
+                          computation_strategy(&context, &strategy, &error, &mechanism, drawing->factorization),
+                          &error)) {
         drawing->write(drawing, &context, strategy);
     }
     computation_close(&computation);

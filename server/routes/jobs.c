@@ -13,30 +13,34 @@
 #include "api/codec.h"
 #include "server/routes/resource.h"
 
-bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
-                    enum handled *handled)
+enum store_status find_succeeded(struct server *server, const char *id, struct job_record *record,
+                                 struct result_record **result)
 {
-    struct jobs *jobs = request->server->jobs;
     *record = (struct job_record){0};
     *result = NULL;
-    enum store_status status =
-        uuid_valid(request->param) ? store_read_job(request->server->store, request->param, record) : STORE_NONE;
-    if (status == STORE_OK && record->status != JOB_SUCCEEDED) {
-        *handled = reply_problem(request, API_PROBLEM_CONFLICT, "only a succeeded job has one; this job is %s",
-                                 job_status_name(record->status));
-        job_record_clear(record);
-        return false;
-    }
-    if (status == STORE_OK) {
-        status = jobs_result(jobs, record->hash, record->version, result);
+    enum store_status status = uuid_valid(id) ? store_read_job(server->store, id, record) : STORE_NONE;
+    if (status == STORE_OK && record->status == JOB_SUCCEEDED) {
+        status = jobs_result(server->jobs, record->hash, record->version, result);
         status = status == STORE_NONE ? STORE_CORRUPT : status;
     }
     if (status != STORE_OK) {
-        *handled = reply_unreadable(request, status);
         job_record_clear(record);
-        return false;
     }
-    return true;
+    return status;
+}
+
+bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
+                    enum handled *handled)
+{
+    enum store_status status = find_succeeded(request->server, request->param, record, result);
+    if (status != STORE_OK) {
+        *handled = reply_unreadable(request, status);
+    } else if (!*result) {
+        *handled = reply_problem(request, API_PROBLEM_CONFLICT, "only a succeeded job has one; this job is %s",
+                                 job_status_name(record->status));
+        job_record_clear(record);
+    }
+    return *result != NULL;
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -122,6 +126,28 @@ static enum cancel_outcome cancel(struct server *server, const char *id, struct 
     return jobs_cancel(server->jobs, id, waiter);
 }
 
+static enum events_next tell(struct server *server, const char *id, uint64_t *seen, struct text *text)
+{
+    struct job_progress progress;
+    uint64_t number;
+    if (!jobs_progress(server->jobs, id, &progress, &number)) {
+        return EVENTS_LAST;
+    }
+    if (number == *seen) {
+        return EVENTS_NONE;
+    }
+    *seen = number;
+    event_begin(text, "progress", number);
+    document_write_progress(text, &progress);
+    event_end(text);
+    return EVENTS_SOME;
+}
+
+static bool listen_one(struct server *server, const char *id, uint64_t seen, struct waiter *waiter)
+{
+    return jobs_listen(server->jobs, id, seen, waiter);
+}
+
 static void remove_one(struct server *server, struct store_delete *deletion)
 {
     store_delete_job(server->store, deletion);
@@ -139,6 +165,8 @@ const struct resource job_resource = {
     .is_live = is_live,
     .watch = watch,
     .cancel = cancel,
+    .tell = tell,
+    .listen = listen_one,
     .remove = remove_one,
     .forget = forget,
     .list = list,

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "server/routes/drawing.h"
+#include "server/routes/npy.h"
 
 #define JSON_ROWS_MAX 512    /* of a part that is not Toeplitz */
-#define NPY_HEADER 128       /* bytes, a multiple of 64 as the format asks */
 #define JSON_NUMBER_BYTES 25 /* at most, with its comma */
 
 static bool npy(const struct drawing *drawing)
@@ -19,17 +19,10 @@ static bool npy(const struct drawing *drawing)
     return drawing->request->offer == 1;
 }
 
-/* NumPy's format, version 1: magic, the length of the header, the header padded with spaces, float64 by rows. */
 static void write_npy_header(FILE *file, size_t rows, size_t columns)
 {
-    char header[NPY_HEADER - 10];
-    char shape[64];
-    snprintf(shape, sizeof shape, columns ? "(%zu, %zu)" : "(%zu,)", rows, columns);
-    int len = snprintf(header, sizeof header, "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape);
-    memset(header + len, ' ', sizeof header - (size_t)len);
-    header[sizeof header - 1] = '\n';
-    const unsigned char magic[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, sizeof header, 0};
-    fwrite(magic, 1, sizeof magic, file);
+    char header[NPY_HEADER];
+    npy_header(header, "<f8", rows, columns);
     fwrite(header, 1, sizeof header, file);
 }
 

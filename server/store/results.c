@@ -4,7 +4,6 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <math.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 
 #define CHECKSUM_SIZE 16
 
-enum { NUMBERS = 6 }; /* among the figures */
+enum { NUMBERS = 8 }; /* among the figures */
 
 static void hash_text(crypto_generichash_state *state, const char *text)
 {
@@ -61,7 +60,7 @@ static enum store_status uses_put(struct store *store, const struct store_update
     return STORE_OK;
 }
 
-/* A name or a number that there is not is NULL. SQLite keeps no -0, which the digest would tell from 0. */
+/* A name that there is not is NULL. */
 static void bind_name(sqlite3_stmt *statement, int column, const char *name)
 {
     if (name[0]) {
@@ -69,20 +68,14 @@ static void bind_name(sqlite3_stmt *statement, int column, const char *name)
     }
 }
 
-static void bind_number(sqlite3_stmt *statement, int column, double number)
-{
-    if (isfinite(number)) {
-        sqlite3_bind_double(statement, column, number + 0.0);
-    }
-}
-
 static void bind_figures(sqlite3_stmt *statement, int first, const struct result_figures *figures)
 {
-    const double numbers[NUMBERS] = {figures->epsilon, figures->delta, figures->noise_multiplier,
-                                     figures->lower,   figures->upper, figures->mean_squared};
+    const double numbers[NUMBERS] = {figures->epsilon,     figures->delta,       figures->noise_multiplier,
+                                     figures->lower,       figures->upper,       figures->mean_squared,
+                                     figures->max_squared, figures->last_squared};
     bind_name(statement, first, figures->solved_for);
     for (int i = 0; i < NUMBERS; i++) {
-        bind_number(statement, first + 1 + i, numbers[i]);
+        store__bind_number(statement, first + 1 + i, numbers[i]);
     }
     bind_name(statement, first + 1 + NUMBERS, figures->accountant);
     bind_name(statement, first + 2 + NUMBERS, figures->factorization);
@@ -144,18 +137,14 @@ static void read_name(char *name, size_t size, sqlite3_stmt *row, int column)
     }
 }
 
-static double read_number(sqlite3_stmt *row, int column)
-{
-    return sqlite3_column_type(row, column) == SQLITE_NULL ? NAN : sqlite3_column_double(row, column);
-}
-
 static void figures_of_row(struct result_figures *figures, sqlite3_stmt *row, int first)
 {
-    double *numbers[NUMBERS] = {&figures->epsilon, &figures->delta, &figures->noise_multiplier,
-                                &figures->lower,   &figures->upper, &figures->mean_squared};
+    double *numbers[NUMBERS] = {&figures->epsilon,     &figures->delta,       &figures->noise_multiplier,
+                                &figures->lower,       &figures->upper,       &figures->mean_squared,
+                                &figures->max_squared, &figures->last_squared};
     read_name(figures->solved_for, sizeof figures->solved_for, row, first);
     for (int i = 0; i < NUMBERS; i++) {
-        *numbers[i] = read_number(row, first + 1 + i);
+        *numbers[i] = store__column_number(row, first + 1 + i);
     }
     read_name(figures->accountant, sizeof figures->accountant, row, first + 1 + NUMBERS);
     read_name(figures->factorization, sizeof figures->factorization, row, first + 2 + NUMBERS);
@@ -190,7 +179,7 @@ static enum store_status result_of_row(struct result_record *result, sqlite3_stm
     unsigned char checksum[CHECKSUM_SIZE];
     result_checksum(checksum, result);
     if (sqlite3_column_bytes(row, 7) != CHECKSUM_SIZE ||
-        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 17)) {
+        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 19)) {
         return STORE_CORRUPT;
     }
     figures_of_row(&result->figures, row, 8);

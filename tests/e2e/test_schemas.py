@@ -18,8 +18,9 @@ from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Index",
-           "Problem"]
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Statement",
+           "Batch", "NoiseStep", "Index", "Problem", "Sweep", "SweepList", "Point", "PointList"]
+LINES = {"/v1/batches": "Batch", "/v1/noise": "NoiseStep"}
 JSON = {"Content-Type": "application/json"}
 # Where the limit on operations is not what is tested.
 PATIENT = ("--max-operations", "1e18")
@@ -80,7 +81,10 @@ def check_answer(answer, method, template):
         return method, template, status
     media = answer.headers["Content-Type"].split(";")[0]
     assert media in response["content"], (method, template, status, media)
-    if media.endswith("json"):
+    if media == "application/x-ndjson":
+        for line in answer.text.splitlines():
+            validator({"$ref": f"#/components/schemas/{LINES[template]}"}, True).validate(json.loads(line))
+    elif media.endswith("json"):
         validator(response["content"][media]["schema"], True).validate(answer.json())
     if media == "application/problem+json":
         problem = answer.json()
@@ -89,6 +93,47 @@ def check_answer(answer, method, template):
         assert problem["type"].removeprefix("/problems/") in CONTRACT["components"]["schemas"]["ProblemName"]["enum"]
         assert problem["instance"].split("?")[0] == answer.request.path_url.split("?")[0]
     return method, template, status
+
+
+def calls_of_sweeps(server):
+    sweeps, sweep = "/v1/sweeps", "/v1/sweeps/{id}"
+    body = {"base": DP_SGD, "grid": {"/n": [7, 0]}}
+    post = ("POST", sweeps, sweeps)
+    keyed = {"json": body, "headers": {"Idempotency-Key": "s"}}
+    first = server.post(body, sweeps).json()["links"]["self"]
+    other = server.request("POST", sweeps, **keyed).json()["links"]["self"]
+    for one in (first, other):
+        server.get(one + "?wait=60")
+    nobody = NOBODY.replace("jobs", "sweeps")
+    yield *post, {"json": body}
+    yield *post, keyed
+    yield *post, {"json": dict(body, label="x"), "headers": {"Idempotency-Key": "s"}}
+    yield *post, {"json": {"base": {}, "grid": {"/x": [1]}}}
+    yield *post, {"data": "{", "headers": JSON}
+    yield *post, {"data": " " * (9 << 20), "headers": JSON}
+    yield *post, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
+    yield *post, {"json": body, "headers": {"Accept": "text/html"}}
+    for query in ("", "?limit=1", "?status=failed", "?limit=0"):
+        yield "GET", sweeps, sweeps + query, {}
+    html, star = {"headers": {"Accept": "text/html"}}, {"headers": {"If-None-Match": "*"}}
+    for template, path in ((sweeps, sweeps), (sweep, first), (sweep + "/points", first + "/points")):
+        yield "GET", template, path, html
+        yield "GET", template, path, star
+    for path in (first, nobody, first + "?wait=x"):
+        yield "GET", sweep, path, {}
+    for path in (first, first + "?limit=1", first + "?limit=x", nobody):
+        yield "GET", sweep + "/points", path.replace("?", "/points?") if "?" in path else path + "/points", {}
+    yield "GET", sweep + "/points", first + "/points", {"headers": {"Accept": "text/csv"}}
+    for path, headers in ((first, {}), (first, {"Last-Event-ID": "final"}), (first, html["headers"]), (nobody, {})):
+        yield "GET", sweep + "/events", path + "/events", {"headers": headers}
+    for path in (first, nobody):
+        yield "POST", sweep + "/cancel", path + "/cancel", {}
+    running = server.post({"base": ENDLESS, "grid": {"/label": ["a", "b"]}}, sweeps).json()["links"]["self"]
+    yield "DELETE", sweep, running, {}
+    yield "POST", sweep + "/cancel", running + "/cancel", {}
+    yield "DELETE", sweep, other, {}
+    yield "DELETE", sweep, other, {}
+    yield *post, keyed
 
 
 def calls(server):
@@ -140,23 +185,50 @@ def calls(server):
         yield "GET", job + "/error", path + "/error", {}
     for accept in ("text/csv", "image/png"):
         yield "GET", job + "/error", dense + "/error", {"headers": {"Accept": accept}}
+    for path in (ordinary, dense, curve, failed, NOBODY):
+        yield "GET", job + "/statement", path + "/statement", {}
+    for header in ({"Accept": "application/json"}, {"Accept": "image/png"}, {"If-None-Match": "*"}):
+        yield "GET", job + "/statement", curve + "/statement", {"headers": header}
     for path in (ordinary, NOBODY):
         yield "POST", job + "/cancel", path + "/cancel", {}
     yield "DELETE", job, fresh, {}
     yield "DELETE", job, fresh, {}
     yield *post, keyed
+    batches = ("POST", "/v1/batches", "/v1/batches")
+    few = {"n": 4, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 9}
+    for accept in ("*/*", "application/json", "image/png"):
+        yield *batches, {"json": few, "headers": {"Accept": accept}}
+    yield *batches, {"json": dict(few, seed=1)}
+    yield *batches, {"json": dict(few, sampling={"scheme": "poisson", "p": 2}, seed=-1)}
+    yield *batches, {"data": "{", "headers": JSON}
+    yield *batches, {"data": " " * (9 << 20), "headers": JSON}
+    yield *batches, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
+    noise = ("POST", "/v1/noise", "/v1/noise")
+    some = {"job": done["id"], "dimensions": 3}
+    for accept in ("*/*", "application/json", "application/x-ndjson", "image/png"):
+        yield *noise, {"json": some, "headers": {"Accept": accept}}
+    for wrong in ({"seed": 1}, {"dimensions": 0}, {"job": "0" * 36}, {"part": "encoder"}):
+        yield *noise, {"json": some | wrong}
+    yield *noise, {"data": "{", "headers": JSON}
+    yield *noise, {"data": " " * (9 << 20), "headers": JSON}
+    yield *noise, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
     for path in ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
         yield "GET", path, path, {}
     yield "GET", "/v1", "/v1", {"headers": {"If-None-Match": "*"}}
     for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"] + ["nothing"]:
         yield "GET", "/problems/{type}", f"/problems/{name}", {}
     yield "GET", "/problems/{type}", "/problems/quota", {"headers": {"If-None-Match": "*"}}
+    yield from calls_of_sweeps(server)
+    for path, headers in ((ordinary, {}), (ordinary, {"Last-Event-ID": "final"}), (ordinary, {"Last-Event-ID": "x"}),
+                          (ordinary, {"Accept": "text/csv"}), (NOBODY, {})):
+        yield "GET", job + "/events", path + "/events", {"headers": headers}
     # Last, what asks about a job that runs: it keeps the workers from everything else.
     running = server.post(ENDLESS).json()["links"]["self"]
     for tail in ("", "?wait=1"):
         yield "GET", job, running + tail, {}
-    for tail in ("/curve", "/matrix", "/error"):
+    for tail in ("/curve", "/matrix", "/error", "/statement"):
         yield "GET", job + tail, running + tail, {}
+    yield *noise, {"json": some | {"job": running.rsplit("/", 1)[1]}}
     yield "DELETE", job, running, {}
     yield "POST", job + "/cancel", running + "/cancel", {}
 

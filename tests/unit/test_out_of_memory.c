@@ -29,10 +29,10 @@
 
 static const char path[] = "tests/unit/out_of_memory.jsonl";
 
-enum { BLOBS = 64, CALLS = 24, NUMBERS = 4096, ROWS_MAX = 1000, LINE = 4096 };
+enum { BLOBS = 64, CALLS = 28, NUMBERS = 4096, ROWS_MAX = 1000, LINE = 4096 };
 
 /* Calls; those of a part are told apart by it and the row. */
-enum { SOLVED, SERVED, DREW, CREATED, VARIANCE, BAND_ROW, SHAPE = 10, COEFFICIENTS = 11, ROWS = 100000 };
+enum { SOLVED, SERVED, DREW, CREATED, VARIANCE, BAND_ROW, SHAPE = 10, COEFFICIENTS = 11, NOISE = 12, ROWS = 100000 };
 
 /* ------------------------------------------------------------ a cache in memory */
 
@@ -171,6 +171,23 @@ static void inspect_part(struct asked *asked, const struct eps_strategy *strateg
     }
 }
 
+/* Two rows of noise. */
+static void inspect_noise(struct asked *asked, const struct eps_strategy *strategy, enum eps_part part)
+{
+    enum { D = 3 };
+    struct outcome *o = &asked->now;
+    struct eps_noise *noise = NULL;
+    struct call *call;
+    const uint8_t key[32] = {1};
+    size_t step = ROWS_MAX, n = eps_strategy_columns(strategy), len = D * (n < 2 ? n : 2);
+    double *out = begin_call(o, &call, NOISE + step * part, len);
+    enum eps_status status = eps_noise_create(&asked->context, &noise, &call->error, strategy, part, 1, D, key);
+    for (size_t t = 0; status == EPS_OK && t < len / D; t++)
+        status = eps_noise_row(&asked->context, noise, out + t * D, &call->error);
+    eps_noise_destroy(noise);
+    end_call(o, call, status, len);
+}
+
 static void inspect(void *user)
 {
     struct asked *asked = user;
@@ -189,6 +206,8 @@ static void inspect(void *user)
     end_call(o, call, eps_strategy_band_row(strategy, out, &call->error, n / 2), bands);
     for (int part = 0; part < EPS_PART_COUNT; part++)
         inspect_part(asked, strategy, (enum eps_part)part);
+    inspect_noise(asked, strategy, EPS_PART_DECODER);
+    inspect_noise(asked, strategy, EPS_PART_NOISE);
     eps_strategy_destroy(strategy);
 }
 
@@ -352,6 +371,76 @@ static void every_allocation_of_a_job_may_fail(void **state)
     assert_true(jobs > 30 && runs > 5000);
 }
 
+/* ------------------------------------------------------------ batches */
+
+/* Pairs of examples share a user. */
+static const struct eps_users *pairs(size_t dataset)
+{
+    static uint64_t begin[NUMBERS + 1];
+    static uint32_t user[NUMBERS];
+    static struct eps_users users = {begin, user, 0};
+    for (size_t j = 0; j < dataset; j++) {
+        begin[j + 1] = j + 1;
+        user[j] = (uint32_t)j / 2;
+    }
+    users.len = (dataset + 1) / 2;
+    return &users;
+}
+
+static void form(void *user)
+{
+    struct asked *asked = user;
+    const struct eps_mechanism *mechanism = &asked->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    const struct eps_users *users = sampling->examples_per_user > 1 ? pairs(sampling->dataset_size) : NULL;
+    static const uint8_t key[32] = "any";
+    struct eps_batcher *batcher = NULL;
+    struct call *call;
+    begin_call(&asked->now, &call, CREATED, 0);
+    enum eps_status status = eps_batcher_create(&batcher, &call->error, mechanism, sampling->dataset_size, users, key);
+    end_call(&asked->now, call, status, 0);
+    for (size_t t = 0; status == EPS_OK && t < mechanism->n; t++) {
+        struct eps_batch batch;
+        double *out = begin_call(&asked->now, &call, ROWS + t, sampling->dataset_size);
+        status = eps_batcher_next(batcher, &batch, &call->error);
+        for (size_t i = 0; status == EPS_OK && i < batch.len; i++)
+            out[i] = batch.indices[i];
+        end_call(&asked->now, call, status, status == EPS_OK ? batch.len : 0);
+    }
+    eps_batcher_destroy(batcher);
+}
+
+static void every_allocation_of_batches_may_fail(void **state)
+{
+    (void)state;
+    static const char *const samplings[] = {
+        "{\"scheme\":\"poisson\",\"p\":0.9,\"dataset_size\":300,\"truncation\":{\"max_batch_size\":200}}",
+        "{\"scheme\":\"cyclic_poisson\",\"p\":0.9,\"groups\":2,\"dataset_size\":300}",
+        "{\"scheme\":\"cyclic_poisson\",\"p\":0.9,\"groups\":2,\"dataset_size\":300,\"truncation\":{\"max_batch_size\":"
+        "9}}",
+        "{\"scheme\":\"balls_in_bins\",\"bins\":2,\"redraw\":true,\"dataset_size\":300}",
+        "{\"scheme\":\"b_min_sep\",\"p\":0.9,\"separation\":2,\"dataset_size\":300}",
+        "{\"scheme\":\"b_min_sep\",\"p\":0.9,\"separation\":2,\"examples_per_user\":2,\"dataset_size\":300}",
+        "{\"scheme\":\"none\",\"schema\":\"shuffled\",\"batch_size\":150,\"dataset_size\":300}",
+        "{\"scheme\":\"none\",\"schema\":\"min_separation\",\"batch_size\":200,\"dataset_size\":300}",
+    };
+    static struct asked asked;
+    for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++) {
+        char text[400], message[200];
+        struct api_errors errors = {0};
+        snprintf(text, sizeof text, "{\"n\":6,\"sampling\":%s,\"delta\":1e-5,\"noise_multiplier\":1}", samplings[i]);
+        json_t *json = api_json_parse(text, strlen(text), message, sizeof message);
+        struct api_job *job = api_job_decode(&errors, json, 0);
+        if (!job)
+            fail_msg("%s: %s %s", text, errors.items[0].pointer, errors.items[0].detail);
+        asked = (struct asked){.name = text, .job = &job->job};
+        assert_true(scarcity_each(form, check, &asked, SCARCITY_WHOLE) > 3);
+        forget(&asked);
+        api_job_destroy(job);
+        json_decref(json);
+    }
+}
+
 /* ------------------------------------------------------------ what no job of milliseconds reaches */
 
 enum { SQRT_N = (1 << 14) + 512, LONG = 1 << 15, POWERS_N = 96 };
@@ -447,6 +536,37 @@ static bool ask_spectrum(double *out)
     return ok;
 }
 
+/* The candidates of a plan, with some that are refused, and what one of them can be at best. */
+static bool ask_plan(double *out)
+{
+    const size_t n = 10;
+    const uint64_t batch = 10;
+    struct eps_plan_candidate *candidates = NULL;
+    double least = 0;
+    struct eps_error error = {0};
+    struct eps_plan plan;
+    size_t len = 0;
+    eps_plan_init(&plan);
+    plan.n = &n;
+    plan.n_len = 1;
+    plan.batch_sizes = &batch;
+    plan.batch_sizes_len = 1;
+    plan.dataset_size = 50;
+    plan.epsilon = 2;
+    plan.delta = 1e-5;
+    plan.schemes = 1u << EPS_SCHEME_BALLS_IN_BINS;
+    enum eps_status status = eps_plan_candidates(NULL, &candidates, &len, &error, &plan, 0);
+    if (status == EPS_OK)
+        status = eps_plan_least(NULL, &least, &error, &candidates[1].job, plan.objective);
+    free(candidates);
+    assert_true(status == EPS_OK || (status == EPS_NO_MEMORY && error.status == EPS_NO_MEMORY));
+    if (status == EPS_OK) {
+        out[0] = (double)len;
+        out[1] = least;
+    }
+    return status == EPS_OK;
+}
+
 static void ask_direct(void *user)
 {
     struct direct *direct = user;
@@ -468,10 +588,15 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
 {
     (void)state;
     static double whole[LONG], now[LONG];
-    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N}, {.ask = ask_inverse, .len = LONG},
-                             {.ask = ask_digits, .len = LONG},        {.ask = ask_powers, .len = POWERS_N + 1},
-                             {.ask = ask_moments, .len = 2},          {.ask = ask_scalar, .len = 18},
-                             {.ask = ask_merged, .len = 9},           {.ask = ask_spectrum, .len = 4}};
+    struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N},
+                             {.ask = ask_inverse, .len = LONG},
+                             {.ask = ask_digits, .len = LONG},
+                             {.ask = ask_powers, .len = POWERS_N + 1},
+                             {.ask = ask_moments, .len = 2},
+                             {.ask = ask_scalar, .len = 18},
+                             {.ask = ask_merged, .len = 9},
+                             {.ask = ask_spectrum, .len = 4},
+                             {.ask = ask_plan, .len = 2}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asked[i].whole = whole;
         asked[i].now = now;
@@ -539,6 +664,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_fails_is_made_again), /* before these lengths have plans */
         cmocka_unit_test(every_allocation_of_a_job_may_fail),
+        cmocka_unit_test(every_allocation_of_batches_may_fail),
         cmocka_unit_test(every_allocation_of_a_long_series_may_fail),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };

@@ -14,6 +14,8 @@
 
 #include <stdio.h>
 
+#include "api/batches.h"
+#include "api/noise.h"
 #include "api/problem.h"
 #include "tests/unit/scarcity.h"
 
@@ -201,6 +203,87 @@ static void labels_lists_and_faults_are_read_whole_or_refused(void **state)
     assert_true(speak_of(text) > 20);
 }
 
+/* Lines of users: more than a table first has room for, and long lists. */
+static void speak_of_users(void *user)
+{
+    struct spoken *spoken = user;
+    char message[256] = "";
+    struct api_errors errors = {0};
+    struct api_users *users = api_users_read(&errors, message, sizeof message, spoken->input, strlen(spoken->input), 2);
+    if (users) {
+        const struct eps_users *read = api_users_get(users);
+        char *text = spoken->now[PARSED] = scarcity_give(LINE);
+        snprintf(text, LINE, "%llu examples, %llu users, the last is %u", (unsigned long long)api_users_examples(users),
+                 (unsigned long long)read->len, read->user[read->begin[api_users_examples(users)] - 1]);
+    } else if (message[0]) {
+        spoken->now[MALFORMED] = memcpy(scarcity_give(sizeof message), message, sizeof message);
+    } else if (errors.len > 0 && !errors.out_of_memory) {
+        spoken->now[VIOLATIONS] = list(&errors);
+    }
+    api_users_destroy(users);
+    api_errors_clear(&errors);
+}
+
+static void users_are_read_whole_or_not(void **state)
+{
+    (void)state;
+    static char text[20000];
+    const char *const inputs[] = {text, "{\"users\":[]}", "{\"users\":[1}"};
+    size_t used = 0;
+    for (int i = 0; i < 300; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "{\"users\":[\"user %d\",%d]}\n", i, i / 2);
+    used += (size_t)snprintf(text + used, sizeof text - used, "{\"users\":[0");
+    for (int i = 1; i < 100; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, ",%d", i);
+    snprintf(text + used, sizeof text - used, "]}");
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct spoken spoken = {.input = inputs[i]};
+        assert_true(scarcity_each(speak_of_users, check, &spoken, 12) > 1);
+        forget(&spoken);
+    }
+}
+
+static void speak_of_noise(void *user)
+{
+    struct spoken *spoken = user;
+    char message[256] = "";
+    struct api_errors errors = {0};
+    json_t *json = api_json_parse(spoken->input, strlen(spoken->input), message, sizeof message);
+    struct api_noise *noise = json ? api_noise_decode(&errors, json) : NULL;
+    if (noise && api_noise_check_workload(&errors, noise, 3)) {
+        char *text = spoken->now[PARSED] = scarcity_give(LINE);
+        snprintf(text, LINE, "%s%s %d %llu %zu", noise->job, noise->factorization, (int)noise->dtype,
+                 (unsigned long long)noise->dimensions, noise->workload.coefficients_len);
+    } else if (errors.len > 0 && !errors.out_of_memory) {
+        spoken->now[VIOLATIONS] = list(&errors);
+    }
+    if (json && !noise && errors.len == 0 && !errors.out_of_memory)
+        spoken->wrong = "refused without a reason";
+    api_noise_destroy(noise);
+    json_decref(json);
+    api_errors_clear(&errors);
+}
+
+static void requests_of_noise_are_read_whole_or_refused(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {
+        "{\"job\":\"0193a000-0000-7000-8000-000000000000\",\"dimensions\":7,\"dtype\":\"float64\",\"seed\":1}",
+        "{\"factorization\":\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"noise_multiplier\":"
+        "1,"
+        "\"dimensions\":7,\"part\":\"decoder\",\"workload\":{\"type\":\"toeplitz\",\"coefficients\":[1,2,3]}}",
+        "{\"factorization\":\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"noise_multiplier\":"
+        "1,"
+        "\"dimensions\":7,\"part\":\"decoder\",\"workload\":{\"type\":\"toeplitz\",\"coefficients\":[1,2,3,4]}}",
+        "{\"factorization\":\"x\",\"job\":\"x\",\"noise_multiplier\":-1,\"dimensions\":0,\"part\":\"encoder\"}",
+    };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct spoken spoken = {.input = inputs[i]};
+        assert_true(scarcity_each(speak_of_noise, check, &spoken, SCARCITY_WHOLE) > 2);
+        forget(&spoken);
+    }
+}
+
 /* ------------------------------------------------------------ what is written */
 
 static void an_answer_is_written_whole_or_not(void **state)
@@ -265,6 +348,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_read_whole_or_refused),
         cmocka_unit_test(labels_lists_and_faults_are_read_whole_or_refused),
+        cmocka_unit_test(users_are_read_whole_or_not),
+        cmocka_unit_test(requests_of_noise_are_read_whole_or_refused),
         cmocka_unit_test(an_answer_is_written_whole_or_not),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };

@@ -534,12 +534,15 @@ static const struct result_figures some_figures = {.solved_for = "epsilon",
                                                    .lower = 0,
                                                    .upper = 0.1 + 0.2,
                                                    .mean_squared = 202,
+                                                   .max_squared = 203,
+                                                   .last_squared = 204,
                                                    .accountant = "pld",
                                                    .factorization = "abc"};
 static const char some_core[] =
     "{\"solved_for\":\"epsilon\",\"epsilon\":0.30000000000000004,\"delta\":1e-6,\"noise_multiplier\":2,"
     "\"bracket\":{\"lower\":0,\"upper\":0.30000000000000004},\"accountant\":\"pld\",\"directions\":{},"
-    "\"factorization\":{\"id\":\"abc\",\"iterations\":0},\"error\":{\"mean_squared\":202}";
+    "\"factorization\":{\"id\":\"abc\",\"iterations\":0},\"error\":{\"mean_squared\":202,\"max_squared\":203,\"last_"
+    "squared\":204}";
 
 static void put_figures(struct store *store, const char *hash, const struct result_figures *figures)
 {
@@ -562,11 +565,13 @@ static void assert_figures(struct store *store, const char *hash, const struct r
     assert_string_equal(figures->solved_for, expected->solved_for);
     assert_string_equal(figures->accountant, expected->accountant);
     assert_string_equal(figures->factorization, expected->factorization);
-    const double numbers[] = {figures->epsilon, figures->delta, figures->noise_multiplier,
-                              figures->lower,   figures->upper, figures->mean_squared};
-    const double wanted[] = {expected->epsilon, expected->delta, expected->noise_multiplier,
-                             expected->lower,   expected->upper, expected->mean_squared};
-    for (int i = 0; i < 6; i++)
+    const double numbers[] = {figures->epsilon,     figures->delta,       figures->noise_multiplier,
+                              figures->lower,       figures->upper,       figures->mean_squared,
+                              figures->max_squared, figures->last_squared};
+    const double wanted[] = {expected->epsilon,     expected->delta,       expected->noise_multiplier,
+                             expected->lower,       expected->upper,       expected->mean_squared,
+                             expected->max_squared, expected->last_squared};
+    for (int i = 0; i < 8; i++)
         assert_true(numbers[i] == wanted[i] || (isnan(numbers[i]) && isnan(wanted[i])));
     result_record_release(read);
 }
@@ -574,10 +579,11 @@ static void assert_figures(struct store *store, const char *hash, const struct r
 static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
 {
     static const char *const changes[] = {
-        "solved_for = 'delta'", "epsilon = epsilon / 2",   "epsilon = NULL",
-        "delta = 2 * delta",    "noise_multiplier = 20",   "lower = 1",
-        "upper = upper + 1",    "accountant = 'gaussian'", "factorization = NULL",
-        "mean_squared = 201",   "figures_checksum = NULL",
+        "solved_for = 'delta'",    "epsilon = epsilon / 2",   "epsilon = NULL",
+        "delta = 2 * delta",       "noise_multiplier = 20",   "lower = 1",
+        "upper = upper + 1",       "accountant = 'gaussian'", "factorization = NULL",
+        "mean_squared = 201",      "max_squared = 201",       "last_squared = NULL",
+        "figures_checksum = NULL",
     };
     char hash[HASH_SIZE];
     snprintf(hash, sizeof hash, "%064u", 1U);
@@ -592,8 +598,14 @@ static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
         if (store_read_result(store, hash, EPS_ACCOUNTING_VERSION, &read) != STORE_CORRUPT)
             fail_msg("%s", changes[i]);
     }
-    struct result_figures none = {
-        .epsilon = NAN, .delta = NAN, .noise_multiplier = -0.0, .lower = NAN, .upper = INFINITY, .mean_squared = NAN};
+    struct result_figures none = {.epsilon = NAN,
+                                  .delta = NAN,
+                                  .noise_multiplier = -0.0,
+                                  .lower = NAN,
+                                  .upper = INFINITY,
+                                  .mean_squared = NAN,
+                                  .max_squared = NAN,
+                                  .last_squared = NAN};
     put_figures(store, hash, &none);
     none.upper = NAN;
     assert_figures(store, hash, &none);
@@ -619,7 +631,10 @@ static void an_older_result_gets_its_figures(void **state)
                  "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
                  "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant; ALTER "
                  "TABLE results DROP COLUMN factorization;"
-                 "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use; PRAGMA user_version = 6");
+                 "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use;"
+                 "ALTER TABLE results DROP COLUMN max_squared; ALTER TABLE results DROP COLUMN last_squared;"
+                 "DROP TABLE job_groups; DROP TABLE children; DROP INDEX jobs_posted; DROP INDEX jobs_by_parent;"
+                 "ALTER TABLE jobs DROP COLUMN parent; ALTER TABLE jobs DROP COLUMN child; PRAGMA user_version = 6");
     store = open_store(*state, 1 << 20, 0);
     assert_figures(store, good, &some_figures);
     assert_int_equal(store_read_result(store, bad, EPS_ACCOUNTING_VERSION, &read), STORE_CORRUPT);

@@ -199,6 +199,15 @@ static void test_every_family_is_found_by_its_id(void **state)
         mechanism = stored(eps_strategy_id(first));
         struct eps_strategy *again = create(&context, &mechanism);
         assert_string_equal(eps_strategy_id(again), eps_strategy_id(first));
+        struct eps_job job;
+        struct eps_strategy *alone;
+        eps_job_init(&job);
+        assert_int_equal(eps_stored_mechanism(&context, &job.mechanism, NULL, eps_strategy_id(first)), EPS_OK);
+        assert_int_equal(job.mechanism.n, N);
+        eps_job_defaults(&job);
+        alone = create(&context, &job.mechanism);
+        assert_string_equal(eps_strategy_id(alone), eps_strategy_id(first));
+        eps_strategy_destroy(alone);
         assert_int_equal(eps_strategy_bands(again), eps_strategy_bands(first));
         assert_int_equal(eps__strategy_decoder(again), matrices[i].decoder);
         assert_blt(first, &matrices[i]);
@@ -294,6 +303,10 @@ static void assert_refused(const struct eps_context *context, const struct eps_m
     struct eps_error error = {0};
     assert_int_equal(eps_strategy_create(context, &strategy, &error, mechanism), EPS_INVALID);
     assert_string_equal(error.pointer, pointer);
+    struct eps_mechanism alone = {0};
+    if (strcmp(pointer, "/matrix/id") == 0 &&
+        eps_stored_mechanism(context, &alone, &error, mechanism->matrix.stored_id) != EPS_OK)
+        assert_string_equal(error.pointer, pointer);
     assert_null(strategy);
 }
 

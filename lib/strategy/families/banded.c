@@ -216,6 +216,8 @@ const struct eps__family eps__family_banded = {
     .optimised = optimised,
     .told = told,
     .build = build,
+    .planned = eps__planned_bands_optimised,
+    .buffers = eps__buffers_of_bands,
     .forecast = forecast,
     .cost = cost,
 };

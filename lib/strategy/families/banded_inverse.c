@@ -162,6 +162,8 @@ const struct eps__family eps__family_banded_inverse = {
     .optimised = always,
     .told = always,
     .build = build,
+    .planned = eps__planned_bands_optimised,
+    .buffers = eps__buffers_of_bands,
     .forecast = forecast,
     .cost = cost,
 };

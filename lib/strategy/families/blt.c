@@ -199,12 +199,27 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
     cost->bytes += 8 * 8 * m;
 }
 
+/* More than a few gain next to nothing. */
+static bool planned(struct eps_matrix *matrix, size_t n, size_t index)
+{
+    matrix->buffers = (size_t)1 << index;
+    return index < 4 && matrix->buffers < n;
+}
+
+static size_t buffers(const struct eps_matrix *matrix, size_t n)
+{
+    (void)n;
+    return matrix->buffers ? matrix->buffers : matrix->blt_len;
+}
+
 const struct eps__family eps__family_blt = {
     .family = EPS_FAMILY_BLT,
     .name = "blt",
     .check = check,
     .optimised = optimised,
     .build = build,
+    .planned = planned,
+    .buffers = buffers,
     .source = source,
     .forecast = forecast,
     .cost = cost,

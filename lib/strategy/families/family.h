@@ -37,6 +37,11 @@ struct eps__family {
     eps__builder *build;
     /* The member that the entries of C come from, for what is wrong with them. NULL: the workload. */
     const char *(*source)(const struct eps_matrix *matrix);
+    /* The matrices that a plan tries: fills in the members of number `index` for n steps; false where there are no more. NULL:
+     * none, as its numbers are given. */
+    bool (*planned)(struct eps_matrix *matrix, size_t n, size_t index);
+    /* The rows of noise, C^-1 z, that a trainer keeps from one step to the next; or of z. NULL: all there were, n - 1. */
+    size_t (*buffers)(const struct eps_matrix *matrix, size_t n);
     /* What is known of C before it is built, into one that is toeplitz, diagonal and non-negative. NULL: so it is. */
     void (*forecast)(struct eps__forecast *c, const struct eps_mechanism *mechanism);
     /* What building takes beside the entries of C, added. NULL: nothing. */
@@ -48,8 +53,20 @@ struct eps__family {
 /* Every member of a matrix at its default, as far as that is the same for all families. */
 struct eps_matrix eps__matrix_default(void);
 
+/* A Toeplitz matrix of so many bands that takes no time, for a workload of prefix sums (square_root.c). */
+struct eps_matrix eps__matrix_of_bands(size_t bands);
+
 /* The matrix's own; a row that knows nothing where its family is none. */
 const struct eps__family *eps__family_of(const struct eps_matrix *matrix);
+
+/* ---- shared by several families (planned.c) ---- */
+
+/* One matrix; those of 2, 4, 8... and n bands, of which all but one are kept; of these only as many as a quarter of n, where
+ * more gain next to nothing (at n = 2000, 20 epochs: 1e-3 of the error) and take an optimiser most of its time. */
+bool eps__planned_once(struct eps_matrix *matrix, size_t n, size_t index);
+bool eps__planned_bands(struct eps_matrix *matrix, size_t n, size_t index);
+bool eps__planned_bands_optimised(struct eps_matrix *matrix, size_t n, size_t index);
+size_t eps__buffers_of_bands(const struct eps_matrix *matrix, size_t n);
 
 /* ---- shared by several families (checks.c) ---- */
 

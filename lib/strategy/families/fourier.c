@@ -83,5 +83,6 @@ const struct eps__family eps__family_fourier = {
     .defaults = defaults,
     .check = check,
     .build = build,
+    .planned = eps__planned_once,
     .forecast = forecast,
 };

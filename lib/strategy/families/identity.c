@@ -30,10 +30,19 @@ static size_t bands(const struct eps_matrix *matrix, size_t block)
     return 1;
 }
 
+static size_t buffers(const struct eps_matrix *matrix, size_t n)
+{
+    (void)matrix;
+    (void)n;
+    return 0;
+}
+
 const struct eps__family eps__family_identity = {
     .family = EPS_FAMILY_IDENTITY,
     .name = "identity",
     .diagonal = true,
     .bands = bands,
     .build = build,
+    .planned = eps__planned_once,
+    .buffers = buffers,
 };

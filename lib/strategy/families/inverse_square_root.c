@@ -53,6 +53,8 @@ const struct eps__family eps__family_inverse_square_root = {
     .name = "inverse_square_root",
     .check = check,
     .build = build,
+    .planned = eps__planned_bands,
+    .buffers = eps__buffers_of_bands,
     .forecast = forecast,
     .cost = cost,
 };

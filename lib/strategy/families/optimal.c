@@ -181,6 +181,7 @@ const struct eps__family eps__family_optimal = {
     .check = check,
     .optimised = optimised,
     .build = build,
+    .planned = eps__planned_once,
     .forecast = forecast,
     .cost_before = cost_before,
 };

@@ -88,6 +88,16 @@ const struct eps__family eps__family_square_root = {
     .bands = bands,
     .check = check,
     .build = build,
+    .planned = eps__planned_bands,
+    .buffers = eps__buffers_of_bands,
     .forecast = forecast,
     .cost = cost,
 };
+
+struct eps_matrix eps__matrix_of_bands(size_t bands)
+{
+    struct eps_matrix matrix = eps__matrix_default();
+    matrix.family = eps__family_square_root.family;
+    matrix.bands = bands;
+    return matrix;
+}

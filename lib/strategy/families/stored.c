@@ -7,6 +7,12 @@
 
 #include "lib/strategy/families/family.h"
 
+void eps_matrix_stored(struct eps_matrix *matrix, const char *id)
+{
+    *matrix = (struct eps_matrix){.family = EPS_FAMILY_STORED, .normalization = EPS_NORMALIZATION_NONE, .stamps = 1};
+    strncpy(matrix->stored_id, id, sizeof matrix->stored_id - 1);
+}
+
 static size_t bands(const struct eps_matrix *matrix, size_t block)
 {
     (void)matrix;

@@ -40,11 +40,29 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
     c->bands = c->block;
 }
 
+static bool planned(struct eps_matrix *matrix, size_t n, size_t index)
+{
+    (void)n;
+    matrix->decoder = index ? EPS_DECODER_FULL : EPS_DECODER_ONLINE;
+    return index < 2;
+}
+
+/* The online decoder goes on from one estimate a level, and from its last row; the full one from every node. */
+static size_t buffers(const struct eps_matrix *matrix, size_t n)
+{
+    size_t height = 0;
+    while (((size_t)1 << height) < n)
+        height++;
+    return matrix->decoder == EPS_DECODER_ONLINE && height + 1 < n ? height + 1 : n - 1;
+}
+
 const struct eps__family eps__family_tree = {
     .family = EPS_FAMILY_TREE,
     .name = "tree",
     .defaults = defaults,
     .check = check,
     .build = build,
+    .planned = planned,
+    .buffers = buffers,
     .forecast = forecast,
 };

@@ -16,6 +16,7 @@
 
 #include "lib/strategy/failures.h"
 #include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/noise.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
 void eps__banded_steal(struct eps_strategy *s, double *columns, size_t stored, size_t width)
@@ -341,6 +342,7 @@ const struct eps__strategy_kind eps__strategy_banded = {
     .variance = eps__banded_variance,
     .decoder_row = banded_decoder_row,
     .noise_row = banded_noise_row,
+    .noise_ways = eps__noise_of_square,
     .save = banded_save,
     .load = banded_load,
     .numbers = banded_numbers,

@@ -11,6 +11,7 @@
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/failures.h"
 #include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/noise.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
 static void dense_row(const struct eps_strategy *s, double *out, size_t row)
@@ -230,6 +231,7 @@ const struct eps__strategy_kind eps__strategy_dense = {
     .variance = eps__dense_variance,
     .decoder_row = dense_decoder_row,
     .noise_row = dense_noise_row,
+    .noise_ways = eps__noise_of_square,
     .numbers = dense_numbers,
     .gram_cost = dense_gram_cost,
     .fixed_order_cost = dense_fixed_order_cost,

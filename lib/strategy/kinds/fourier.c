@@ -16,6 +16,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/strategy/failures.h"
 #include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/noise.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
 static void fourier_row(const struct eps_strategy *s, double *out, size_t row)
@@ -239,6 +240,7 @@ const struct eps__strategy_kind eps__strategy_fourier = {
     .variance = eps__fourier_variance,
     .decoder_row = eps__fourier_decoder_row,
     .noise_row = eps__fourier_noise_row,
+    .noise_ways = eps__noise_of_any,
     .numbers = fourier_numbers,
     .gram_cost = eps__columns_gram_cost,
     .fixed_order_cost = fourier_fixed_order_cost,

@@ -14,6 +14,9 @@ extern const struct eps__strategy_kind eps__strategy_tree;
 extern const struct eps__strategy_kind eps__strategy_fourier;
 extern const struct eps__strategy_kind eps__strategy_banded;
 
+/* Of blocks of this kind; see noise.h. */
+extern const struct eps__noise_way *const eps__toeplitz_noise[];
+
 /* The kind of this name, which ends at a 0 or after `size` bytes; NULL where there is none. */
 const struct eps__strategy_kind *eps__kind_named(const char *name, size_t size);
 

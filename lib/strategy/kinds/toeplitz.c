@@ -367,6 +367,7 @@ const struct eps__strategy_kind eps__strategy_toeplitz = {
     .variance = eps__toeplitz_variance,
     .decoder_row = toeplitz_decoder_row,
     .noise_row = toeplitz_noise_row,
+    .noise_ways = eps__toeplitz_noise,
     .save = toeplitz_save,
     .load = toeplitz_load,
     .numbers = toeplitz_numbers,

@@ -187,6 +187,7 @@ const struct eps__strategy_kind eps__strategy_tree = {
     .variance = eps__tree_variance,
     .decoder_row = eps__tree_decoder_row,
     .noise_row = eps__tree_noise_row,
+    .noise_ways = eps__tree_noise,
     .numbers = tree_numbers,
     .gram_cost = eps__columns_gram_cost,
     .fixed_order_cost = tree_fixed_order_cost,

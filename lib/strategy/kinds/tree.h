@@ -16,5 +16,6 @@ enum eps_status eps__tree_decoder_row(const struct eps_strategy *s, double *out,
                                       const double *inverse, size_t row);
 enum eps_status eps__tree_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
                                     const double *inverse, size_t row);
+extern const struct eps__noise_way *const eps__tree_noise[];
 
 #endif

@@ -26,94 +26,7 @@
 
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/failures.h"
-#include "lib/strategy/kinds/tree.h"
-
-enum { HEIGHTS = 64 };
-
-/* What the merging of children at each height needs, for one decoder of one block. Nodes are complete, or the one
- * partial node of each height, which holds step m - 1 and m does not fill. */
-struct levels {
-    bool full;
-    size_t m, height;
-    double tau[HEIGHTS], partial_tau[HEIGHTS];     /* full: 1 / (1 + beta) */
-    double alpha[HEIGHTS], partial_alpha[HEIGHTS]; /* full: 1' X^-1 1; 0 where there is no partial node */
-    double width[HEIGHTS];                         /* online: 2^(l+1) - 1 */
-    double delta[HEIGHTS], square[HEIGHTS]; /* online: the change of a child's weights, and the row's own square */
-    size_t completion; /* online: the height of the partial node that completes step m - 1, or 0: none does */
-    double completion_square;
-};
-
-static size_t remainder_at(const struct levels *v, size_t l)
-{
-    return v->m & (((size_t)1 << l) - 1);
-}
-
-static void full_levels(struct levels *v)
-{
-    for (size_t l = 0; l <= v->height; l++) {
-        double beta = l ? 2 * v->alpha[l - 1] : 0, partial = 0;
-        v->tau[l] = l ? 1 / (1 + beta) : 1;
-        v->alpha[l] = l ? beta * v->tau[l] : 1;
-        v->partial_tau[l] = 1;
-        v->partial_alpha[l] = 0;
-        if (remainder_at(v, l) == 0)
-            continue;
-        partial = v->partial_alpha[l - 1] + (v->m >> (l - 1) & 1 ? v->alpha[l - 1] : 0);
-        v->partial_tau[l] = 1 / (1 + partial);
-        v->partial_alpha[l] = partial * v->partial_tau[l];
-    }
-}
-
-/* The squared norm of the estimate from the partial node of height l, without the nodes that have no step. */
-static double partial_square(const struct levels *v, size_t l)
-{
-    double sum = 0, rest = (double)remainder_at(v, l);
-    for (size_t j = 0; j <= l; j++)
-        sum += ceil(ldexp(rest, -(int)j)) * ldexp(1, 2 * (int)j);
-    return sum / (v->width[l] * v->width[l]);
-}
-
-static void online_levels(struct levels *v)
-{
-    double best = INFINITY, above = 0;
-    for (size_t l = 0; l <= v->height; l++) {
-        v->width[l] = ldexp(2, (int)l) - 1;
-        v->delta[l] = l ? 1 / v->width[l] - 1 / v->width[l - 1] : 0;
-        double own = ldexp(1, (int)l) / v->width[l];
-        v->square[l] = own * own + (l ? v->delta[l] * v->delta[l] * ldexp(1, (int)l) * v->width[l - 1] : 0);
-    }
-    /* From the root down: the nodes of the representation of m above height l, then the partial node of height l. */
-    v->completion = 0;
-    for (size_t l = v->height + 1; l-- > 0;) {
-        bool partial = remainder_at(v, l) != 0;
-        above += v->m >> l & 1 ? ldexp(1, (int)l) / v->width[l] : 0;
-        double candidate = above + (partial ? partial_square(v, l) : 0);
-        if (candidate < best) {
-            best = candidate;
-            v->completion = partial ? l : 0;
-        }
-        if (!partial)
-            break;
-    }
-    /* Its row of N less the row without completion: new weights for the estimates that it replaces, and new nodes. */
-    size_t top = v->completion;
-    for (size_t j = 0; j <= top && top; j++) {
-        double change = 1 / v->width[top] - 1 / v->width[j];
-        if (remainder_at(v, j) != 0)
-            v->completion_square += ldexp(1, 2 * (int)j) / (v->width[top] * v->width[top]);
-        if (j < top && (v->m >> j & 1))
-            v->completion_square += change * change * ldexp(1, (int)j) * v->width[j];
-    }
-}
-
-static void levels_init(struct levels *v, const struct eps_strategy *s)
-{
-    *v = (struct levels){.full = s->decoder == EPS_DECODER_FULL, .m = s->block, .height = s->height};
-    if (v->full)
-        full_levels(v);
-    else
-        online_levels(v);
-}
+#include "lib/strategy/kinds/tree_levels.h"
 
 /* All that there is to keep is the decoder's scale. */
 enum eps_status eps__tree_invert(const struct eps_strategy *s, double **inverse, bool *defined, struct eps_error *error)
@@ -172,7 +85,7 @@ static struct state add_states(const struct state *left, const struct state *rig
 }
 
 /* At the last step, the estimates that make up the partial node of height `completion` give way to its own. */
-static void complete(struct state *total, const struct levels *v, const struct state *stack, double eta)
+static void complete(struct state *total, const struct eps__tree_levels *v, const struct state *stack, double eta)
 {
     double u = 0, b = 0;
     for (size_t j = 0; j < v->completion; j++) {
@@ -186,8 +99,8 @@ static void complete(struct state *total, const struct levels *v, const struct s
 }
 
 /* The step t of a block with rate eta. stack[j] is the node of height j in the representation of the steps done. */
-static struct state tree_step(struct state *stack, const struct levels *v, const struct eps__workload *w, size_t t,
-                              double eta)
+static struct state tree_step(struct state *stack, const struct eps__tree_levels *v, const struct eps__workload *w,
+                              size_t t, double eta)
 {
     struct state node = {1, eta, {eta * eta, eta, 1}};
     size_t l = 0;
@@ -223,10 +136,10 @@ static struct state tree_step(struct state *stack, const struct levels *v, const
 }
 
 static enum eps_status recursive_variance(const struct eps_context *context, double *out, struct eps_error *error,
-                                          const struct eps_strategy *s, const struct levels *v)
+                                          const struct eps_strategy *s, const struct eps__tree_levels *v)
 {
     const struct eps__workload *w = &s->workload;
-    struct state stack[HEIGHTS] = {0};
+    struct state stack[EPS__TREE_HEIGHTS] = {0};
     struct eps__past past = {0};
     for (size_t t = 0; t < s->n; t++) {
         enum eps_status status = t % 4096 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
@@ -259,7 +172,7 @@ struct arrays {
     double *partial_weight; /* online: the sum of steps over width, for each estimate in the partial node */
 };
 
-static void merge_arrays(const struct arrays *r, const struct levels *v, size_t l)
+static void merge_arrays(const struct arrays *r, const struct eps__tree_levels *v, size_t l)
 {
     size_t half = (size_t)1 << (l - 1);
     for (size_t k = r->n; k-- > 0;) {
@@ -280,9 +193,9 @@ static void merge_arrays(const struct arrays *r, const struct levels *v, size_t 
 }
 
 /* The partial node of height l: a complete left child and what is right of it, or only the left child. */
-static void merge_partial(const struct arrays *r, const struct levels *v, size_t l)
+static void merge_partial(const struct arrays *r, const struct eps__tree_levels *v, size_t l)
 {
-    size_t half = (size_t)1 << (l - 1), rest = remainder_at(v, l);
+    size_t half = (size_t)1 << (l - 1), rest = eps__tree_remainder(v, l);
     bool left = v->m >> (l - 1) & 1;
     for (size_t k = r->n; k-- > 0;) {
         double sum = r->partial_sum[k], square = r->partial_square[k], weight = r->partial_weight[k];
@@ -305,7 +218,7 @@ static void merge_partial(const struct arrays *r, const struct levels *v, size_t
 }
 
 static enum eps_status toeplitz_variance(const struct eps_context *context, double *out, struct eps_error *error,
-                                         const struct eps_strategy *s, const struct levels *v)
+                                         const struct eps_strategy *s, const struct eps__tree_levels *v)
 {
     size_t n = s->n;
     double *memory = calloc(6 * n, sizeof *memory);
@@ -319,13 +232,13 @@ static enum eps_status toeplitz_variance(const struct eps_context *context, doub
         r.square[k] = r.a[k] * r.a[k];
     }
     for (size_t l = 1; !status && l <= v->height; l++) {
-        if (remainder_at(v, l) != 0)
+        if (eps__tree_remainder(v, l) != 0)
             merge_partial(&r, v, l);
         merge_arrays(&r, v, l);
         status = eps__strategy_poll(context, error);
     }
     /* A block is one node; the earlier blocks are the same node, started so many steps earlier. */
-    memcpy(out, remainder_at(v, v->height) ? r.partial_square : r.square, n * sizeof *out);
+    memcpy(out, eps__tree_remainder(v, v->height) ? r.partial_square : r.square, n * sizeof *out);
     for (size_t t = s->block; t < n; t++)
         out[t] += out[t - s->block];
     free(memory);
@@ -335,8 +248,8 @@ static enum eps_status toeplitz_variance(const struct eps_context *context, doub
 enum eps_status eps__tree_variance(const struct eps_context *context, double *out, struct eps_error *error,
                                    const struct eps_strategy *s, const double *inverse)
 {
-    struct levels v;
-    levels_init(&v, s);
+    struct eps__tree_levels v;
+    eps__tree_levels_init(&v, s);
     enum eps_status status = s->workload.recursive ? recursive_variance(context, out, error, s, &v)
                                                    : toeplitz_variance(context, out, error, s, &v);
     for (size_t t = 0; !status && t < s->n; t++)
@@ -346,29 +259,23 @@ enum eps_status eps__tree_variance(const struct eps_context *context, double *ou
 
 /* ---- rows ---- */
 
-/* The row of the node that ends with leaf `last`, of height `l`, in post-order. */
-static size_t node_row(size_t last, size_t l)
-{
-    return 2 * last - (size_t)__builtin_popcountll(last) + l;
-}
-
 /* a X^-1 C': up the tree 1' X^-1 a for every node; down it, less what the nodes above took, which is alike for all
  * the leaves under a node. shift: as many numbers as out. */
-static void full_row(double *out, double *shift, const struct levels *v, const double *a, size_t len)
+static void full_row(double *out, double *shift, const struct eps__tree_levels *v, const double *a, size_t len)
 {
     size_t leaves = (size_t)1 << v->height;
     for (size_t e = 0; e < leaves; e++) {
-        out[node_row(e, 0)] = e < len ? a[e] : 0;
+        out[eps__tree_node_row(e, 0)] = e < len ? a[e] : 0;
         for (size_t l = 1; l <= (size_t)__builtin_ctzll(e + 1) && l <= v->height; l++) {
-            size_t row = node_row(e, l);
+            size_t row = eps__tree_node_row(e, l);
             double tau = e < v->m ? v->tau[l] : v->partial_tau[l];
             out[row] = (out[row - ((size_t)1 << l)] + out[row - 1]) * tau;
         }
     }
-    shift[node_row(leaves - 1, v->height)] = 0;
+    shift[eps__tree_node_row(leaves - 1, v->height)] = 0;
     for (size_t e = leaves; e-- > 0;) {
         for (size_t l = (size_t)__builtin_ctzll(e + 1) + 1; l-- > 0;) {
-            size_t row = node_row(e, l), first = e + 1 - ((size_t)1 << l);
+            size_t row = eps__tree_node_row(e, l), first = e + 1 - ((size_t)1 << l);
             double alpha = e < v->m ? v->alpha[l] : first < v->m ? v->partial_alpha[l] : 0;
             out[row] -= shift[row] * alpha;
             if (l)
@@ -378,7 +285,7 @@ static void full_row(double *out, double *shift, const struct levels *v, const d
 }
 
 /* a N: each row of N changes the estimates of whole subtrees, which are added up on the way down. */
-static void online_row(double *out, const struct levels *v, const double *a, size_t len)
+static void online_row(double *out, const struct eps__tree_levels *v, const double *a, size_t len)
 {
     size_t leaves = (size_t)1 << v->height;
     memset(out, 0, (2 * leaves - 1) * sizeof *out);
@@ -387,14 +294,14 @@ static void online_row(double *out, const struct levels *v, const double *a, siz
         if (t + 1 == v->m && v->completion)
             l = v->completion;
         size_t start = t >> l << l;
-        out[node_row(start + ((size_t)1 << l) - 1, l)] += a[t] / v->width[l];
+        out[eps__tree_node_row(start + ((size_t)1 << l) - 1, l)] += a[t] / v->width[l];
         for (size_t j = l; j-- > 0;)
             if (t >> j & 1)
-                out[node_row((t >> j << j) - 1, j)] -= a[t] / v->width[j];
+                out[eps__tree_node_row((t >> j << j) - 1, j)] -= a[t] / v->width[j];
     }
     for (size_t e = leaves; e-- > 0;) {
         for (size_t l = (size_t)__builtin_ctzll(e + 1) + 1; l-- > 0;) {
-            size_t row = node_row(e, l), first = e + 1 - ((size_t)1 << l);
+            size_t row = eps__tree_node_row(e, l), first = e + 1 - ((size_t)1 << l);
             if (l) {
                 out[row - 1] += out[row];
                 out[row - ((size_t)1 << l)] += out[row];
@@ -407,8 +314,8 @@ static void online_row(double *out, const struct levels *v, const double *a, siz
 static bool tree_solve(const struct eps_strategy *s, double *out, const double *inverse, const double *a, size_t len,
                        double *work)
 {
-    struct levels v;
-    levels_init(&v, s);
+    struct eps__tree_levels v;
+    eps__tree_levels_init(&v, s);
     if (v.full)
         full_row(out, work, &v, a, len);
     else

@@ -1,0 +1,21 @@
+"""
+Client of epsilond: how much noise does a differentially private training need, and which epsilon did it get?
+
+    from epsilond import Client
+
+    client = Client("http://localhost:8080")
+    job = client.solve({"n": 1000, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 1e-6})
+    print(job["result"]["noise_multiplier"])
+
+Nothing but the standard library is needed; matrices come as NumPy arrays where NumPy is installed.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+from .client import Client
+from .events import Event
+from .problems import (Busy, Conflict, EpsilondError, Invalid, JobFailed, NotFound, Problem, TooCostly, Unattainable,
+                       Unreachable, Unsupported, Violation)
+
+__all__ = ["Busy", "Client", "Conflict", "EpsilondError", "Event", "Invalid", "JobFailed", "NotFound", "Problem",
+           "TooCostly", "Unattainable", "Unreachable", "Unsupported", "Violation"]
+__version__ = "0.1.0"

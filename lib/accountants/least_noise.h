@@ -1,0 +1,18 @@
+/*
+ * A noise multiplier that no accountant can go under, from a few numbers of the strategy: what sampling cannot hide.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ACCOUNTANTS_LEAST_NOISE_H
+#define EPS_ACCOUNTANTS_LEAST_NOISE_H
+
+#include "lib/accountants/accountant.h"
+
+/*
+ * Of a job that asks for the noise multiplier: with less than *sigma of it the mechanism breaks the promise, and so no sound
+ * answer is less (L74). 0 where nothing is known: balls in bins in one bin for all epochs, against the noise alone, is what
+ * something is known of. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
+ */
+EPS_MUST_USE enum eps_status eps__least_noise(double *sigma, const struct eps__setting *setting);
+
+#endif

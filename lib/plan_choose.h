@@ -1,0 +1,20 @@
+/*
+ * Whether a candidate of a plan is served, and by whom, before its strategy is computed. Internal to lib/.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_PLAN_CHOOSE_H
+#define EPS_PLAN_CHOOSE_H
+
+#include "lib/epsilon.h"
+
+/* Judged by a strategy of the same shape where the job's own takes long. EPS_OK, or as eps_job_serves(). */
+EPS_MUST_USE enum eps_status eps__plan_serves(const struct eps_context *context, struct eps_error *error,
+                                              const struct eps_job *job);
+
+/* Names in a job that is served an accountant where `auto` would need more than so many operations: the first of those that
+ * amplify that does not. EPS_OK; EPS_TOO_COSTLY: each of them does, and the job stays as it is; or as eps__plan_serves(). */
+EPS_MUST_USE enum eps_status eps__plan_choose(const struct eps_context *context, struct eps_error *error,
+                                              struct eps_job *job, double max_operations);
+
+#endif

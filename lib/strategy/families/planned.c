@@ -1,0 +1,39 @@
+/*
+ * What several families tell of themselves to a plan: which matrices are worth trying, and what a trainer keeps of their noise.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/strategy/families/family.h"
+
+bool eps__planned_once(struct eps_matrix *matrix, size_t n, size_t index)
+{
+    (void)matrix;
+    (void)n;
+    return index == 0;
+}
+
+bool eps__planned_bands(struct eps_matrix *matrix, size_t n, size_t index)
+{
+    size_t bands = 2;
+    for (size_t i = 0; i < index; i++) {
+        if (bands >= n)
+            return false;
+        bands = bands > n / 2 ? n : 2 * bands;
+    }
+    matrix->bands = bands;
+    return bands <= n;
+}
+
+/* So few steps that any number of bands is found in no time. */
+enum { FEW_STEPS = 256 };
+
+bool eps__planned_bands_optimised(struct eps_matrix *matrix, size_t n, size_t index)
+{
+    return eps__planned_bands(matrix, n, index) && (n <= FEW_STEPS || matrix->bands / 2 < n / 4);
+}
+
+size_t eps__buffers_of_bands(const struct eps_matrix *matrix, size_t n)
+{
+    (void)n;
+    return matrix->bands - 1;
+}

@@ -1,0 +1,205 @@
+/*
+ * Noise as it is added in training: the rows of C^+ z, or of B z = A C^+ z, for any number of coordinates, one row after the
+ * other. Of the kind's ways to draw the first, the cheapest that fits in memory is taken; A is then applied to what comes out
+ * of it: prefix sums and momentum by their recursion, which keeps two rows, a list of coefficients as a filter. Where such a list is
+ * too long to be kept, B's own rows are multiplied.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/strategy/noise.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/strategy/decoder.h"
+#include "lib/strategy/failures.h"
+
+#define DIMENSIONS_MAX 0x7fffffff /* BLAS counts with 32 bits */
+
+struct plan {
+    const struct eps__noise_way *way;
+    enum eps_part part; /* that the way makes */
+    size_t kept;        /* rows that applying A keeps: 0 where the way makes B z itself */
+    double numbers, operations;
+    double bytes; /* with the strategy's */
+};
+
+struct eps_noise {
+    struct eps__noise_run run;
+    struct plan plan;
+    enum eps_part part; /* that is asked for */
+    double *rows;       /* plan.kept of them */
+    size_t next;
+};
+
+/* ---------------------------------------------------------------- the choice */
+
+/* Rows that A applied to a stream of rows keeps. */
+static size_t workload_rows(const struct eps__workload *w)
+{
+    return w->recursive ? 2 : w->coefficients_len;
+}
+
+static struct plan plan_of(const struct eps_strategy *s, const struct eps__noise_way *way, enum eps_part part,
+                           enum eps_part made, double d)
+{
+    struct plan plan = {.way = way, .part = made, .kept = part == made ? 0 : workload_rows(&s->workload)};
+    plan.numbers = way->numbers(s, made, d) + (double)plan.kept * d;
+    plan.operations = way->operations(s, made, d) + (double)s->n * (double)plan.kept * d;
+    return plan;
+}
+
+/* Takes the candidate if it is the first; or fits where the best did not; or where both do, is the cheaper one; or where neither
+ * does, the smaller. */
+static void consider(struct plan *best, struct plan candidate, double max_numbers)
+{
+    bool fits = candidate.numbers <= max_numbers, fitted = best->numbers <= max_numbers;
+    if (!best->way || (fits && !fitted) ||
+        (fits == fitted && (fits ? candidate.operations < best->operations : candidate.numbers < best->numbers)))
+        *best = candidate;
+}
+
+static struct plan choose(const struct eps_strategy *s, enum eps_part part, double d, double most)
+{
+    struct plan best = {0};
+    for (const struct eps__noise_way *const *way = s->kind->noise_ways; *way; way++)
+        if ((*way)->serves(s))
+            consider(&best, plan_of(s, *way, part, EPS_PART_NOISE, d), most);
+    if (part == EPS_PART_DECODER && !s->workload.recursive)
+        consider(&best, plan_of(s, &eps__noise_by_panels, part, EPS_PART_DECODER, d), most);
+    return best;
+}
+
+/* The numbers that the strategy itself holds, at most. */
+static double strategy_numbers(const struct eps_strategy *s)
+{
+    return 2 * ((double)s->entries_len + (double)s->block + (double)s->squares_len + (double)s->blt_len) +
+           (double)s->known_inverse_len;
+}
+
+/* Whether it is defined and in range; if so, how it is drawn, and what that takes. */
+static enum eps_status make_plan(const struct eps_context *context, struct plan *plan, struct eps_error *error,
+                                 const struct eps_strategy *s, enum eps_part part, size_t dimensions)
+{
+    size_t rows, columns;
+    if (part != EPS_PART_NOISE && part != EPS_PART_DECODER)
+        return eps__error(error, EPS_INVALID, "/part", "must be noise (C^-1 z) or decoder (B z)");
+    if (!dimensions || dimensions > DIMENSIONS_MAX)
+        return eps__error(error, EPS_INVALID, "/dimensions", "must lie in [1, %d]", DIMENSIONS_MAX);
+    enum eps_status status = eps_strategy_shape(s, error, part, &rows, &columns);
+    if (status)
+        return status;
+    double operations_max = context && context->max_operations > 0 ? context->max_operations : INFINITY;
+    double bytes_max = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
+    *plan = choose(s, part, (double)dimensions, bytes_max / sizeof(double) - strategy_numbers(s));
+    plan->bytes = (plan->numbers + strategy_numbers(s)) * sizeof(double);
+    if (plan->operations <= operations_max && plan->bytes <= bytes_max)
+        return EPS_OK;
+    eps__error(error, EPS_TOO_COSTLY, "/dimensions",
+               "drawing this noise takes about %.2g operations and %.2g bytes; ask for fewer dimensions at a time "
+               "(coordinates are independent), or raise the limits",
+               plan->operations, plan->bytes);
+    if (error) {
+        error->operations = plan->operations;
+        error->bytes = plan->bytes;
+    }
+    return EPS_TOO_COSTLY;
+}
+
+enum eps_status eps_noise_cost(const struct eps_context *context, struct eps_error *error,
+                               const struct eps_strategy *strategy, enum eps_part part, size_t dimensions,
+                               double *operations, double *bytes)
+{
+    struct plan plan;
+    enum eps_status status = make_plan(context, &plan, error, strategy, part, dimensions);
+    if (!status && operations)
+        *operations = plan.operations;
+    if (!status && bytes)
+        *bytes = plan.bytes;
+    return status;
+}
+
+/* ---------------------------------------------------------------- made and released */
+
+enum eps_status eps_noise_create(const struct eps_context *context, struct eps_noise **noise, struct eps_error *error,
+                                 const struct eps_strategy *strategy, enum eps_part part, double sigma,
+                                 size_t dimensions, const uint8_t key[32])
+{
+    struct plan plan;
+    if (!(sigma >= 0 && sigma <= 1e9))
+        return eps__error(error, EPS_INVALID, "/noise_multiplier", "must lie in [0, 1e9]");
+    enum eps_status status = make_plan(context, &plan, error, strategy, part, dimensions);
+    if (status)
+        return status;
+    struct eps_noise *made = calloc(1, sizeof *made);
+    if (made) {
+        made->plan = plan;
+        made->part = part;
+        made->run = (struct eps__noise_run){
+            .strategy = strategy, .part = plan.part, .dimensions = dimensions, .white.sigma = sigma};
+        memcpy(made->run.white.key, key, sizeof made->run.white.key);
+        made->run.memory = calloc((size_t)plan.numbers + 1, sizeof *made->run.memory);
+        made->rows = made->run.memory + (size_t)plan.numbers - plan.kept * dimensions;
+    }
+    if (!made || !made->run.memory) {
+        eps_noise_destroy(made);
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer dimensions at a time");
+    }
+    status = eps__strategy_inverse(&made->run.inverse, error, strategy);
+    if (status) {
+        eps_noise_destroy(made);
+        return status;
+    }
+    *noise = made;
+    return EPS_OK;
+}
+
+void eps_noise_destroy(struct eps_noise *noise)
+{
+    if (!noise)
+        return;
+    eps__white_clear(&noise->run.white);
+    free(noise->run.memory);
+    free(noise);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+/* u' = momentum u + x, b' = decay b + eta u'; out has x, and gets b'. */
+static void recursive_workload(const struct eps_noise *noise, double *out)
+{
+    const struct eps__workload *w = &noise->run.strategy->workload;
+    size_t d = noise->run.dimensions;
+    double *u = noise->rows, *b = u + d, eta = eps__workload_rate(w, noise->next);
+    for (size_t i = 0; i < d; i++) {
+        u[i] = w->momentum * u[i] + out[i];
+        out[i] = b[i] = w->decay * b[i] + eta * u[i];
+    }
+}
+
+static void listed_workload(const struct eps_noise *noise, double *out)
+{
+    const struct eps__workload *w = &noise->run.strategy->workload;
+    size_t d = noise->run.dimensions, kept = w->coefficients_len, t = noise->next;
+    memcpy(noise->rows + t % kept * d, out, d * sizeof *out);
+    memset(out, 0, d * sizeof *out);
+    for (size_t e = 0; e < kept && e <= t; e++)
+        cblas_daxpy((blasint)d, w->coefficients[e], noise->rows + (t - e) % kept * d, 1, out, 1);
+}
+
+enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise, double *out,
+                              struct eps_error *error)
+{
+    const struct eps_strategy *s = noise->run.strategy;
+    if (noise->next >= s->n)
+        return eps__error(error, EPS_INVALID, "", "all %zu rows are drawn: none is drawn twice", s->n);
+    enum eps_status status = noise->plan.way->row(&noise->run, context, out, error, noise->next);
+    if (status)
+        return status;
+    if (noise->part != noise->plan.part)
+        (s->workload.recursive ? recursive_workload : listed_workload)(noise, out);
+    noise->next++;
+    return EPS_OK;
+}

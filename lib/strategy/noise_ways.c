@@ -1,0 +1,171 @@
+/*
+ * The two ways to draw C^+ z that do not depend on what C is made of.
+ *
+ * By bands: C x = z solved from above, as far as C reaches back; with few bands that is the least that a stream can keep.
+ *
+ * By panels: so many rows of C^+ at a time as fit beside their results, times z, of which a few hundred rows are made at a time
+ * for a tile of coordinates. z is made as often as there are panels; what the product takes is more.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <cblas.h>
+#include <string.h>
+
+#include "lib/strategy/failures.h"
+#include "lib/strategy/noise.h"
+
+const struct eps__noise_way *const eps__noise_of_square[] = {&eps__noise_by_bands, &eps__noise_by_panels, NULL};
+const struct eps__noise_way *const eps__noise_of_any[] = {&eps__noise_by_panels, NULL};
+
+/* ---------------------------------------------------------------- by bands */
+
+static bool bands_serve(const struct eps_strategy *s)
+{
+    return s->lower && s->kind->band_row;
+}
+
+/* The ring, and a row of C. */
+static double bands_numbers(const struct eps_strategy *s, enum eps_part part, double dimensions)
+{
+    (void)part;
+    return (double)(s->bands - 1) * dimensions + (double)s->bands;
+}
+
+static double bands_operations(const struct eps_strategy *s, enum eps_part part, double dimensions)
+{
+    (void)part;
+    double reach = (double)(s->bands - 1), block = (double)s->block, mean = reach * (1 - reach / (2 * block));
+    return (double)s->n * (EPS__NORMAL_COST + 1 + mean) * dimensions;
+}
+
+static enum eps_status bands_row(struct eps__noise_run *run, const struct eps_context *context, double *out,
+                                 struct eps_error *error, size_t row)
+{
+    const struct eps_strategy *s = run->strategy;
+    size_t kept = s->bands - 1, d = run->dimensions, local = row % s->block;
+    double *ring = run->memory, *c = ring + kept * d;
+    s->kind->band_row(s, c, local);
+    for (size_t first = 0; first < d; first += EPS__WHITE_TILE) {
+        size_t len = eps__noise_tile(run, first);
+        double *x = out + first, divisor = c[0];
+        eps__white_row(&run->white, x, row, first, len);
+        for (size_t e = 1; e <= kept && e <= local; e++)
+            cblas_daxpy((blasint)len, -c[e], ring + (local - e) % kept * d + first, 1, x, 1);
+        for (size_t i = 0; i < len; i++)
+            x[i] /= divisor;
+        if (kept)
+            memcpy(ring + local % kept * d + first, x, len * sizeof *x);
+    }
+    return eps__strategy_poll(context, error);
+}
+
+const struct eps__noise_way eps__noise_by_bands = {
+    .serves = bands_serve,
+    .numbers = bands_numbers,
+    .operations = bands_operations,
+    .row = bands_row,
+};
+
+/* ---------------------------------------------------------------- by panels */
+
+enum { PANEL_NUMBERS = 1 << 23, DEPTH = 128, PANEL_ROWS_MAX = 256 }; /* DEPTH: rows of z at a time */
+
+/* One block of C^+, or the whole of B. */
+struct panel {
+    size_t block, width; /* rows and columns */
+    size_t rows;         /* at a time */
+    bool lower;          /* what is right of the diagonal is 0 */
+};
+
+static struct panel panel_of(const struct eps_strategy *s, enum eps_part part, double dimensions)
+{
+    bool whole = part == EPS_PART_DECODER;
+    struct panel p = {whole ? s->n : s->block, whole ? eps_strategy_rows(s) : s->block_rows, 1,
+                      s->lower && s->block_rows == s->block};
+    double most = PANEL_NUMBERS / (dimensions + (double)p.width);
+    most = most < PANEL_ROWS_MAX ? most : PANEL_ROWS_MAX;
+    p.rows = most < 1 ? 1 : (size_t)most < p.block ? (size_t)most : p.block;
+    return p;
+}
+
+static bool panels_serve(const struct eps_strategy *s)
+{
+    (void)s;
+    return true;
+}
+
+/* The panel, its results, a tile of z, and a row as the kind gives it. */
+static double panels_numbers(const struct eps_strategy *s, enum eps_part part, double dimensions)
+{
+    struct panel p = panel_of(s, part, dimensions);
+    return (double)p.rows * ((double)p.width + dimensions) + DEPTH * EPS__WHITE_TILE + (double)eps_strategy_rows(s);
+}
+
+static double panels_operations(const struct eps_strategy *s, enum eps_part part, double dimensions)
+{
+    struct panel p = panel_of(s, part, dimensions);
+    double mean = (double)p.width * (p.lower ? 0.5 : 1), normals = EPS__NORMAL_COST / (double)p.rows;
+    return (double)s->n * mean * (dimensions * (normals + EPS__PANEL_COST) + 20);
+}
+
+/* Rows local.. of the block, `width` numbers each. */
+static enum eps_status panel_rows(struct eps__noise_run *run, double *panel, double *scratch, struct eps_error *error,
+                                  const struct panel *p, size_t row, size_t rows)
+{
+    const struct eps_strategy *s = run->strategy;
+    size_t first = row / p->block * p->width;
+    for (size_t i = 0; i < rows; i++) {
+        enum eps_status status = run->part == EPS_PART_DECODER
+                                     ? s->kind->decoder_row(s, scratch, error, run->inverse, row + i)
+                                     : s->kind->noise_row(s, scratch, error, run->inverse, row + i);
+        if (status)
+            return status;
+        memcpy(panel + i * p->width, scratch + first, p->width * sizeof *panel);
+    }
+    return EPS_OK;
+}
+
+static enum eps_status panel_product(struct eps__noise_run *run, const struct eps_context *context, double *out,
+                                     struct eps_error *error, const double *panel, double *z, const struct panel *p,
+                                     size_t row, size_t rows)
+{
+    size_t d = run->dimensions, width = p->lower ? row % p->block + rows : p->width, above = row / p->block * p->width;
+    for (size_t first = 0; first < d; first += EPS__WHITE_TILE) {
+        size_t len = eps__noise_tile(run, first);
+        for (size_t k = 0; k < width; k += DEPTH) {
+            size_t depth = width - k < DEPTH ? width - k : DEPTH;
+            enum eps_status status = eps__strategy_poll(context, error);
+            if (status)
+                return status;
+            for (size_t i = 0; i < depth; i++)
+                eps__white_row(&run->white, z + i * len, above + k + i, first, len);
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)rows, (blasint)len, (blasint)depth, 1,
+                        panel + k, (blasint)p->width, z, (blasint)len, k > 0, out + first, (blasint)d);
+        }
+    }
+    return EPS_OK;
+}
+
+static enum eps_status panels_row(struct eps__noise_run *run, const struct eps_context *context, double *out,
+                                  struct eps_error *error, size_t row)
+{
+    size_t d = run->dimensions;
+    struct panel p = panel_of(run->strategy, run->part, (double)d);
+    size_t local = row % p.block, at = local % p.rows, rows = p.block - local < p.rows ? p.block - local : p.rows;
+    double *panel = run->memory, *results = panel + p.rows * p.width, *z = results + p.rows * d;
+    enum eps_status status = EPS_OK;
+    if (at == 0)
+        status = panel_rows(run, panel, z + (size_t)DEPTH * EPS__WHITE_TILE, error, &p, row, rows);
+    if (!status && at == 0)
+        status = panel_product(run, context, results, error, panel, z, &p, row, rows);
+    if (!status)
+        memcpy(out, results + at * d, d * sizeof *out);
+    return status;
+}
+
+const struct eps__noise_way eps__noise_by_panels = {
+    .serves = panels_serve,
+    .numbers = panels_numbers,
+    .operations = panels_operations,
+    .row = panels_row,
+};

@@ -1,0 +1,126 @@
+/*
+ * Plans as groups: the children are the candidates. One of which a bound is known is held against the answers that are there
+ * when its turn comes: where one of them is no worse than it could be at best, and needs no more noise rows kept, it is skipped.
+ * That takes its strategy, which solving it finds in the cache.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "api/plan.h"
+#include "server/groups/groups.h"
+#include "server/jobs/compute.h"
+#include "server/jobs/jobs.h"
+
+static void *open_plan(const struct group_record *record)
+{
+    return api_plan_read(record->request);
+}
+
+static void close_plan(void *asked)
+{
+    api_plan_destroy(asked);
+}
+
+static double number_of(const struct api_plan *plan, size_t i, const char *name)
+{
+    return (double)json_integer_value(api_plan_member(plan, i, name));
+}
+
+/* ---------------------------------------------------------------- whether it is worth it */
+
+struct rivals {
+    const struct api_plan *plan;
+    size_t number;
+    double least; /* of the candidate: as api_plan_rank() */
+    size_t better;
+    bool found;
+};
+
+static void hold_against(void *user, const struct child_record *child)
+{
+    struct rivals *rivals = user;
+    const struct api_plan *plan = rivals->plan;
+    if (rivals->found || child->status != JOB_SUCCEEDED || child->number >= api_plan_len(plan)) {
+        return;
+    }
+    double error = api_plan_error(plan, child->mean_squared, child->max_squared);
+    rivals->found = api_plan_rank(plan, child->number, error) <= rivals->least &&
+                    number_of(plan, child->number, "buffers") <= number_of(plan, rivals->number, "buffers");
+    rivals->better = child->number;
+}
+
+static bool stopping(void *user)
+{
+    return jobs_stopping(user);
+}
+
+/* Its error is at least so much; 0: nothing is known, or was not found out. */
+static double least_error(const struct server *server, const struct api_plan *plan, const struct api_job *job)
+{
+    struct computation computation;
+    struct eps_error error;
+    double least = 0;
+    computation_open(&computation, server, NULL, server->config->max_seconds);
+    computation.canceled = stopping;
+    computation.user = server->jobs;
+    struct eps_context context = computation_context(&computation);
+    enum eps_status status = eps_plan_least(&context, &least, &error, &job->job, plan->objective);
+    computation_close(&computation);
+    return status == EPS_OK ? least : 0;
+}
+
+/* Whether another one is better for certain; then why, in words. */
+static bool is_hopeless(const struct server *server, const struct group_record *record, const struct api_plan *plan,
+                        size_t number, const struct api_job *job, char *detail, size_t detail_size)
+{
+    double least = least_error(server, plan, job);
+    struct rivals rivals = {.plan = plan, .number = number, .least = api_plan_rank(plan, number, least)};
+    struct children_filter all = {.parent = record->id};
+    if (!(least > 0) || store_each_child(server->store, &all, hold_against, &rivals) != STORE_OK || !rivals.found) {
+        return false;
+    }
+    const json_t *bands = api_plan_member(plan, rivals.better, "bands");
+    char of_bands[48] = "";
+    if (json_is_integer(bands)) {
+        snprintf(of_bands, sizeof of_bands, " of %lld bands", (long long)json_integer_value(bands));
+    }
+    snprintf(detail, detail_size,
+             "its error is at least %.6g, whoever accounts it: %s%s under %s is better and keeps no more noise", least,
+             json_string_value(api_plan_member(plan, rivals.better, "family")), of_bands,
+             json_string_value(api_plan_member(plan, rivals.better, "scheme")));
+    return true;
+}
+
+/* ---------------------------------------------------------------- the children */
+
+static enum child_kind candidate(const struct server *server, const struct group_record *record, void *asked,
+                                 size_t number, struct api_job **job, char *detail, size_t detail_size)
+{
+    const struct api_plan *plan = asked;
+    const char *reason = json_string_value(api_plan_member(plan, number, "reason"));
+    struct api_errors errors = {0};
+    if (reason) {
+        snprintf(detail, detail_size, "%s", reason);
+        return CHILD_SKIPPED;
+    }
+    *job = api_job_decode(&errors, api_plan_member(plan, number, "job"), (size_t)server->config->max_n);
+    if (!*job) {
+        snprintf(detail, detail_size, "%s", errors.len ? errors.items[0].detail : "out of memory");
+    }
+    api_errors_clear(&errors);
+    if (!*job) {
+        return CHILD_WRONG;
+    }
+    bool bounded = json_is_true(api_plan_member(plan, number, "bounded"));
+    bool hopeless = bounded && is_hopeless(server, record, plan, number, *job, detail, detail_size);
+    return hopeless ? CHILD_SKIPPED : CHILD_JOB;
+}
+
+const struct group_kind plan_kind = {
+    .open = open_plan,
+    .close = close_plan,
+    .child = candidate,
+    .computes = true,
+};

@@ -1,0 +1,17 @@
+/*
+ * NumPy's format, version 1: magic, the length of the header, the header padded with spaces, then the numbers by rows,
+ * little-endian.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_ROUTES_NPY_H
+#define SERVER_ROUTES_NPY_H
+
+#include <stddef.h>
+
+#define NPY_HEADER 128 /* bytes, a multiple of 64 as the format asks */
+
+/* descr: "<f8" or "<f4". columns 0: an array of `rows` numbers. */
+void npy_header(char out[NPY_HEADER], const char *descr, size_t rows, size_t columns);
+
+#endif

@@ -1,0 +1,259 @@
+"""
+Batches over HTTP: what the contract's examples give, that sampling is that of a job and its errors too, whose the examples are, how a large
+answer is streamed in bounded memory, and that it ends with its client and with the service. The laws are held by
+tests/unit/test_batches.c.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import concurrent.futures
+import json
+import socket
+
+import pytest
+import yaml
+
+import wire
+from conftest import DP_SGD, ROOT, check_problem, until
+
+pytestmark = pytest.mark.sanitized
+CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+EXAMPLES = CONTRACT["paths"]["/v1/batches"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+PATH = "/v1/batches"
+POISSON = {"n": 50, "sampling": {"scheme": "poisson", "p": 0.1}, "dataset_size": 1000}
+SHARED = {"n": 60, "sampling": {"scheme": "b_min_sep", "p": 0.2, "separation": 4, "examples_per_user": 2}}
+# 10^7 examples, of which a step has 10^5: more than is ever read here.
+ENDLESS = {"n": 1 << 24, "sampling": {"scheme": "poisson", "p": 0.01}, "dataset_size": 10 ** 7}
+
+
+def lines_of(answer):
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Type"] == "application/x-ndjson"
+    assert answer.headers["Cache-Control"] == "no-store"
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    for step, line in enumerate(lines):
+        assert list(line) == ["step", "indices", "truncated"] and line["step"] == step
+        assert line["indices"] == sorted(set(line["indices"]))
+    return lines
+
+
+def post_lines(server, request, users):
+    body = "\n".join(json.dumps(line) for line in [request, *({"users": list(who)} for who in users)])
+    return server.request("POST", PATH, data=body.encode(), headers={"Content-Type": "application/x-ndjson"})
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_of_the_contract(server, name):
+    request = EXAMPLES[name]["value"]
+    lines = lines_of(server.post(request, PATH))
+    assert len(lines) == request["n"]
+    dataset = request.get("dataset_size") or request["sampling"]["dataset_size"]
+    assert all(0 <= index < dataset for line in lines for index in line["indices"])
+
+
+def test_a_seed_repeats_and_says_so(server):
+    first, second = (server.post(dict(POISSON, seed=5), PATH) for _ in range(2))
+    assert lines_of(first) == lines_of(second)
+    assert first.headers["X-Guarantee"] == "none"
+    other = server.post(dict(POISSON, seed=6), PATH)
+    drawn, again = (server.post(POISSON, PATH) for _ in range(2))
+    assert "X-Guarantee" not in drawn.headers
+    texts = {answer.text for answer in (first, other, drawn, again)}
+    assert len(texts) == 4
+    array = server.post(dict(POISSON, seed=5), PATH, headers={"Accept": "application/json"})
+    assert array.headers["Content-Type"] == "application/json"
+    assert array.json() == lines_of(first)
+
+
+def test_the_sampling_is_a_jobs(server):
+    """Posted as the service returned it, with what follows from it."""
+    job = {"n": 30, "matrix": {"family": "square_root", "bands": 6}, "delta": 1e-6, "noise_multiplier": 1,
+           "sampling": {"scheme": "b_min_sep", "batch_size": 50, "dataset_size": 1000, "truncation": {"max_batch_size": 60}}}
+    accounted = server.solve(job)
+    sampling = accounted["job"]["sampling"]
+    assert sampling["separation"] == 6
+    lines = lines_of(server.post({"n": 30, "sampling": sampling}, PATH))
+    assert all(len(line["indices"]) <= 60 for line in lines)
+    assert 35 < sum(len(line["indices"]) + line["truncated"] for line in lines) / 30 < 65
+    last = {}
+    for line in lines:
+        for index in line["indices"]:
+            assert line["step"] - last.get(index, -6) >= 6
+            last[index] = line["step"]
+
+
+@pytest.mark.parametrize("change, pointers", [
+    ({"n": None}, {"/n"}),
+    ({"n": 1 << 25}, {"/n"}),
+    ({"dataset_size": None}, {"/dataset_size"}),
+    ({"dataset_size": 1 << 32}, {"/dataset_size"}),
+    ({"dataset_size": 999, "sampling": {"scheme": "poisson", "p": 0.1, "dataset_size": 1000}}, {"/dataset_size"}),
+    ({"sampling": {"scheme": "poisson", "p": 0}, "seed": -1}, {"/sampling/p", "/seed"}),
+    ({"sampling": {"scheme": "b_min_sep", "p": 0.1}}, {"/sampling/separation"}),
+    ({"sampling": {"scheme": "cyclic_poisson", "p": 0.1}}, {"/sampling/groups"}),
+    ({"sampling": {"scheme": "balls_in_bins", "bins": 7}}, {"/sampling/bins"}),
+    ({"sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 4, "examples_per_user": 2}}, {"/users"}),
+    ({"sampling": {"scheme": "poisson", "p": 0.1, "groups": 2}, "batch_size": 3}, {"/sampling/groups", "/batch_size"}),
+    ({"matrix": {"family": "identity"}}, {"/matrix"}),
+])
+def test_what_is_wrong_is_named(server, change, pointers):
+    problem = check_problem(server.post(dict(POISSON, **change), PATH), 422, "invalid-job")
+    assert {error["pointer"] for error in problem["errors"]} == pointers
+
+
+def test_bodies_that_are_none(server):
+    check_problem(server.request("POST", PATH, data="[1", headers={"Content-Type": "application/json"}), 400, "malformed-json")
+    check_problem(server.post([1], PATH), 422, "invalid-job", "")
+    refused = check_problem(server.request("POST", PATH, data="{}", headers={"Content-Type": "text/plain"}), 415, "media-type")
+    assert "application/x-ndjson" in refused["detail"]
+    check_problem(server.request("POST", "/v1/jobs", data=json.dumps(DP_SGD), headers={"Content-Type": "application/x-ndjson"}),
+                  415, "media-type")
+
+
+def test_who_shares_a_user_keeps_a_distance(server):
+    users = [(j // 3, f"pair {j // 2}") if j % 3 else (j // 3,) for j in range(300)]
+    shared = dict(SHARED, sampling=dict(SHARED["sampling"], examples_per_user=3))
+    last = {}
+    lines = lines_of(post_lines(server, shared, users))
+    for line in lines:
+        for index in line["indices"]:
+            for user in users[index]:
+                assert line["step"] - last.get(user, line["step"]) in (0, *range(4, 60))
+                last[user] = line["step"]
+    assert sum(len(line["indices"]) for line in lines) > 100
+
+
+def test_lists_of_users_are_checked(server):
+    pairs = [(j // 2,) for j in range(10)]
+    assert len(lines_of(post_lines(server, dict(SHARED, dataset_size=10), pairs))) == 60
+    check_problem(post_lines(server, dict(SHARED, dataset_size=11), pairs), 422, "invalid-job", "/dataset_size")
+    wrong = [("a",), (), (-1,), (2.5,), ("",), ("x" * 201,), (None,), list(range(70)), [*range(70), -1]]
+    problem = check_problem(post_lines(server, SHARED, wrong), 422, "invalid-job")
+    assert [error["pointer"] for error in problem["errors"]] == [f"/users/{j}" for j in (1, 2, 3, 4, 5, 6, 8)]
+    assert problem["errors"][0]["detail"].startswith("line 3 must be")
+    crowd = check_problem(post_lines(server, SHARED, [(1,), (2,), (1.0,), (1,)]), 422, "invalid-job", "/users")
+    assert "example 3" in crowd["errors"][0]["detail"]  # 1.0 is 1, as everywhere
+    assert post_lines(server, SHARED, [(1,), ("1",), ("1",), (1,)]).status_code == 200  # and "1" is another
+    body = json.dumps(SHARED) + '\n{"users":[1]}\n{"users":[1}\n'
+    malformed = server.request("POST", PATH, data=body, headers={"Content-Type": "application/x-ndjson"})
+    assert check_problem(malformed, 400, "malformed-json")["detail"].startswith("line 3 of the body: line 1, column 12")
+    alone = server.request("POST", PATH, data=json.dumps(POISSON), headers={"Content-Type": "application/x-ndjson"})
+    assert len(lines_of(alone)) == 50
+
+
+def memory_of(server):
+    """MiB in use, and at most so far."""
+    status = dict(line.split(":", 1) for line in open(f"/proc/{server.process.pid}/status"))
+    return [int(status[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")]
+
+
+def test_a_large_answer_takes_little_memory(launch):
+    """Two million examples and a thousand steps: a hundred megabytes of lines, from some tens of memory."""
+    server = launch()
+    request = {"n": 1000, "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 20}, "dataset_size": 2 * 10 ** 6}
+    read, steps, before = 0, 0, memory_of(server)[0]
+    with server.request("POST", PATH, json=request, stream=True) as answer:
+        for piece in answer.iter_content(1 << 20):
+            read += len(piece)
+            steps += piece.count(b"\n")
+    assert steps == 1000 and read > 100 << 20
+    instrumented = "asan" in str(server.process.args[0]) or "tsan" in str(server.process.args[0])
+    assert instrumented or memory_of(server)[1] - before < 40
+    assert server.metric("epsilond_drawn_bytes") == 0
+    until(lambda: server.metric("epsilond_http_reply_bytes") == 0)
+
+
+def ask(server, request):
+    connection = wire.connect(server)
+    body = json.dumps(request).encode()
+    connection.sendall(wire.head(server, f"POST {PATH} HTTP/1.1", "Content-Type: application/json",
+                                 f"Content-Length: {len(body)}") + body)
+    return connection
+
+
+def test_a_client_that_hangs_up_ends_it(launch):
+    server = launch()
+    connections = [ask(server, ENDLESS) for _ in range(4)]
+    for connection in connections:
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+    assert server.metric("epsilond_drawn_bytes") > 0
+    for connection in connections:
+        connection.close()
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0 and server.metric("epsilond_http_requests_in_flight") == 1)
+
+
+def test_others_are_answered_meanwhile(launch):
+    """More endless answers than the side pool has threads, all of them being read."""
+    server = launch()
+    done = server.solve(DP_SGD)
+    connections = [ask(server, ENDLESS) for _ in range(5)]
+    stopped = False
+
+    def read(connection):
+        got = 0
+        connection.settimeout(60)
+        while not stopped:
+            piece = connection.recv(1 << 20)
+            got += len(piece)
+            assert piece
+        return got
+
+    with concurrent.futures.ThreadPoolExecutor(5) as readers:
+        reads = [readers.submit(read, connection) for connection in connections]
+        try:
+            for _ in range(20):
+                assert server.get(done["links"]["matrix"]).status_code == 200
+                assert server.get(done["links"]["curve"]).status_code == 200
+            assert lines_of(server.post(POISSON, PATH))
+        finally:
+            stopped = True
+        assert min(job.result() for job in reads) > 1 << 18
+    for connection in connections:
+        connection.close()
+
+
+def test_a_stop_ends_it(launch):
+    server = launch()
+    lazy = ask(server, ENDLESS)
+    assert lazy.recv(1000).startswith(b"HTTP/1.1 200")
+    busy = ask(server, ENDLESS)
+    assert busy.recv(1000).startswith(b"HTTP/1.1 200")
+    server.stop()
+    tail = b""
+    busy.settimeout(30)
+    try:
+        while (piece := busy.recv(1 << 20)):
+            tail = (tail + piece)[-5:]
+    except ConnectionError:
+        pass
+    assert tail != b"0\r\n\r\n"  # not as if that were all
+    for connection in (lazy, busy):
+        connection.close()
+
+
+def test_memory_is_counted_before_it_is_had(launch):
+    server = launch("--draw-bytes", "60MiB", "--max-operations", "1e15")
+    bins = {"n": 10, "sampling": {"scheme": "balls_in_bins", "bins": 10}, "dataset_size": 5 * 10 ** 6}
+    held = ask(server, bins)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    assert held.recv(1000).startswith(b"HTTP/1.1 200")
+    refused = check_problem(server.post(bins, PATH), 503, "queue-full")
+    assert "--draw-bytes" in refused["detail"]
+    assert lines_of(server.post(POISSON, PATH))  # little is always possible
+    held.close()
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+    check_problem(server.post(dict(bins, dataset_size=10 ** 8), PATH), 422, "too-costly")
+
+
+def test_too_much_is_told_beforehand(launch):
+    server = launch("--max-operations", "1e6")
+    problem = check_problem(server.post(ENDLESS, PATH), 422, "too-costly")
+    assert problem["operations"] > 1e6 and problem["bytes"] > 0
+
+
+def test_keys_are_not_told(launch):
+    """Neither the seed nor what was drawn is in the log or the database."""
+    server = launch()
+    server.post(dict(POISSON, seed=987654321), PATH)
+    server.stop()
+    assert "987654321" not in server.log_text()
+    assert b"987654321" not in open(server.database, "rb").read()

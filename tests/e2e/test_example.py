@@ -1,0 +1,55 @@
+"""
+The example of api/python is run as its first lines say. JAX and scikit-learn come from PyPI into build/; where it is out of
+reach the test is skipped, and says so.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+PACKAGE = ROOT / "api" / "python"
+NEEDED = PACKAGE / "examples" / "requirements.txt"
+INSTALLING = 400  # seconds
+RUNNING = 180
+
+
+@pytest.fixture(scope="module")
+def python():
+    """An interpreter that has what the examples need."""
+    home = ROOT / "build" / "example"
+    stamp = home / "installed"
+    if not stamp.exists() or stamp.read_text() != NEEDED.read_text():
+        try:
+            for command in ([sys.executable, "-m", "venv", "--clear", str(home)],
+                            [str(home / "bin" / "pip"), "install", "-q", "--retries", "1", "--timeout", "20", "-r", str(NEEDED)]):
+                done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALLING, check=False)
+                if done.returncode != 0:
+                    said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
+                    pytest.skip(f"what {NEEDED.name} names cannot be installed here: {said[-1]}")
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"what {NEEDED.name} names was not installed within {INSTALLING} s")
+        stamp.write_text(NEEDED.read_text())
+    return str(home / "bin" / "python")
+
+
+def run(python, *arguments):
+    done = subprocess.run([python, *arguments], capture_output=True, text=True, timeout=RUNNING, check=False,
+                          env={**os.environ, "PYTHONPATH": f"{PACKAGE}:{PACKAGE / 'examples'}"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_network_is_trained_and_its_privacy_is_stated(server, python):
+    said = run(python, str(PACKAGE / "examples" / "train_digits.py"), "--url", server.url)
+    print(said)
+    sigma, accuracy = re.search(r"^noise multiplier (\S+),.*\naccuracy (\S+) on", said, re.M).groups()
+    job = server.get("/v1/jobs?label=digits&limit=1").json()["items"][0]
+    assert float(sigma) == pytest.approx(job["result"]["noise_multiplier"], rel=1e-3)
+    assert float(accuracy) > 0.8  # 0.9 to 0.94 in what was seen; 0.1 is chance
+    assert said.endswith(server.get(job["links"]["statement"]).text + "\n")

@@ -1,0 +1,335 @@
+"""
+POST /v1/noise: rows of C^-1 z and B z, of a job or a stored factorisation, in each form; that they have the law that was
+accounted; that a stream takes bounded memory, and ends with its client or the service.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import io
+import json
+import math
+import sqlite3
+
+import jsonschema
+import numpy
+import pytest
+import requests
+import yaml
+
+from conftest import ENDLESS, PATIENCE, ROOT, check_problem, until
+
+sanitized = pytest.mark.sanitized
+BANDED = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "none"},
+          "noise_multiplier": 2.0, "delta": 1e-6}
+MOMENTUM = {"type": "momentum", "momentum": 0.9, "decay": 0.5}
+NPY, LINES, JSON = "application/x-npy", "application/x-ndjson", "application/json"
+NOWHERE = "0193a000-0000-7000-8000-000000000000"
+
+
+def ask(server, request, accept=NPY, **arguments):
+    return server.post(request, "/v1/noise", headers={"Accept": accept}, **arguments)
+
+
+def draw(server, accept=NPY, **request):
+    """The rows, as numpy reads them."""
+    answer = ask(server, request, accept)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Type"] == accept
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Vary"] == "Accept"
+    assert answer.headers.get("X-Guarantee") == ("none" if "seed" in request else None)
+    if accept == NPY:
+        return numpy.load(io.BytesIO(answer.content))
+    steps = answer.json() if accept == JSON else [json.loads(line) for line in answer.text.splitlines()]
+    assert [step["step"] for step in steps] == list(range(len(steps)))
+    assert all(list(step) == ["step", "values"] for step in steps)
+    return numpy.array([step["values"] for step in steps])
+
+
+def part(server, document, name):
+    answer = server.get(f"/v1/jobs/{document['id']}/matrix?part={name}", headers={"Accept": NPY})
+    matrix = numpy.load(io.BytesIO(answer.content))
+    if matrix.ndim == 1:  # Toeplitz
+        column, n = matrix, len(matrix)
+        matrix = numpy.array([[column[i - j] if i >= j else 0 for j in range(n)] for i in range(n)])
+    return matrix
+
+
+@sanitized
+@pytest.mark.parametrize("matrix", [
+    {"family": "identity"}, {"family": "square_root"}, {"family": "square_root", "bands": 4},
+    {"family": "inverse_square_root", "bands": 3}, {"family": "banded", "bands": 4},
+    {"family": "banded", "bands": 4, "column_normalize": True}, {"family": "banded", "bands": 3, "toeplitz": False},
+    {"family": "banded_inverse", "bands": 3}, {"family": "blt", "buffers": 2}, {"family": "optimal"},
+    {"family": "tree"}, {"family": "tree", "decoder": "full"}, {"family": "fourier"},
+    {"family": "square_root", "bands": 4, "stamps": 3}], ids=lambda matrix: "-".join(map(str, matrix.values())))
+def test_noise_has_the_law_that_was_accounted(server, matrix):
+    """The rows of C^-1 z have the covariance sigma^2 C^-1 C^-T: whitened, d of them have that of I but for chance; of B z
+    likewise. Of draws under a seed, so that a right service always passes: a wrong one fails by far."""
+    document = server.solve({"n": 12, "matrix": matrix, "sampling": {"scheme": "none"}, "epsilon": 1, "delta": 1e-6})
+    sigma, d = document["result"]["noise_multiplier"], 20000
+    for name in "noise", "decoder":
+        factor = part(server, document, name)
+        wanted = sigma**2 * factor @ factor.T
+        x = draw(server, job=document["id"], dimensions=d, part=name, dtype="float64", seed=7)
+        assert x.shape == (12, d) and x.dtype == numpy.float64
+        white = numpy.linalg.solve(numpy.linalg.cholesky(wanted), x)
+        off = (white @ white.T / d - numpy.eye(12)) * math.sqrt(d)
+        off[numpy.diag_indices(12)] /= math.sqrt(2)
+        chi_square, freedom = (numpy.tril(off)**2).sum(), 12 * 13 / 2
+        assert abs(chi_square - freedom) < 6 * math.sqrt(2 * freedom), chi_square
+        means = (white.mean(axis=1)**2).sum() * d
+        assert means < 12 + 6 * math.sqrt(24), means
+
+
+@sanitized
+def test_each_form_holds_the_same_numbers(server):
+    job = server.solve(BANDED)["id"]
+    double = draw(server, job=job, dimensions=7, seed=3, dtype="float64")
+    single = draw(server, job=job, dimensions=7, seed=3)
+    assert double.shape == single.shape == (64, 7)
+    assert double.dtype == numpy.float64 and single.dtype == numpy.float32
+    assert (single == double.astype(numpy.float32)).all()  # rounded once
+    for accept in LINES, JSON:
+        assert (draw(server, accept, job=job, dimensions=7, seed=3, dtype="float64") == double).all()
+        assert (draw(server, accept, job=job, dimensions=7, seed=3).astype(numpy.float32) == single).all()
+
+
+@sanitized
+def test_the_default_form_is_npy(server):
+    job = server.solve(BANDED)["id"]
+    answer = server.post({"job": job, "dimensions": 2}, "/v1/noise", headers={"Accept": "*/*"})
+    assert answer.headers["Content-Type"] == NPY
+    check_problem(ask(server, {"job": job, "dimensions": 2}, "text/csv"), 406, "not-acceptable")
+
+
+@sanitized
+def test_nothing_is_drawn_twice_without_a_seed(server):
+    job = server.solve(BANDED)["id"]
+    first, second = draw(server, job=job, dimensions=100), draw(server, job=job, dimensions=100)
+    assert not (first == second).any()
+    assert not (draw(server, job=job, dimensions=100, seed=1) == draw(server, job=job, dimensions=100, seed=2)).any()
+    assert not (draw(server, job=job, dimensions=100, seed=1) == first).any()
+
+
+@sanitized
+def test_a_seed_is_written_nowhere(launch):
+    server = launch("--log-level", "debug")
+    job = server.solve(BANDED)["id"]
+    draw(server, job=job, dimensions=3, seed=8675309123456)
+    assert "8675309123456" not in server.log_text()
+    server.stop()
+    for file in server.folder.iterdir():
+        assert b"8675309123456" not in file.read_bytes()
+
+
+@sanitized
+def test_the_decoder_applies_the_workload(server):
+    for workload in {"type": "prefix_sum"}, MOMENTUM, {"type": "toeplitz", "coefficients": [1, 0.5, 2]}:
+        document = server.solve({**BANDED, "workload": workload})
+        noise = draw(server, job=document["id"], dimensions=5, dtype="float64", seed=1)
+        decoded = draw(server, job=document["id"], dimensions=5, dtype="float64", seed=1, part="decoder")
+        workload_matrix = part(server, document, "decoder") @ part(server, document, "encoder")
+        assert numpy.allclose(decoded, workload_matrix @ noise, rtol=1e-10, atol=1e-10)
+
+
+@sanitized
+def test_a_stored_factorisation_gives_the_noise_of_its_job(server):
+    document = server.solve({**BANDED, "workload": MOMENTUM})
+    job, stored = document["id"], document["result"]["factorization"]["id"]
+    asked = {"dimensions": 5, "seed": 1, "dtype": "float64"}
+    of_job = draw(server, job=job, **asked)
+    assert (draw(server, factorization=stored, noise_multiplier=2, **asked) == of_job).all()
+    assert numpy.allclose(draw(server, factorization=stored, noise_multiplier=6, **asked), 3 * of_job, rtol=1e-12)
+    assert numpy.allclose(draw(server, job=job, noise_multiplier=6, **asked), 3 * of_job, rtol=1e-12)
+    asked["part"] = "decoder"
+    of_job = draw(server, job=job, **asked)
+    assert (draw(server, factorization=stored, noise_multiplier=2, workload=MOMENTUM, **asked) == of_job).all()
+    sums = draw(server, factorization=stored, noise_multiplier=2, **asked)  # prefix sums
+    asked["part"] = "noise"
+    assert numpy.allclose(sums, draw(server, job=job, **asked).cumsum(axis=0), rtol=1e-9, atol=1e-9)
+
+
+@sanitized
+def test_jobs_of_every_kind_of_answer(server):
+    """The multiplier is the answer's, the one of the curve, or 0 where no noise is needed."""
+    for multiplier in 1.5, 3.0:
+        curve = server.solve({"n": 20, "sampling": {"scheme": "none"}, "noise_multiplier": multiplier, "curve": True})
+        x = draw(server, job=curve["id"], dimensions=1000, seed=5, dtype="float64")
+        assert abs(x.std() / multiplier - 1) < 0.05
+    none = server.solve({"n": 10, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 0.5})
+    assert none["result"]["noise_multiplier"] == 0
+    assert (draw(server, job=none["id"], dimensions=4) == 0).all()
+
+
+@sanitized
+def test_what_is_wrong_with_a_request(server):
+    document = server.solve(BANDED)
+    job, stored = document["id"], document["result"]["factorization"]["id"]
+    for wrong, pointer in [
+            ({"dimensions": 1}, ""),
+            ({"job": job, "factorization": stored, "noise_multiplier": 1, "dimensions": 1}, ""),
+            ({"factorization": stored, "dimensions": 1}, "/noise_multiplier"),
+            ({"job": job, "noise_multiplier": 0, "dimensions": 1}, "/noise_multiplier"),
+            ({"job": job, "noise_multiplier": 2e9, "dimensions": 1}, "/noise_multiplier"),
+            ({"job": job, "noise_multiplier": "1", "dimensions": 1}, "/noise_multiplier"),
+            ({"job": job}, "/dimensions"),
+            ({"job": job, "dimensions": 0}, "/dimensions"),
+            ({"job": job, "dimensions": 2**31}, "/dimensions"),
+            ({"job": job, "dimensions": 1.5}, "/dimensions"),
+            ({"job": job, "dimensions": 1, "part": "encoder"}, "/part"),
+            ({"job": job, "dimensions": 1, "dtype": "float16"}, "/dtype"),
+            ({"job": job, "dimensions": 1, "seed": -1}, "/seed"),
+            ({"job": job, "dimensions": 1, "seed": 2**53 + 2}, "/seed"),
+            ({"job": job, "dimensions": 1, "family": "identity"}, "/family"),
+            ({"job": "x", "dimensions": 1}, "/job"),
+            ({"job": 7, "dimensions": 1}, "/job"),
+            ({"factorization": "x", "noise_multiplier": 1, "dimensions": 1}, "/factorization"),
+            ({"job": job, "dimensions": 1, "part": "decoder", "workload": MOMENTUM}, "/workload"),
+            ({"factorization": stored, "noise_multiplier": 1, "dimensions": 1, "workload": MOMENTUM}, "/workload"),
+            ({"factorization": stored, "noise_multiplier": 1, "dimensions": 1, "part": "decoder",
+              "workload": {"type": "momentum", "momentum": 2}}, "/workload/momentum"),
+            ({"factorization": stored, "noise_multiplier": 1, "dimensions": 1, "part": "decoder",
+              "workload": {"type": "toeplitz", "coefficients": [1] * 65}}, "/workload/coefficients")]:
+        check_problem(ask(server, wrong), 422, "invalid-job", pointer)
+    every = check_problem(ask(server, {"dimensions": 0, "dtype": 1, "sead": 2}), 422, "invalid-job")
+    assert {error["pointer"] for error in every["errors"]} == {"/dimensions", "/dtype", "/sead", ""}
+    assert ask(server, [1]).status_code == 422
+    check_problem(server.request("POST", "/v1/noise", data="{", headers={"Content-Type": JSON, "Accept": NPY}), 400,
+                  "malformed-json")
+    check_problem(ask(server, {"job": NOWHERE, "dimensions": 1}), 404, "not-found")
+    check_problem(ask(server, {"factorization": "0" * 64, "noise_multiplier": 1, "dimensions": 1}), 404, "not-found")
+
+
+@sanitized
+def test_only_a_succeeded_job_has_noise(launch):
+    server = launch()
+    job = server.post(ENDLESS).json()["id"]
+    problem = check_problem(ask(server, {"job": job, "dimensions": 1}), 409, "conflict")
+    assert "running" in problem["detail"] or "queued" in problem["detail"]
+    server.request("POST", f"/v1/jobs/{job}/cancel")
+    server.until(job, "canceled")
+    check_problem(ask(server, {"job": job, "dimensions": 1}), 409, "conflict")
+
+
+@sanitized
+def test_a_singular_matrix_has_no_noise(server):
+    document = server.solve({"n": 3, "matrix": {"family": "toeplitz", "coefficients": [0, 1]},
+                             "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6})
+    problem = check_problem(ask(server, {"job": document["id"], "dimensions": 1}), 422, "unsupported")
+    assert "no inverse" in problem["detail"]
+
+
+@sanitized
+def test_it_is_the_matrix_that_was_used(launch):
+    """Where the notes of the factorisation are lost, the job's own matrix is computed again, and is the same."""
+    server = launch()
+    document = server.solve({**BANDED, "matrix": {"family": "banded", "bands": 4}})
+    asked = {"job": document["id"], "dimensions": 3, "seed": 4, "dtype": "float64"}
+    before = draw(server, **asked)
+    server.stop()
+    with sqlite3.connect(server.database) as connection:
+        connection.execute("DELETE FROM blobs")
+    server.start()
+    assert (draw(server, **asked) == before).all()
+
+
+def resident(server):
+    """The most memory that the server ever had, in bytes."""
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+def test_a_long_stream_takes_little_memory(launch):
+    """Half a gigabyte goes through three rows of doubles and a few pieces; and through panels where C is full."""
+    server = launch()
+    for matrix, d, rows in [({"family": "square_root", "bands": 4}, 1_000_000, 128), ({"family": "tree"}, 500_000, 64),
+                            ({"family": "square_root"}, 100_000, 512)]:
+        job = server.solve({**BANDED, "n": rows, "matrix": matrix})["id"]
+        before, seen = resident(server), 0
+        with ask(server, {"job": job, "dimensions": d}, stream=True) as answer:
+            assert answer.status_code == 200
+            for piece in answer.iter_content(1 << 20):
+                seen += len(piece)
+        assert seen == 128 + 4 * rows * d
+        assert resident(server) < before + (150 << 20)
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+
+
+@sanitized
+def test_a_client_that_hangs_up_frees_what_was_drawn(launch):
+    server = launch()
+    job = server.solve(BANDED)["id"]
+    for taken in 1, 300_000:
+        answer = ask(server, {"job": job, "dimensions": 400_000}, stream=True)
+        assert len(answer.raw.read(taken)) == taken
+        assert server.metric("epsilond_drawn_bytes") > 400_000 * 8 * 4
+        answer.close()
+        until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+    assert draw(server, job=job, dimensions=1).shape == (64, 1)
+
+
+@sanitized
+def test_memory_for_noise_is_bounded(launch):
+    server = launch("--draw-bytes", "32MiB")
+    job = server.solve(BANDED)["id"]
+    check_problem(ask(server, {"job": job, "dimensions": 2_000_000}), 422, "too-costly")
+    with ask(server, {"job": job, "dimensions": 600_000}, stream=True) as first:
+        assert first.status_code == 200
+        busy = ask(server, {"job": job, "dimensions": 600_000})
+        check_problem(busy, 503, "queue-full")
+        assert int(busy.headers["Retry-After"]) > 0
+        assert draw(server, job=job, dimensions=10).shape == (64, 10)
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+    with ask(server, {"job": job, "dimensions": 600_000}, stream=True) as again:
+        assert again.status_code == 200
+
+
+@sanitized
+def test_limits_of_work_hold_for_noise(launch):
+    server = launch("--max-operations", "1e7", "--max-bytes", "1MiB")
+    job = server.solve(BANDED)["id"]
+    assert draw(server, job=job, dimensions=1000).shape == (64, 1000)
+    problem = check_problem(ask(server, {"job": job, "dimensions": 20_000}), 422, "too-costly", "/dimensions")
+    assert problem["operations"] > 1e7
+    problem = check_problem(ask(server, {"job": job, "dimensions": 100_000}), 422, "too-costly", "/dimensions")
+    assert problem["bytes"] > 1 << 20
+
+
+@sanitized
+def test_a_stop_cuts_a_stream_off(launch):
+    """A part is never taken for the whole."""
+    server = launch()
+    job = server.solve(BANDED)["id"]
+    answer = ask(server, {"job": job, "dimensions": 300_000}, stream=True)
+    assert len(answer.raw.read(1000)) == 1000
+    assert server.stop() < PATIENCE / 2
+    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+        for _ in answer.iter_content(1 << 20):
+            pass
+
+
+@sanitized
+def test_numbers_beyond_single_precision_cut_the_stream_off(server):
+    """An infinity is no noise."""
+    document = server.solve({"n": 2, "matrix": {"family": "toeplitz", "coefficients": [1e-30], "normalization": "none"},
+                             "sampling": {"scheme": "none"}, "noise_multiplier": 1e9, "delta": 0.5})
+    asked = {"job": document["id"], "dimensions": 100, "seed": 1}
+    assert numpy.isfinite(draw(server, dtype="float64", **asked)).all()
+    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+        ask(server, asked)
+
+
+@sanitized
+def test_the_contract_refuses_what_the_service_refuses():
+    """The schema of a request is as strict as the service: checked on what test_what_is_wrong_with_a_request() sends."""
+    contract = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+    check = jsonschema.Draft202012Validator({"$ref": "#/components/schemas/NoiseRequest",
+                                             "components": contract["components"]})
+    job, stored = {"job": NOWHERE, "dimensions": 1}, {"factorization": "0" * 64, "noise_multiplier": 1, "dimensions": 1}
+    for right in (job, stored, {**job, "factorization": None, "noise_multiplier": None, "part": None, "seed": 0},
+                  {**stored, "workload": MOMENTUM, "part": "decoder"}):
+        check.validate(right)
+    for wrong in ({"dimensions": 1}, {**job, **stored}, {**stored, "noise_multiplier": None}, {**job, "workload": MOMENTUM},
+                  {**job, "dimensions": 0}, {**job, "noise_multiplier": 0}, {**job, "seed": -1}, {**job, "part": "encoder"},
+                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"}):
+        assert not check.is_valid(wrong), wrong
