@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "lib/phases/curves.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/solved.h"
 
@@ -491,28 +492,47 @@ static void what_is_spent_is_shared(void **state)
     eps_result_destroy(b);
 }
 
-/* One run of conditional composition beside next to nothing: by its curve it is what it is alone, with the same share. */
+/* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that. */
 static void a_curve_is_what_is_left(void **state)
 {
     (void)state;
-    struct eps_phase phases[] = {bins(40, 40, false, 1), unsampled(5, 3e4, 1)};
-    struct eps_job job = training(phases, 2, NAN, 1e-5, 1.5), alone;
-    phases[0].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
-    phases[0].mechanism.matrix.bands = 4;
-    eps_job_init(&alone);
-    alone.mechanism = phases[0].mechanism;
-    alone.query = job.query;
-    alone.query.accountant.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION;
-    alone.query.accountant.bad_event_share = 0.5;
-    struct eps_result *a = solve(&alone), *b = solve(&job);
-    if (b->phases[0].composed[EPS_REMOVE] == EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION) {
-        assert_true(b->epsilon >= a->epsilon * 0.998);
-        assert_true(b->epsilon <= a->epsilon * 1.004 + 1e-3);
-    } else {
-        assert_true(b->epsilon <= a->epsilon * 1.004 + 1e-3);
+    const double spent = -14, epsilons[] = {0, 0.4, 1.1};
+    struct eps_phase phase = bins(40, 40, false, 2);
+    struct eps_job job = training(&phase, 1, NAN, 1e-5, 1.5);
+    struct eps__training *open = NULL;
+    struct eps_error error = {0};
+    struct eps__phases_plan plan = {
+        .use = EPS_REMOVE, .direction = EPS_REMOVE, .sigma = 1.5, .finer = 1, .spent = {spent, -13, 1}};
+    phase.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    phase.mechanism.matrix.bands = 4;
+    job.query.accountant.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION;
+    eps_job_defaults(&job);
+    assert_int_equal(eps__training_open(&open, &error, NULL, &job, false), EPS_OK);
+    assert_int_equal(eps__training_begin(open, &error), EPS_OK);
+    struct eps__phase *own = &open->phases[0];
+    own->job.query.accountant.bad_event_share = 0.5;
+    struct eps__curve *curve = eps__curve_phase(own, &plan);
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-2, spent + M_LN2};
+    struct eps__profile *profile = NULL;
+    assert_int_equal(own->accountants[EPS_REMOVE]->open(&own->setting, 1.5, &accuracy, &profile, &error), EPS_OK);
+    for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
+        double left[2], whole[2];
+        for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+            assert_int_equal(curve->class->log_delta(curve, false, estimate, epsilons[i], 1e-2, &left[estimate]),
+                             EPS_OK);
+            assert_int_equal(
+                profile->class->log_delta(profile, EPS_REMOVE, estimate, epsilons[i], &whole[estimate], &error),
+                EPS_OK);
+        }
+        double delta1 = profile->class->bad_event_share(profile, EPS_REMOVE, 0);
+        assert_true(fabs(log(delta1) - spent) < 1e-9);
+        assert_true(exp(left[EPS__UPPER]) >= exp(whole[EPS__LOWER]) - delta1);
+        assert_true(exp(left[EPS__LOWER]) <= exp(whole[EPS__UPPER]) - delta1 + 1e-12);
+        assert_true(exp(left[EPS__UPPER]) <= (exp(whole[EPS__UPPER]) - delta1) * 1.02 + 1e-12);
     }
-    eps_result_destroy(a);
-    eps_result_destroy(b);
+    profile->class->destroy(profile);
+    curve->class->destroy(curve);
+    eps__training_close(open);
 }
 
 /* ------------------------------------------------------------ how many more */
