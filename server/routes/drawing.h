@@ -1,10 +1,10 @@
 /*
- * Representations of a finished job's strategy that take computing: its matrix, its per-step variance. A thread of
- * the side pool builds the strategy and writes to an unlinked file beside the database; the connection, suspended
- * meanwhile, then gets the file. So memory stays bounded whatever n is, the length is known, and an error in the
- * middle is still a problem document. What all these files take together is bounded too (--spool-bytes), from the
- * first byte that is written to the last that is read. The side pool is apart from the workers: a question about a
- * finished job does not wait for jobs that run.
+ * Representations of a finished job's strategy that take computing: its matrix, its per-step variance; and what it spent
+ * step by step, which needs no strategy. A thread of the side pool builds the strategy and writes to an unlinked file
+ * beside the database; the connection, suspended meanwhile, then gets the file. So memory stays bounded whatever n is, the
+ * length is known, and an error in the middle is still a problem document. What all these files take together is bounded
+ * too (--spool-bytes), from the first byte that is written to the last that is read. The side pool is apart from the
+ * workers: a question about a finished job does not wait for jobs that run.
  *
  * Thread-compatible.
  *
