@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "lib/error.h"
+#include "lib/numerics/binomial.h"
 
 double eps__banded_changes(const struct eps__setting *setting)
 {
@@ -78,11 +79,11 @@ double eps__banded_log_order(const struct eps__coins *coins, const double *mean,
 {
     double odds = log(p / (1 - p)), none = a * log1p(-p), alone = 0, met = 0;
     for (unsigned k = 0; k <= a; k++) {
-        double own = lgamma(a + 1.0) - lgamma(k + 1.0) + none + k * odds + 0.5 * k * (k - 1.0) * mean[0];
-        alone += exp(own - lgamma(a - k + 1.0));
+        double own = eps__log_factorial(a) - eps__log_factorial(k) + none + k * odds + 0.5 * k * (k - 1.0) * mean[0];
+        alone += exp(own - eps__log_factorial(a - k));
         for (unsigned l = 1; k > 0 && k + l <= a; l++) {
-            double both =
-                exp(own + l * odds + 0.5 * l * (l - 1.0) * mean[0] - lgamma(l + 1.0) - lgamma(a - k - l + 1.0));
+            double both = exp(own + l * odds + 0.5 * l * (l - 1.0) * mean[0] - eps__log_factorial(l) -
+                              eps__log_factorial(a - k - l));
             for (size_t d = 1; d < coins->width; d++)
                 met += both * expm1(mean[d] * k * l);
         }

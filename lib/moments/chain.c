@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/error.h"
+#include "lib/numerics/binomial.h"
 #include "lib/numerics/bound.h"
 
 #define DEEPEST (-690.0) /* ln of DBL_MIN is -708 */
@@ -146,7 +147,7 @@ enum eps_status eps__chain_double(const struct eps_context *context, const struc
      * entry is negative: where that is in reach from below, nothing underflows. */
     int shift = (int)floor(log2(fmax((double)chain->most / M_E, 1)));
     double base = ldexp(1, shift) / (double)chain->bins->total, units = units_of(chain);
-    bool reaches = chain->most * log(fmin(base, 1)) - lgamma(chain->most + 1.0) > DEEPEST;
+    bool reaches = chain->most * log(fmin(base, 1)) - eps__log_factorial(chain->most) > DEEPEST;
     enum eps_status status = reaches ? sum_up_double(context, chain, base, log_upper) : EPS_OK;
     eps__quad factorial = 1;
     for (unsigned a = 0; status == EPS_OK && a <= chain->most; a++) {

@@ -11,12 +11,17 @@
 
 #include "lib/numerics/normal.h"
 
+double eps__log_factorial(double n)
+{
+    int sign; /* lgamma() itself writes a global */
+    return lgamma_r(n + 1, &sign);
+}
+
 /* ln n! - ln(sqrt(2 pi n) (n/e)^n) */
 static double stirling_error(double n)
 {
-    int sign; /* lgamma() itself writes a global */
     if (n < 16)
-        return lgamma_r(n + 1, &sign) - (n + 0.5) * log(n) + n - EPS__LOG_SQRT_2PI;
+        return eps__log_factorial(n) - (n + 0.5) * log(n) + n - EPS__LOG_SQRT_2PI;
     double square = n * n;
     return (1 / 12.0 - (1 / 360.0 - (1 / 1260.0 - (1 / 1680.0 - 1 / 1188.0 / square) / square) / square) / square) / n;
 }

@@ -11,6 +11,9 @@
 
 #include "lib/numerics/sum.h"
 
+/* ln n!, to a few units. */
+double eps__log_factorial(double n);
+
 /* ln Pr[Binom(n, p) = k], 0 < p < 1, n < 2^52; -INFINITY for k > n. By Loader's saddle-point form, which does not
  * cancel: absolute error at most eps__binomial_error() where it is at least -750, and 1e-14 of itself more below (L2). */
 double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k);

@@ -25,7 +25,8 @@ static double probability(const struct eps_sampling *sampling)
 static void check(struct eps__check *check, const struct eps_sampling *sampling)
 {
     if (sampling->groups == 0)
-        eps__check_fail(check, "/sampling/groups", "is required: there is no matrix of a bandwidth under n to take it from");
+        eps__check_fail(check, "/sampling/groups",
+                        "is required: there is no matrix of a bandwidth under n to take it from");
     else if (sampling->dataset_size > 0 && sampling->groups > sampling->dataset_size)
         eps__check_fail(check, "/sampling/groups", "must be at most dataset_size, %llu",
                         (unsigned long long)sampling->dataset_size);
