@@ -26,10 +26,11 @@ bool api_batches_decode(struct api_batches *batches, struct api_errors *errors, 
 struct api_users;
 
 /*
- * Reads lines of JSON {"users": [...]}, one an example, whose users are integers from 0 to 2^53 or texts of 1 to 200 bytes; 7 and "7" are two. first_line: how the first one is
- * counted in messages. Takes memory of about API_USERS_BYTES times the text at most.
- * NULL with errors whose pointer is "/users/I", I the example; or, where a line is no JSON, with a message; or with neither,
- * without memory.
+ * Reads lines of JSON {"users": [...]}, one an example, whose users are integers from 0 to 2^53 or texts of 1 to 200
+ * bytes; 7 and "7" are two. first_line: how the first one is counted in messages. Takes memory of about API_USERS_BYTES
+ * times the text at most.
+ * NULL with errors whose pointer is "/users/I", I the example; or, where a line is no JSON, with a message; or with
+ * neither, without memory.
  */
 struct api_users *api_users_read(struct api_errors *errors, char *message, size_t message_size, const char *text,
                                  size_t len, size_t first_line);

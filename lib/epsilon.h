@@ -574,7 +574,7 @@ EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *con
 /* Which users each example belongs to. Borrowed: it must outlive what was made with it. */
 struct eps_users {
     const uint64_t *begin; /* example j is of user[begin[j]] .. user[begin[j + 1] - 1], one at least; begin[0] = 0 */
-    const uint32_t *user;  /* each under len; the same one may stand twice beside an example */
+    const uint32_t *user;  /* each under len; the same one may stand twice with an example */
     size_t len;            /* how many users there are */
 };
 
@@ -587,15 +587,16 @@ struct eps_batch {
 };
 
 /*
- * Fills in the defaults of the sampling that depend on its other members and on n, and dataset_size, from which they follow, if
- * the sampling needs it and has none. Nothing is taken from the matrix: groups, and the separation of b_min_sep, must be given,
- * for batches of another separation than the one accounted for would void the guarantee. Idempotent.
+ * Fills in the defaults of the sampling that depend on its other members and on n, and dataset_size, from which they
+ * follow, if the sampling needs it and has none. Nothing is taken from the matrix: groups, and the separation of
+ * b_min_sep, must be given, for batches of another separation than the one accounted for would void the guarantee.
+ * Idempotent.
  */
 EPS_API void eps_batches_defaults(struct eps_mechanism *mechanism, uint64_t dataset_size);
 
 /*
- * Whether batches can be formed: eps_job_check()'s rules of n and the sampling (the rest of the mechanism is not looked at), and
- * dataset_size, of 1 .. 2^32 - 1 examples; 0: that of the sampling, and where both are given they agree.
+ * Whether batches can be formed: eps_job_check()'s rules of n and the sampling (the rest of the mechanism is not looked
+ * at), and dataset_size, of 1 .. 2^32 - 1 examples; 0: that of the sampling, and where both are given they agree.
  * Reports every violation, and returns their number.
  */
 EPS_API size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset_size, size_t max_n,
@@ -610,20 +611,21 @@ EPS_API void eps_batches_cost(const struct eps_mechanism *mechanism, uint64_t da
 struct eps_batcher;
 
 /*
- * Begins to form the batches of the mechanism's n steps: exactly as what eps_solve() says is sampled and assumed, with the
- * distribution that it accounts for. All randomness is ChaCha20's under `key` (32 bytes, which are copied, and wiped in the end):
- * the same key gives the same batches, on every machine and in every build of one version. For a guarantee the key must be drawn from the operating
- * system, be known to nobody, and serve once: who knows it knows who took part when.
+ * Begins to form the batches of the mechanism's n steps: exactly what a result's assumptions say is sampled, with the
+ * distribution that eps_solve() accounts for. All randomness is ChaCha20's under `key` (32 bytes, which are copied, and
+ * wiped in the end): the same key gives the same batches, on every machine. For a guarantee the key must be drawn from
+ * the operating system, be known to nobody, and serve once: who knows it knows who took part when.
  *
- * Schemes: poisson; cyclic_poisson (each example is put into a group of its own drawing; with truncation, whose guarantee depends on their
- * sizes, into equal groups); balls_in_bins; b_min_sep; and none as a data loader does it: the examples in one random order,
- * whose batches go round, or with schema shuffled in a new one each epoch. A batch over max_batch_size loses a uniformly random part of itself.
- * users: for examples_per_user > 1, needed by b_min_sep: an example is left out where another of one of its users was drawn in
- * the separation - 1 steps before (BMS, algorithm 3), and a user of fewer examples counts as having empty ones beside them.
- * NULL: none.
+ * Schemes: poisson; cyclic_poisson (each example is put into a group of its own drawing; with truncation, whose guarantee
+ * depends on their sizes, into equal groups); balls_in_bins; b_min_sep; and none as a data loader does it: the examples
+ * in one random order, whose batches go round, or with schema shuffled in a new one each epoch. A batch over
+ * max_batch_size loses a uniformly random part of itself.
+ * users: for examples_per_user > 1, needed by b_min_sep: an example is left out where another of one of its users was
+ * drawn in the separation - 1 steps before (BMS, algorithm 3), and a user of fewer examples counts as having empty ones
+ * beside them. NULL: none.
  *
- * Returns EPS_OK and *batcher, which the caller releases with eps_batcher_destroy(); EPS_INVALID with the first violation of
- * eps_batches_check(), or where users are missing or wrong; EPS_NO_MEMORY.
+ * Returns EPS_OK and *batcher, which the caller releases with eps_batcher_destroy(); EPS_INVALID with the first
+ * violation of eps_batches_check(), or where users are missing or wrong; EPS_NO_MEMORY.
  * Cost: O(dataset_size), less for poisson.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_batcher_create(struct eps_batcher **batcher, struct eps_error *error,

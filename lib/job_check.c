@@ -237,6 +237,22 @@ static bool check_steps(struct eps__check *check)
     return check->violations == before && steps > 0;
 }
 
+static bool forms(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->former;
+}
+
+static void check_former(struct eps__check *check)
+{
+    const struct eps__scheme *scheme = eps__scheme_find(check->job->mechanism.sampling.scheme);
+    char names[120];
+    if (!scheme || scheme->former)
+        return;
+    eps__scheme_names(names, sizeof names, forms, 0);
+    eps__check_fail(check, "/sampling/scheme", "batches are formed for %s", names);
+}
+
 /* The data set that batches are formed of. */
 static void check_dataset(struct eps__check *check, uint64_t dataset)
 {
@@ -265,6 +281,7 @@ size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset
     if (check_steps(&check))
         check.n = job.mechanism.n;
     check_sampling(&check);
+    check_former(&check);
     check_dataset(&check, dataset_size);
     return check.violations;
 }

@@ -48,7 +48,7 @@ struct eps__scheme {
     struct eps__participation (*target)(const struct eps_mechanism *mechanism);
     /* What dominates one of its steps, by adjacency, and truncated or not (pairs.h). NULL: nothing is known of one alone. */
     const struct eps__pairs *pairs;
-    /* What forms its batches (batches.h). */
+    /* What forms its batches (batches.h). NULL: nothing does. */
     const struct eps__former *(*former)(const struct eps_sampling *sampling);
     /* How examples take part, in words. */
     void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);

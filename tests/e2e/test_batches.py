@@ -230,6 +230,23 @@ def test_a_stop_ends_it(launch):
         connection.close()
 
 
+def test_who_takes_nothing_is_cut_off(launch):
+    """And who takes a little now and then is not: what was last sent is due, not the whole."""
+    server = launch("--request-seconds", "3")
+    slow, lazy = ask(server, ENDLESS), ask(server, ENDLESS)
+    slow.settimeout(60)
+
+    def lazy_is_gone():
+        assert slow.recv(1 << 20)
+        return server.metric('epsilond_http_connections_closed_total{reason="expired"}') == 1
+
+    until(lazy_is_gone)
+    assert slow.recv(1 << 20)
+    for connection in (slow, lazy):
+        connection.close()
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+
+
 def test_memory_is_counted_before_it_is_had(launch):
     server = launch("--draw-bytes", "60MiB", "--max-operations", "1e15")
     bins = {"n": 10, "sampling": {"scheme": "balls_in_bins", "bins": 10}, "dataset_size": 5 * 10 ** 6}

@@ -416,8 +416,6 @@ static void every_allocation_of_batches_may_fail(void **state)
     static const char *const samplings[] = {
         "{\"scheme\":\"poisson\",\"p\":0.9,\"dataset_size\":300,\"truncation\":{\"max_batch_size\":200}}",
         "{\"scheme\":\"cyclic_poisson\",\"p\":0.9,\"groups\":2,\"dataset_size\":300}",
-        "{\"scheme\":\"cyclic_poisson\",\"p\":0.9,\"groups\":2,\"dataset_size\":300,\"truncation\":{\"max_batch_size\":"
-        "9}}",
         "{\"scheme\":\"balls_in_bins\",\"bins\":2,\"redraw\":true,\"dataset_size\":300}",
         "{\"scheme\":\"b_min_sep\",\"p\":0.9,\"separation\":2,\"dataset_size\":300}",
         "{\"scheme\":\"b_min_sep\",\"p\":0.9,\"separation\":2,\"examples_per_user\":2,\"dataset_size\":300}",
