@@ -26,7 +26,8 @@ struct api_noise {
     struct api_job kept;          /* the workload's coefficients */
 };
 
-/* Decodes and checks what can be told from the request alone. NULL with at least one error. Release with api_noise_destroy(). */
+/* Decodes and checks what can be told from the request alone. NULL with at least one error. Release with
+ * api_noise_destroy(). */
 struct api_noise *api_noise_decode(struct api_errors *errors, const json_t *json);
 /* The rules of the workload for n steps. False with at least one error. */
 bool api_noise_check_workload(struct api_errors *errors, const struct api_noise *noise, size_t n);

@@ -608,9 +608,10 @@ EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
 EPS_API void eps_matrix_stored(struct eps_matrix *matrix, const char *id);
 
 /*
- * Makes the mechanism that of a stored factorisation alone, for what needs no more of it than the strategy: its n, its matrix, and
- * one participation without sampling. Workload and adjacency stay as they are.
- * Returns EPS_OK; EPS_INVALID (the context's cache has none of this id, or what is kept of it cannot be read). Cost: one reading.
+ * Makes the mechanism that of a stored factorisation alone, for what needs no more of it than the strategy: its n, its
+ * matrix, and one participation without sampling. Workload and adjacency stay as they are.
+ * Returns EPS_OK; EPS_INVALID (the context's cache has none of this id, or what is kept of it cannot be read). Cost:
+ * one reading.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_stored_mechanism(const struct eps_context *context,
                                                           struct eps_mechanism *mechanism, struct eps_error *error,
@@ -660,25 +661,26 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_variance(const struct eps_cont
 
 /* ---------------------------------------------------------------- noise */
 
-/* A stream of correlated noise: the rows of C^-1 z (part noise) or of B z = A C^-1 z (part decoder), one after the other, for
- * `dimensions` coordinates at once; z ~ N(0, sigma^2 I) has as many rows as C, and the coordinates are independent. Not square
- * C have their left inverse C^+, that of the decoder. */
+/* A stream of correlated noise: the rows of C^-1 z (part noise) or of B z = A C^-1 z (part decoder), one after the
+ * other, for `dimensions` coordinates at once; z ~ N(0, sigma^2 I) has as many rows as C, and the coordinates are
+ * independent. Where C is not square, the left inverse of its decoder stands for C^-1. */
 struct eps_noise;
 
 /*
- * Starts such a stream. z comes from ChaCha20 under the key: whoever knows the key knows the noise, so that what is released
- * needs 256 bits of the operating system's for each stream, used once (two streams of one key give away their difference), and
- * forgotten; the same key, strategy, part, sigma and number of dimensions give the same noise again. Normals are by Box and Muller,
- * each off by a few units of rounding: as with every Gaussian in floating point, the lowest bits of what is released may tell more
- * than the mechanism does on real numbers (Mironov 2012).
+ * Starts such a stream. z comes from ChaCha20 under the key: whoever knows the key knows the noise, so that what is
+ * released needs 256 bits of the operating system's for each stream, used once (two streams of one key give away their
+ * difference), and forgotten; the same key, strategy, part, sigma and number of dimensions give the same noise again.
+ * Normals are by Box and Muller, each off by a few units of rounding: as with every Gaussian in floating point, the
+ * lowest bits of what is released may tell more than the mechanism does on real numbers (Mironov 2012).
  *
- * In: sigma in [0, 1e9], the noise multiplier; dimensions in [1, 2^31 - 1]; key is copied. The strategy must outlive the stream.
- * Returns EPS_OK and *noise, which the caller releases with eps_noise_destroy(); EPS_INVALID (a range, or part encoder);
- * EPS_UNSUPPORTED (C has no inverse that doubles can hold); EPS_TOO_COSTLY (over the context's limits: no way to draw it fits
- * in max_bytes, or it takes more than max_operations, in multiplications); EPS_NO_MEMORY.
- * Memory: rows of `dimensions` numbers: for C^-1 bands - 1 of C, or as many as C^-1 has, the buffers of a BLT, the height of a tree
- * (twice that with its full decoder); else, and where this is less work, panels of 64 MiB and n numbers. For B two more (prefix
- * sums, momentum), or one a coefficient.
+ * In: sigma in [0, 1e9], the noise multiplier; dimensions in [1, 2^31 - 1]; key is copied. The strategy must outlive
+ * the stream.
+ * Returns EPS_OK and *noise, which the caller releases with eps_noise_destroy(); EPS_INVALID (a range, or part
+ * encoder); EPS_UNSUPPORTED (C has no inverse that doubles can hold); EPS_TOO_COSTLY (over the context's limits: no way
+ * to draw it fits in max_bytes, or it takes more than max_operations, in multiplications); EPS_NO_MEMORY.
+ * Memory: rows of `dimensions` numbers: for C^-1 bands - 1 of C, or as many as C^-1 has, the buffers of a BLT, the
+ * height of a tree (twice that with its full decoder); else, and where this is less work, panels of 64 MiB and n
+ * numbers. For B two more (prefix sums, momentum), or one a coefficient.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_noise_create(const struct eps_context *context, struct eps_noise **noise,
                                                       struct eps_error *error, const struct eps_strategy *strategy,
@@ -688,7 +690,8 @@ EPS_API EPS_MUST_USE enum eps_status eps_noise_create(const struct eps_context *
 EPS_API void eps_noise_destroy(struct eps_noise *noise);
 
 /*
- * What such a stream takes: all its rows, in multiplications, and the bytes that it holds, those of the strategy among them.
+ * What such a stream takes: all its rows, in multiplications, and the bytes that it holds, those of the strategy among
+ * them.
  * Returns as eps_noise_create(), which it foretells under the same context; EPS_NO_MEMORY too.
  * Out: operations, bytes: written on EPS_OK; may be NULL. Cost: that of inverting the strategy's block, once.
  */
@@ -697,9 +700,9 @@ EPS_API EPS_MUST_USE enum eps_status eps_noise_cost(const struct eps_context *co
                                                     size_t dimensions, double *operations, double *bytes);
 
 /*
- * The next row: row 0 first, n in all; out has `dimensions` numbers. Returns EPS_OK; EPS_INVALID after the last; EPS_CANCELED,
- * EPS_TIMEOUT (as the context says; the stream can then only be destroyed), EPS_NO_MEMORY. Cost: a row at a time, but where panels
- * are used all at the first row of each.
+ * The next row: row 0 first, n in all; out has `dimensions` numbers. Returns EPS_OK; EPS_INVALID after the last;
+ * EPS_CANCELED, EPS_TIMEOUT (as the context says; the stream can then only be destroyed), EPS_NO_MEMORY. Cost: a row at
+ * a time, but where panels are used all at the first row of each.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise,
                                                    double *out, struct eps_error *error);

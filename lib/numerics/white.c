@@ -1,6 +1,6 @@
 /*
- * A tile of a row is one stream of ChaCha20; streams are numbered by row and tile. SLEEF's functions do not depend on the
- * machine (lanes.h), so neither do the numbers.
+ * A tile of a row is one stream of ChaCha20; streams are numbered by row and tile. SLEEF's functions do not depend on
+ * the machine (lanes.h), so neither do the numbers.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

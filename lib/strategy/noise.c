@@ -1,8 +1,8 @@
 /*
- * Noise as it is added in training: the rows of C^+ z, or of B z = A C^+ z, for any number of coordinates, one row after the
- * other. Of the kind's ways to draw the first, the cheapest that fits in memory is taken; A is then applied to what comes out
- * of it: prefix sums and momentum by their recursion, which keeps two rows, a list of coefficients as a filter. Where such a list is
- * too long to be kept, B's own rows are multiplied.
+ * Noise as it is added in training: the rows of C^+ z, or of B z = A C^+ z, for any number of coordinates, one row
+ * after the other. Of the kind's ways to draw the first, the cheapest that fits in memory is taken; A is then applied
+ * to what comes out of it: prefix sums and momentum by their recursion, which keeps two rows, a list of coefficients as
+ * a filter. Where such a list is too long to be kept, B's own rows are multiplied.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -51,8 +51,8 @@ static struct plan plan_of(const struct eps_strategy *s, const struct eps__noise
     return plan;
 }
 
-/* Takes the candidate if it is the first; or fits where the best did not; or where both do, is the cheaper one; or where neither
- * does, the smaller. */
+/* Takes the candidate if it is the first; or fits where the best did not; or where both do, is the cheaper one; or
+ * where neither does, the smaller. */
 static void consider(struct plan *best, struct plan candidate, double max_numbers)
 {
     bool fits = candidate.numbers <= max_numbers, fitted = best->numbers <= max_numbers;

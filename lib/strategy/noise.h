@@ -1,7 +1,7 @@
 /*
- * Ways to draw x = C^+ z row by row for many coordinates at once, z white: a kind names those that fit it, from the one that
- * keeps the fewest rows to the product by panels, which fits all. z is never stored for its own sake: any row of it can be
- * made again (white.h).
+ * Ways to draw x = C^+ z row by row for many coordinates at once, z white: a kind names those that fit it, from the one
+ * that keeps the fewest rows to the product by panels, which fits all. z is never stored for its own sake: any row of
+ * it can be made again (white.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,10 +1,11 @@
 /*
  * The two ways to draw C^+ z that do not depend on what C is made of.
  *
- * By bands: C x = z solved from above, as far as C reaches back; with few bands that is the least that a stream can keep.
+ * By bands: C x = z solved from above, as far as C reaches back; with few bands that is the least that a stream can
+ * keep.
  *
- * By panels: so many rows of C^+ at a time as fit beside their results, times z, of which a few hundred rows are made at a time
- * for a tile of coordinates. z is made as often as there are panels; what the product takes is more.
+ * By panels: so many rows of C^+ at a time as fit beside their results, times z, of which a few hundred rows are made
+ * at a time for a tile of coordinates. z is made as often as there are panels; what the product takes is more.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

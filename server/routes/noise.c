@@ -1,7 +1,7 @@
 /*
- * POST /v1/noise: rows of C^-1 z or of B z, in NumPy's format or a line a step; who accepts JSON alone (as curl --json does) gets
- * an array of these lines. C is what a job was accounted with, by its
- * factorization.id, or a stored factorisation: the request names no family, so that what is drawn is what was accounted.
+ * POST /v1/noise: rows of C^-1 z or of B z, in NumPy's format or a line a step; who accepts JSON alone (as curl --json
+ * does) gets an array of these lines. C is what a job was accounted with, by its factorization.id, or a stored
+ * factorisation: the request names no family, so that what is drawn is what was accounted.
  *
  * The key is drawn for this reply alone. It is wiped with the stream, and nothing of it is logged or stored.
  *

@@ -4,10 +4,12 @@ accounted; that a stream takes bounded memory, and ends with its client or the s
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import hashlib
 import io
 import json
 import math
 import sqlite3
+import struct
 
 import jsonschema
 import numpy
@@ -231,6 +233,32 @@ def test_it_is_the_matrix_that_was_used(launch):
         connection.execute("DELETE FROM blobs")
     server.start()
     assert (draw(server, **asked) == before).all()
+
+
+def digest(*values):
+    """The SQL function by which rows are checked (server/store/digest.c)."""
+    hashed = hashlib.blake2b(digest_size=16)
+    for value in values:
+        kind, data = {int: (1, lambda: struct.pack("<q", value)), float: (2, lambda: struct.pack("<d", value)),
+                      str: (3, lambda: value.encode()), bytes: (4, lambda: value), type(None): (5, bytes)}[type(value)]
+        hashed.update(struct.pack("<Bq", kind, len(data())) + data())
+    return hashed.digest()
+
+
+@sanitized
+def test_noise_of_another_matrix_is_refused(launch):
+    """A result whose factorisation is not kept, and is not what computing it again gives: as after an update of the program."""
+    server = launch()
+    job = server.solve(BANDED)["id"]
+    server.stop()
+    with sqlite3.connect(server.database) as connection:
+        connection.create_function("digest", -1, digest)
+        columns = "hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, accountant"
+        assert connection.execute(f"SELECT digest({columns}, factorization) = figures_checksum FROM results").fetchall() == [(1,)]
+        connection.execute(f"UPDATE results SET factorization = ?1, figures_checksum = digest({columns}, ?1)", ("ab" * 32,))
+    server.start()
+    problem = check_problem(ask(server, {"job": job, "dimensions": 3}), 409, "conflict")
+    assert "factorisation" in problem["detail"]
 
 
 def resident(server):

@@ -1,7 +1,7 @@
 /*
- * Correlated noise, row by row, against its definition: white noise times the rows of C^+ or of B, whichever way it is drawn; C
- * gives the white noise back. And against its law: the empirical covariance of the rows is sigma^2 C^-1 C^-T. Keys are fixed;
- * bounds on what is random are passed with probability 1 - 1e-6 or more by a right one.
+ * Correlated noise, row by row, against its definition: white noise times the rows of C^+ or of B, whichever way it is
+ * drawn; C gives the white noise back. And against its law: the empirical covariance of the rows is sigma^2 C^-1 C^-T.
+ * Keys are fixed; bounds on what is random are passed with probability 1 - 1e-6 or more by a right one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -310,8 +310,9 @@ static void panels_fit_together(void **state)
 
 /* ---------------------------------------------------------------- its law */
 
-/* Whitened by the Cholesky factor of the covariance that is wanted, the empirical one of d columns is I up to errors that are
- * about normal, of variance 1/d off the diagonal and 2/d on it; their squares, so scaled, add up to a chi-square. */
+/* Whitened by the Cholesky factor of the covariance that is wanted, the empirical one of d columns is I up to errors
+ * that are about normal, of variance 1/d off the diagonal and 2/d on it; their squares, so scaled, add up to a
+ * chi-square. */
 static void check_covariance(const struct eps_strategy *s, enum eps_part part, const char *what)
 {
     enum { D = 40000 };

@@ -48,6 +48,7 @@ static struct made {
     size_t wait_at;  /* before that byte it waits for `go` */
     sem_t go, waits; /* waits: posted when it does */
     atomic_size_t made, makes, released;
+    atomic_bool closed[2]; /* before and after that: whether nobody reads it */
     struct pool *pool;
 } made;
 
@@ -79,8 +80,10 @@ static ptrdiff_t make(void *user, char *buffer, size_t size)
     len = len < made.piece ? len : made.piece;
     len = len < size ? len : size;
     if (source->at <= made.wait_at && made.wait_at < source->at + len) {
+        atomic_store(&made.closed[0], stream_closed(source->stream));
         sem_post(&made.waits);
         sem_wait(&made.go);
+        atomic_store(&made.closed[1], stream_closed(source->stream));
     }
     bool fails = source->at + len > made.fail_at;
     for (size_t i = 0; i < len; i++)
@@ -376,6 +379,7 @@ static void a_client_that_hangs_up_ends_it(void **state)
     sem_post(&made.go);
     assert_soon(&made.released, 1);
     assert_int_equal(atomic_load(&made.makes), 1); /* that one, and no more */
+    assert_true(!atomic_load(&made.closed[0]) && atomic_load(&made.closed[1]));
 
     made.wait_at = SIZE_MAX;
     client = ask("1.1");

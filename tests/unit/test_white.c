@@ -1,7 +1,8 @@
 /*
- * White noise: it is what Box and Muller make of ChaCha20's words, whichever part of a row is asked for and in whatever order;
- * and it is Gaussian: moments, tails, the whole law, and nothing in common between neighbours, rows, tiles and keys. Keys are
- * fixed: each bound was chosen so that a right generator passes it with probability 1 - 1e-5 or more, and these do.
+ * White noise: it is what Box and Muller make of ChaCha20's words, whichever part of a row is asked for and in whatever
+ * order; and it is Gaussian: moments, tails, the whole law, and nothing in common between neighbours, rows, tiles and
+ * keys. Keys are fixed: each bound was chosen so that a right generator passes it with probability 1 - 1e-5 or more,
+ * and these do.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -107,7 +108,8 @@ static int ascending(const void *a, const void *b)
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
-/* Kolmogorov and Smirnov's statistic, and Anderson and Darling's, which weighs the tails, of n sorted standard normals. */
+/* Kolmogorov and Smirnov's statistic, and Anderson and Darling's, which weighs the tails, of n sorted standard
+ * normals. */
 static void distances(const double *z, size_t n, double *kolmogorov, double *anderson)
 {
     double most = 0, sum = 0, count = (double)n;

@@ -1,6 +1,7 @@
 /*
- * Drawing x = C^-1 z for Toeplitz blocks: by the filter that C^-1 is, where the family defined C by it (BISR, BandInvMF), with
- * the last rows of z; and by the buffers of a BLT, a row for each decay (eps_strategy_blt() has the recursion).
+ * Drawing x = C^-1 z for Toeplitz blocks: by the filter that C^-1 is, where the family defined C by it (BISR,
+ * BandInvMF), with the last rows of z; and by the buffers of a BLT, a row for each decay (eps_strategy_blt() has the
+ * recursion).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * The merging of a tree's children at each height, for both decoders: what the decoder's rows and the noise drawn through
- * it share. Derived in tree_decoder.c.
+ * The merging of a tree's children at each height, for both decoders: what the decoder's rows and the noise drawn
+ * through it share. Derived in tree_decoder.c.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,14 +1,14 @@
 /*
- * Drawing x = C^+ z for trees with a row for each height, by the recursions of tree_decoder.c turned round: there from a row
- * of A to a row of the decoder, here from the nodes' noise to the steps'.
+ * Drawing x = C^+ z for trees with a row for each height, by the recursions of tree_decoder.c turned round: there from
+ * a row of A to a row of the decoder, here from the nodes' noise to the steps'.
  *
- * online: the weighted sum of all noise under a complete node is that of its children and its own; step t takes the estimate of
- * the node that it completes and gives back those of the nodes below that it merges.
+ * online: the weighted sum of all noise under a complete node is that of its children and its own; step t takes the
+ * estimate of the node that it completes and gives back those of the nodes below that it merges.
  *
- * full: x = X^-1 C' z. Up a subtree, f = 1' X^-1 C' z = tau (f_left + f_right) + (1 - tau) z. Down, the nodes above add the
- * same number `shift` to every leaf's right-hand side, and a child sees tau (z + shift - f_left - f_right); at a leaf, x is its
- * own noise and what was added. The way up is walked again at each node on the way down, n log n in all, so that no more is kept
- * than one path.
+ * full: x = X^-1 C' z. Up a subtree, f = 1' X^-1 C' z = tau (f_left + f_right) + (1 - tau) z. Down, the nodes above add
+ * the same number `shift` to every leaf's right-hand side, and a child sees tau (z + shift - f_left - f_right); at a
+ * leaf, x is its own noise and what was added. The way up is walked again at each node on the way down, n log n in all,
+ * so that no more is kept than one path.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -139,7 +139,8 @@ static void up(const struct tile *t, double *out, size_t first, size_t l)
         out[i] = tau * out[i] + (1 - tau) * t->z[i];
 }
 
-/* rows[l] is what is added on the way down to the node of height l that holds the step; it stays as long as its parent does. */
+/* rows[l] is what is added on the way down to the node of height l that holds the step; it stays as long as its
+ * parent does. */
 static void full_step(const struct tile *t, double *x, size_t step)
 {
     const struct eps__tree_levels *v = t->levels;
