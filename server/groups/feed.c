@@ -13,9 +13,11 @@
 
 #include "server/groups/internal.h"
 #include "server/jobs/submit.h"
+#include "server/ops/clock.h"
 #include "server/ops/metrics.h"
 
 #define PORTION 64
+#define PORTION_SECONDS 0.05 /* after which others have the thread: to check one may take a second */
 
 static size_t width(const struct group *group)
 {
@@ -62,6 +64,15 @@ static void begin(struct child *child)
     }
 }
 
+/* One that came to a job is accepted and answered at once. */
+static void count_final(const struct child *child)
+{
+    if (child->result) {
+        metric_add(METRIC_JOBS_ACCEPTED, 1);
+        metric_add(METRIC_JOBS_SUCCEEDED, 1);
+    }
+}
+
 /* On the writer thread. */
 static void child_stored(struct store_write *write, enum store_status status)
 {
@@ -75,6 +86,7 @@ static void child_stored(struct store_write *write, enum store_status status)
     pthread_mutex_lock(&groups->mutex);
     group->storing--;
     if (status == STORE_OK && final) {
+        count_final(child);
         groups__child_end_locked(child, false);
     } else if (child->result) {
         group->under_way++; /* its result had gone */
@@ -156,8 +168,8 @@ void groups__feed(struct pool_task *task)
 {
     struct group *group = (struct group *)task;
     struct groups *groups = group->groups;
-    int portion = group->kind->computes ? 1 : PORTION;
-    for (int i = 0; i < portion && feed_one(group); i++) {}
+    double until = clock_monotonic() + PORTION_SECONDS;
+    for (int i = 0; i < PORTION && clock_monotonic() < until && feed_one(group); i++) {}
     pthread_mutex_lock(&groups->mutex);
     group->feeding = false;
     groups__go_on_locked(group);
