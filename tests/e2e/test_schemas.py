@@ -135,8 +135,8 @@ def calls_of_sweeps(server):
 def calls_of_plans(server):
     plans, plan = "/v1/plans", "/v1/plans/{id}"
     body = {"n": 8, "batch_size": 10, "dataset_size": 40, "epsilon": 2, "delta": 1e-5, "families": ["identity"]}
-    endless = {"n": 4000, "batch_size": 100, "dataset_size": 20000, "epsilon": 2, "delta": 1e-5,
-               "families": ["optimal"], "objective": "max_squared", "workload": {"type": "momentum", "momentum": 0.9}}
+    endless = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5,
+               "families": ["optimal"], "workload": {"type": "momentum", "momentum": 0.95}}
     post = ("POST", plans, plans)
     keyed = {"json": body, "headers": {"Idempotency-Key": "p"}}
     first = server.post(body, plans).json()["links"]["self"]
