@@ -159,7 +159,7 @@ static void end_held(struct store_write *write)
     groups__tell_held((struct group *)(void *)((char *)write - offsetof(struct group, end)));
 }
 
-static void end_locked(struct group *group)
+void groups__end_locked(struct group *group)
 {
     struct store_group_end *end = &group->end;
     group->ending = true;
@@ -168,20 +168,6 @@ static void end_locked(struct group *group)
                                     .finished_at = clock_now_ms()};
     memcpy(end->id, group->record.id, UUID_SIZE);
     store_end_group(group->groups->server->store, end);
-}
-
-void groups__go_on_locked(struct group *group)
-{
-    const struct server *server = group->groups->server;
-    if (group->feeding || group->ending || jobs_stopping(server->jobs)) {
-        return;
-    }
-    if (groups__may_feed_locked(group)) {
-        group->feeding = true;
-        pool_submit(server->bulk, &group->task);
-    } else if ((group->canceled || group->next == group->record.total) && !group->children) {
-        end_locked(group);
-    }
 }
 
 /* ---------------------------------------------------------------- children */
