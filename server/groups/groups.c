@@ -325,6 +325,19 @@ struct recovery {
     bool failed;
 };
 
+/* Whether its job is still to end. One whose row was lost, or is another's by damage, is not waited for. */
+static bool job_open(const struct groups *groups, const char *id)
+{
+    struct job_record job = {0};
+    enum store_status status = store_read_job(groups->server->store, id, &job);
+    bool open = (status == STORE_OK || status == STORE_CORRUPT) && job.job && !job_status_final(job.status);
+    job_record_clear(&job);
+    if (!open) {
+        log_event(LOG_LEVEL_ERROR, "child-lost", "job=%s", id);
+    }
+    return open;
+}
+
 static void recover_child(void *user, const struct child_record *record)
 {
     struct recovery *recovery = user;
@@ -332,7 +345,7 @@ static void recover_child(void *user, const struct child_record *record)
     if (record->number < group->record.total) {
         group->begun[record->number / 8] |= (unsigned char)(1U << record->number % 8);
     }
-    if (record->ended || !record->job[0]) {
+    if (record->ended || !record->job[0] || !job_open(recovery->groups, record->job)) {
         return;
     }
     struct child *child = calloc(1, sizeof *child);
