@@ -25,10 +25,24 @@ static size_t width(const struct group *group)
     return own ? own : 2 * (size_t)group->groups->server->config->workers;
 }
 
-bool groups__may_feed_locked(const struct group *group)
+static bool may_feed_locked(const struct group *group)
 {
     return !group->canceled && group->next < group->record.total && group->storing < PORTION &&
            group->under_way < width(group);
+}
+
+void groups__go_on_locked(struct group *group)
+{
+    const struct server *server = group->groups->server;
+    if (group->feeding || group->ending || jobs_stopping(server->jobs)) {
+        return;
+    }
+    if (may_feed_locked(group)) {
+        group->feeding = true;
+        pool_submit(group->kind->computes ? server->pool : server->bulk, &group->task);
+    } else if ((group->canceled || group->next == group->record.total) && !group->children) {
+        groups__end_locked(group);
+    }
 }
 
 void groups__skip_begun(struct group *group)
@@ -143,7 +157,7 @@ static bool feed_one(struct group *group)
     struct groups *groups = group->groups;
     struct child *child = calloc(1, sizeof *child);
     pthread_mutex_lock(&groups->mutex);
-    bool may = child && groups__may_feed_locked(group) && !jobs_stopping(groups->server->jobs);
+    bool may = child && may_feed_locked(group) && !jobs_stopping(groups->server->jobs);
     if (may) {
         child->insert.number = group->next++;
         groups__skip_begun(group);
