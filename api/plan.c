@@ -323,10 +323,11 @@ static struct api_plan *make(struct reading *reading, const struct eps_context *
     }
     char *asked = plan && plan->asked ? api_json_text(plan->asked) : NULL;
     char *list = plan && plan->candidates ? api_json_text(plan->candidates) : NULL;
-    if (!asked || !list || asprintf(&plan->request, "{\"asked\":%s,\"candidates\":%s}", asked, list) < 0) {
+    size_t size = asked && list ? strlen(asked) + strlen(list) + 32 : 0;
+    if (size && (plan->request = malloc(size)) != NULL) {
+        snprintf(plan->request, size, "{\"asked\":%s,\"candidates\":%s}", asked, list);
+    } else {
         reading->errors->out_of_memory = true;
-        if (plan)
-            plan->request = NULL;
         api_plan_destroy(plan);
         plan = NULL;
     }

@@ -336,7 +336,11 @@ static void plan_once(void *user)
     planned->oom = !json || errors.out_of_memory || (plan && !again);
     if (json && !plan && !errors.len && !errors.out_of_memory)
         planned->wrong = "refused without a reason";
-    planned->now = plan ? strdup(plan->request) : list(&errors);
+    planned->now = list(&errors);
+    if (plan) {
+        free(planned->now);
+        planned->now = strcpy(scarcity_give(strlen(plan->request) + 1), plan->request);
+    }
     api_plan_destroy(plan);
     api_plan_destroy(again);
     api_errors_clear(&errors);
