@@ -124,6 +124,12 @@ static bool known_already(const struct api_errors *errors, const struct api_viol
     return false;
 }
 
+/* Sets a member to a value that is borrowed, unless that is absent. False without memory. */
+static bool put(json_t *object, const char *name, json_t *value)
+{
+    return !value || json_is_null(value) || json_object_set(object, name, value) == 0;
+}
+
 /* DP-SGD with the sizes of one pair. NULL with errors. */
 static struct api_job *decode_pair(struct reading *reading, const char *length_name, size_t length, size_t batch)
 {
@@ -131,16 +137,12 @@ static struct api_job *decode_pair(struct reading *reading, const char *length_n
     struct api_errors found = {0};
     json_t *sampling = json_pack("{s:s}", "scheme", "poisson");
     json_t *job = json_object();
-    if (sampling && batch < EPS_PLAN_PAIRS_MAX && list_item(reading, "batch_size", batch))
-        json_object_set(sampling, "batch_size", list_item(reading, "batch_size", batch));
-    if (sampling && member(reading->json, "dataset_size"))
-        json_object_set(sampling, "dataset_size", json_object_get(reading->json, "dataset_size"));
-    json_object_set(job, length_name, list_item(reading, length_name, length));
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        if (member(reading->json, same[i]))
-            json_object_set(job, same[i], json_object_get(reading->json, same[i]));
-    if (!job || !sampling || json_object_set(job, "sampling", sampling) != 0)
-        found.out_of_memory = true;
+    bool ok = sampling && job && put(sampling, "batch_size", list_item(reading, "batch_size", batch)) &&
+              put(sampling, "dataset_size", json_object_get(reading->json, "dataset_size")) &&
+              put(job, length_name, list_item(reading, length_name, length)) && put(job, "sampling", sampling);
+    for (size_t i = 0; ok && i < sizeof same / sizeof *same; i++)
+        ok = put(job, same[i], json_object_get(reading->json, same[i]));
+    found.out_of_memory = !ok;
     struct api_job *decoded = found.out_of_memory ? NULL : api_job_decode(&found, job, reading->max_n);
     for (size_t i = 0; i < found.len; i++) {
         char at[WHERE_MAX];
@@ -321,10 +323,11 @@ static struct api_plan *make(struct reading *reading, const struct eps_context *
     }
     char *asked = plan && plan->asked ? api_json_text(plan->asked) : NULL;
     char *list = plan && plan->candidates ? api_json_text(plan->candidates) : NULL;
-    if (!asked || !list || asprintf(&plan->request, "{\"asked\":%s,\"candidates\":%s}", asked, list) < 0) {
+    size_t size = asked && list ? strlen(asked) + strlen(list) + 32 : 0;
+    if (size && (plan->request = malloc(size)) != NULL) {
+        snprintf(plan->request, size, "{\"asked\":%s,\"candidates\":%s}", asked, list);
+    } else {
         reading->errors->out_of_memory = true;
-        if (plan)
-            plan->request = NULL;
         api_plan_destroy(plan);
         plan = NULL;
     }

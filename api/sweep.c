@@ -80,36 +80,61 @@ static json_t *element(json_t *array, const char *token)
     return *token >= '0' && *token <= '9' && !*end ? json_array_get(array, index) : NULL;
 }
 
-/* What the token names in a value; an object gets a new one where there is none. NULL: there is no place for it. */
-static json_t *step(json_t *value, const char *token)
+/* What the token names in a value; an object gets a new one where there is none. NULL: there is no place for it, or no
+ * memory: *failed. */
+static json_t *step(json_t *value, const char *token, bool *failed)
 {
     if (json_is_array(value))
         return element(value, token);
     json_t *member = json_object_get(value, token);
     if (json_is_object(value) && !member) {
-        json_object_set_new(value, token, json_object());
+        *failed = json_object_set_new(value, token, json_object()) != 0;
         member = json_object_get(value, token);
     }
     return member;
 }
 
-/* Puts a value in the place of the pointer. False: there is no such place. */
-static bool put(json_t *root, const char *pointer, json_t *value)
+/* Puts a value in the place of the pointer. False: there is no such place, or no memory: *failed. */
+static bool put(json_t *root, const char *pointer, json_t *value, bool *failed)
 {
     char token[POINTER_MAX];
     const char *at = pointer;
     json_t *place = root;
     while (place && token_next(&at, token) && *at)
-        place = step(place, token);
+        place = step(place, token, failed);
     if (json_is_array(place)) {
         char *end;
         unsigned long index = strtoul(token, &end, 10);
         return element(place, token) && json_array_set(place, index, value) == 0;
     }
-    return json_is_object(place) && json_object_set(place, token, value) == 0;
+    if (!json_is_object(place))
+        return false;
+    *failed = json_object_set(place, token, value) != 0;
+    return !*failed;
 }
 
 /* ---------------------------------------------------------------- points */
+
+/* A copy whose objects and arrays are its own; NULL: out of memory. (Jansson's loses members where there is none.) */
+static json_t *copy_of(json_t *value)
+{
+    const char *name;
+    json_t *member;
+    size_t i;
+    if (!json_is_object(value) && !json_is_array(value))
+        return json_incref(value);
+    json_t *copy = json_is_object(value) ? json_object() : json_array();
+    bool failed = !copy;
+    json_object_foreach (value, name, member)
+        failed = failed || json_object_set_new(copy, name, copy_of(member)) != 0;
+    json_array_foreach (value, i, member)
+        failed = failed || json_array_append_new(copy, copy_of(member)) != 0;
+    if (failed) {
+        json_decref(copy);
+        return NULL;
+    }
+    return copy;
+}
 
 json_t *api_sweep_value(const struct api_sweep *sweep, size_t k, size_t point)
 {
@@ -128,7 +153,7 @@ json_t *api_sweep_value(const struct api_sweep *sweep, size_t k, size_t point)
 
 struct api_job *api_sweep_point(const struct api_sweep *sweep, struct api_errors *errors, size_t point, size_t max_n)
 {
-    json_t *job = json_deep_copy(sweep->base);
+    json_t *job = copy_of(sweep->base);
     const char *pointer;
     json_t *values;
     size_t rest = sweep->total;
@@ -139,14 +164,14 @@ struct api_job *api_sweep_point(const struct api_sweep *sweep, struct api_errors
         rest /= len;
         json_t *copy =
             json_deep_copy(json_array_get(values, point / rest % len)); /* a later pointer may lead into it */
-        if (job && copy && !put(job, pointer, copy)) {
+        bool failed = !job || !copy;
+        if (!failed && !put(job, pointer, copy, &failed) && !failed) {
             api_errors_add(errors, pointer, "is no member here: what it would belong to is no object");
             placed = false;
         }
-        errors->out_of_memory = errors->out_of_memory || !copy;
+        errors->out_of_memory = errors->out_of_memory || failed;
         json_decref(copy);
     }
-    errors->out_of_memory = errors->out_of_memory || !job;
     struct api_job *decoded = placed && !errors->out_of_memory ? api_job_decode(errors, job, max_n) : NULL;
     json_decref(job);
     return decoded;
@@ -227,10 +252,12 @@ static void write_request(struct api_sweep *sweep, struct api_errors *errors)
 {
     char *base = text_of(errors, "/base", sweep->base, API_SWEEP_BASE_BYTES);
     char *grid = text_of(errors, "/grid", sweep->grid, API_SWEEP_GRID_BYTES);
-    if (base && grid && asprintf(&sweep->request, "{\"base\":%s,\"grid\":%s}", base, grid) < 0) {
-        sweep->request = NULL;
+    size_t size = base && grid ? strlen(base) + strlen(grid) + sizeof "{'base':,'grid':}" : 0;
+    sweep->request = size ? malloc(size) : NULL;
+    if (sweep->request)
+        snprintf(sweep->request, size, "{\"base\":%s,\"grid\":%s}", base, grid);
+    else
         errors->out_of_memory = true;
-    }
     free(base);
     free(grid);
 }
@@ -328,13 +355,11 @@ static void try_points(const struct api_sweep *sweep, struct api_errors *errors,
 struct api_sweep *api_sweep_decode(struct api_errors *errors, const json_t *json, size_t max_n)
 {
     struct api_sweep *sweep = calloc(1, sizeof *sweep);
-    json_t *copy = sweep ? json_copy((json_t *)(uintptr_t)json) : NULL; /* shallow: its members are only read */
-
-    if (sweep && copy) {
+    if (sweep) {
         sweep->total = 1;
         sweep->grid = json_object();
-        if (json_is_object(copy))
-            read_members(sweep, errors, copy);
+        if (json_is_object(json))
+            read_members(sweep, errors, (json_t *)(uintptr_t)json); /* which only reads it */
         else
             api_errors_add(errors, "", "must be an object with base and grid");
         if (!errors->len && sweep->grid)
@@ -342,8 +367,7 @@ struct api_sweep *api_sweep_decode(struct api_errors *errors, const json_t *json
         if (!errors->len && !errors->out_of_memory && sweep->request)
             try_points(sweep, errors, max_n);
     }
-    errors->out_of_memory = errors->out_of_memory || !sweep || !copy || !sweep->grid;
-    json_decref(copy);
+    errors->out_of_memory = errors->out_of_memory || !sweep || !sweep->grid;
     if (errors->len || errors->out_of_memory) {
         api_sweep_destroy(sweep);
         return NULL;

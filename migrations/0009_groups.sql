@@ -38,5 +38,18 @@ CREATE INDEX children_by_end ON children (parent, ended) WHERE ended IS NOT NULL
 
 ALTER TABLE jobs ADD COLUMN parent TEXT;   -- whose child the job is; NULL: it was posted
 ALTER TABLE jobs ADD COLUMN child INTEGER; -- its number there
-CREATE INDEX jobs_posted ON jobs (id) WHERE parent IS NULL;
 CREATE INDEX jobs_by_parent ON jobs (parent, child) WHERE parent IS NOT NULL;
+
+-- Lists are of posted jobs, and pass over none of the children.
+CREATE INDEX jobs_posted ON jobs (id) WHERE parent IS NULL;
+CREATE INDEX jobs_posted_by_status ON jobs (status, id) WHERE parent IS NULL;
+DROP INDEX jobs_by_label;
+CREATE INDEX jobs_by_label ON jobs (label, id) WHERE label IS NOT NULL AND parent IS NULL;
+
+-- Groups that are gone while some of what was theirs is not.
+CREATE TABLE orphans (
+    parent TEXT NOT NULL PRIMARY KEY
+) WITHOUT ROWID;
+CREATE TRIGGER job_groups_gone AFTER DELETE ON job_groups BEGIN
+    INSERT OR IGNORE INTO orphans (parent) VALUES (old.id);
+END;

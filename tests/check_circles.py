@@ -13,9 +13,10 @@ from pathlib import Path
 B = Path(os.environ.get("B", "build/release"))
 MOST = 5
 # What no file of a room includes.
-APART = {"server/http": ("jobs", "work", "store", "routes"), "server/jobs": ("http", "routes"),
-         "server/work": ("http", "routes", "jobs", "store"), "server/store": ("http", "routes", "jobs", "work"),
-         "server/ops": ("http", "routes", "jobs", "work", "store")}
+APART = {"server/http": ("jobs", "groups", "work", "store", "routes"), "server/jobs": ("http", "routes", "groups"),
+         "server/groups": ("http", "routes"), "server/work": ("http", "routes", "jobs", "groups", "store"),
+         "server/store": ("http", "routes", "jobs", "groups", "work"),
+         "server/ops": ("http", "routes", "jobs", "groups", "work", "store")}
 
 
 def symbols(path):

@@ -13,9 +13,11 @@
 
 #include "server/groups/internal.h"
 #include "server/jobs/submit.h"
+#include "server/ops/clock.h"
 #include "server/ops/metrics.h"
 
 #define PORTION 64
+#define PORTION_SECONDS 0.05 /* after which others have the thread: to check one may take a second */
 
 static size_t width(const struct group *group)
 {
@@ -23,10 +25,24 @@ static size_t width(const struct group *group)
     return own ? own : 2 * (size_t)group->groups->server->config->workers;
 }
 
-bool groups__may_feed_locked(const struct group *group)
+static bool may_feed_locked(const struct group *group)
 {
     return !group->canceled && group->next < group->record.total && group->storing < PORTION &&
            group->under_way < width(group);
+}
+
+void groups__go_on_locked(struct group *group)
+{
+    const struct server *server = group->groups->server;
+    if (group->feeding || group->ending || jobs_stopping(server->jobs)) {
+        return;
+    }
+    if (may_feed_locked(group)) {
+        group->feeding = true;
+        pool_submit(group->kind->computes ? server->pool : server->bulk, &group->task);
+    } else if ((group->canceled || group->next == group->record.total) && !group->children) {
+        groups__end_locked(group);
+    }
 }
 
 void groups__skip_begun(struct group *group)
@@ -62,6 +78,15 @@ static void begin(struct child *child)
     }
 }
 
+/* One that came to a job is accepted and answered at once. */
+static void count_final(const struct child *child)
+{
+    if (child->result) {
+        metric_add(METRIC_JOBS_ACCEPTED, 1);
+        metric_add(METRIC_JOBS_SUCCEEDED, 1);
+    }
+}
+
 /* On the writer thread. */
 static void child_stored(struct store_write *write, enum store_status status)
 {
@@ -75,6 +100,7 @@ static void child_stored(struct store_write *write, enum store_status status)
     pthread_mutex_lock(&groups->mutex);
     group->storing--;
     if (status == STORE_OK && final) {
+        count_final(child);
         groups__child_end_locked(child, false);
     } else if (child->result) {
         group->under_way++; /* its result had gone */
@@ -131,7 +157,7 @@ static bool feed_one(struct group *group)
     struct groups *groups = group->groups;
     struct child *child = calloc(1, sizeof *child);
     pthread_mutex_lock(&groups->mutex);
-    bool may = child && groups__may_feed_locked(group) && !jobs_stopping(groups->server->jobs);
+    bool may = child && may_feed_locked(group) && !jobs_stopping(groups->server->jobs);
     if (may) {
         child->insert.number = group->next++;
         groups__skip_begun(group);
@@ -156,8 +182,8 @@ void groups__feed(struct pool_task *task)
 {
     struct group *group = (struct group *)task;
     struct groups *groups = group->groups;
-    int portion = group->kind->computes ? 1 : PORTION;
-    for (int i = 0; i < portion && feed_one(group); i++) {}
+    double until = clock_monotonic() + PORTION_SECONDS;
+    for (int i = 0; i < PORTION && clock_monotonic() < until && feed_one(group); i++) {}
     pthread_mutex_lock(&groups->mutex);
     group->feeding = false;
     groups__go_on_locked(group);

@@ -159,7 +159,7 @@ static void end_held(struct store_write *write)
     groups__tell_held((struct group *)(void *)((char *)write - offsetof(struct group, end)));
 }
 
-static void end_locked(struct group *group)
+void groups__end_locked(struct group *group)
 {
     struct store_group_end *end = &group->end;
     group->ending = true;
@@ -168,20 +168,6 @@ static void end_locked(struct group *group)
                                     .finished_at = clock_now_ms()};
     memcpy(end->id, group->record.id, UUID_SIZE);
     store_end_group(group->groups->server->store, end);
-}
-
-void groups__go_on_locked(struct group *group)
-{
-    const struct server *server = group->groups->server;
-    if (group->feeding || group->ending || jobs_stopping(server->jobs)) {
-        return;
-    }
-    if (groups__may_feed_locked(group)) {
-        group->feeding = true;
-        pool_submit(group->kind->computes ? server->pool : server->bulk, &group->task);
-    } else if ((group->canceled || group->next == group->record.total) && !group->children) {
-        end_locked(group);
-    }
 }
 
 /* ---------------------------------------------------------------- children */
@@ -340,6 +326,19 @@ struct recovery {
     bool failed;
 };
 
+/* Whether its job is still to end. One whose row was lost, or is another's by damage, is not waited for. */
+static bool job_open(const struct groups *groups, const char *id)
+{
+    struct job_record job = {0};
+    enum store_status status = store_read_job(groups->server->store, id, &job);
+    bool open = (status == STORE_OK || status == STORE_CORRUPT) && job.job && !job_status_final(job.status);
+    job_record_clear(&job);
+    if (!open) {
+        log_event(LOG_LEVEL_ERROR, "child-lost", "job=%s", id);
+    }
+    return open;
+}
+
 static void recover_child(void *user, const struct child_record *record)
 {
     struct recovery *recovery = user;
@@ -347,7 +346,7 @@ static void recover_child(void *user, const struct child_record *record)
     if (record->number < group->record.total) {
         group->begun[record->number / 8] |= (unsigned char)(1U << record->number % 8);
     }
-    if (record->ended || !record->job[0]) {
+    if (record->ended || !record->job[0] || !job_open(recovery->groups, record->job)) {
         return;
     }
     struct child *child = calloc(1, sizeof *child);

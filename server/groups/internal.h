@@ -56,8 +56,8 @@ struct groups {
 
 /* Feeds, or ends, if it is time for that. */
 void groups__go_on_locked(struct group *group);
-/* Whether a child's turn has come. */
-bool groups__may_feed_locked(const struct group *group);
+/* The last write. */
+void groups__end_locked(struct group *group);
 /* Moves `next` to a child that had no turn. */
 void groups__skip_begun(struct group *group);
 void groups__child_add_locked(struct group *group, struct child *child);

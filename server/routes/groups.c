@@ -96,7 +96,7 @@ struct telling {
     struct server *server;
     const struct group_routes *routes;
     const struct group_record *record;
-    void *asked;
+    void *asked; /* or NULL: no child was told yet */
     struct text *text;
     uint64_t seen;
     size_t len;
@@ -105,6 +105,13 @@ struct telling {
 static void tell_child(void *user, const struct child_record *child)
 {
     struct telling *telling = user;
+    if (!telling->asked) {
+        telling->asked = telling->routes->asks->open(telling->record);
+    }
+    if (!telling->asked) { /* and ends the stream */
+        telling->text->failed = true;
+        return;
+    }
     telling->seen = child->ended + FIRST_NUMBER;
     telling->len++;
     event_begin(telling->text, telling->routes->child, telling->seen);
@@ -155,13 +162,8 @@ enum events_next group_tell(struct server *server, const struct group_routes *ro
     if (*seen > record.done + FIRST_NUMBER) { /* of another life of the database */
         *seen = 0;
     }
-    struct telling telling = {.server = server,
-                              .routes = routes,
-                              .record = &record,
-                              .asked = routes->asks->open(&record),
-                              .text = text,
-                              .seen = *seen};
-    enum events_next next = telling.asked ? tell_news(&telling, live) : EVENTS_BROKEN;
+    struct telling telling = {.server = server, .routes = routes, .record = &record, .text = text, .seen = *seen};
+    enum events_next next = tell_news(&telling, live);
     *seen = telling.seen;
     if (telling.asked) {
         routes->asks->close(telling.asked);

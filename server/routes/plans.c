@@ -92,6 +92,8 @@ static void write_ranked(struct server *server, struct text *out, const struct a
 struct ranking {
     const struct api_plan *plan;
     struct child_record *rows; /* by number */
+    char **details;            /* what theirs point to */
+    bool failed;
     size_t len;
     size_t *order; /* those with an answer first, by rank */
     size_t answered;
@@ -116,15 +118,17 @@ static void take_row(void *user, const struct child_record *child)
     if (child->number < ranking->len) {
         struct child_record *row = &ranking->rows[child->number];
         *row = *child;
-        row->detail = child->detail ? strdup(child->detail) : NULL;
+        row->detail = ranking->details[child->number] = child->detail ? strdup(child->detail) : NULL;
+        ranking->failed = ranking->failed || !row->detail != !child->detail;
     }
 }
 
 static void ranking_clear(struct ranking *ranking)
 {
-    for (size_t i = 0; ranking->rows && i < ranking->len; i++) {
-        free(ranking->rows[i].detail);
+    for (size_t i = 0; ranking->details && i < ranking->len; i++) {
+        free(ranking->details[i]);
     }
+    free(ranking->details);
     free(ranking->rows);
     free(ranking->order);
 }
@@ -142,15 +146,16 @@ static bool ranking_read(struct ranking *ranking, struct server *server, const s
     none.status = record->status == JOB_CANCELED ? JOB_CANCELED : JOB_QUEUED;
     ranking->len = api_plan_len(ranking->plan);
     ranking->rows = calloc(ranking->len + 1, sizeof *ranking->rows);
+    ranking->details = calloc(ranking->len + 1, sizeof *ranking->details);
     ranking->order = calloc(ranking->len + 1, sizeof *ranking->order);
-    if (!ranking->rows || !ranking->order) {
+    if (!ranking->rows || !ranking->details || !ranking->order) {
         return false;
     }
     for (size_t i = 0; i < ranking->len; i++) {
         ranking->rows[i] = none;
         ranking->rows[i].number = i;
     }
-    if (store_each_child(server->store, &all, take_row, ranking) != STORE_OK) {
+    if (store_each_child(server->store, &all, take_row, ranking) != STORE_OK || ranking->failed) {
         return false;
     }
     for (int answered = 1; answered >= 0; answered--) {

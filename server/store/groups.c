@@ -340,10 +340,9 @@ enum store_status store_each_open_group(struct store *store,
 
 /* ---------------------------------------------------------------- reading children */
 
-/* Columns as CHILD_COLUMNS names them. False without memory. */
-static bool child_of_row(struct child_record *child, sqlite3_stmt *row, const char *parent)
+/* Columns as CHILD_COLUMNS names them. The texts are the row's. */
+static void child_of_row(struct child_record *child, sqlite3_stmt *row, const char *parent)
 {
-    bool failed = false;
     const char *job = (const char *)sqlite3_column_text(row, 2);
     const char *accountant = (const char *)sqlite3_column_text(row, 10);
     *child = (struct child_record){.number = (size_t)sqlite3_column_int64(row, 0),
@@ -357,8 +356,8 @@ static bool child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
     if (!status_known(row, 3) || sqlite3_column_int(row, 12) != 1) {
         store__damaged("children", parent);
         child->status = JOB_FAILED;
-        child->detail = strdup("what is stored of this row fails its checksum");
-        return child->detail != NULL;
+        child->detail = "what is stored of this row fails its checksum";
+        return;
     }
     child->status = (enum job_status)sqlite3_column_int(row, 3);
     snprintf(child->job, sizeof child->job, "%s", job ? job : "");
@@ -369,8 +368,7 @@ static bool child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
     child->max_squared = store__column_number(row, 8);
     child->last_squared = store__column_number(row, 9);
     snprintf(child->accountant, sizeof child->accountant, "%s", accountant ? accountant : "");
-    child->detail = store__column_text(row, 11, &failed);
-    return !failed;
+    child->detail = (const char *)sqlite3_column_text(row, 11);
 }
 
 enum store_status store_each_child(struct store *store, const struct children_filter *filter,
@@ -387,11 +385,8 @@ enum store_status store_each_child(struct store *store, const struct children_fi
     }
     while (statement && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         struct child_record child;
-        if (!child_of_row(&child, statement, filter->parent)) {
-            break;
-        }
+        child_of_row(&child, statement, filter->parent);
         each(user, &child);
-        free(child.detail);
     }
     sqlite3_reset(statement);
     store__reader_give(store, reader);

@@ -78,7 +78,7 @@ struct group_record {
 
 void group_record_clear(struct group_record *record);
 
-/* A row of children. Texts are owned. */
+/* A row of children. */
 struct child_record {
     size_t number;
     size_t ended;        /* the how manieth of its group, from 1; 0: it is not final */
@@ -91,7 +91,7 @@ struct child_record {
     double max_squared;
     double last_squared;
     char accountant[32]; /* "": none */
-    char *detail;        /* or NULL */
+    const char *detail;  /* lent; or NULL */
 };
 
 void job_record_clear(struct job_record *record);

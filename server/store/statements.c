@@ -71,8 +71,8 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_JOB_EXPIRE] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id < ?1 AND status >= 2 "
                        "AND finished_at < ?2 AND coalesce(state_checksum = " STATE ", 1) LIMIT ?3) RETURNING id",
 
-    [SQL_JOB_ORPHAN] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE parent IS NOT NULL AND status >= 2 "
-                       "AND NOT EXISTS (SELECT 1 FROM job_groups AS g WHERE g.id = jobs.parent) LIMIT ?1) RETURNING id",
+    [SQL_JOB_ORPHAN] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE parent IN (SELECT parent FROM orphans) "
+                       "AND status >= 2 LIMIT ?1) RETURNING id",
     [SQL_JOB_PARENT] = "SELECT parent, child FROM jobs WHERE id = ?1 AND parent IS NOT NULL",
 
     [SQL_GROUP_INSERT] = "INSERT INTO job_groups (id, kind, label, status, total, done, failed, created_at, request, "
@@ -107,9 +107,11 @@ static const char *const statements[SQL_COUNT] = {
                       "(SELECT done + 1 FROM job_groups WHERE id = ?1),?5,?6,?7,?8,?9,?10,?11," CHILD_DETAIL ") "
                       "WHERE parent = ?1 AND number = ?2 AND job IS ?3 AND ended IS NULL",
     [SQL_CHILD_DELETE] = "DELETE FROM children WHERE parent = ?1",
-    [SQL_CHILD_ORPHAN] =
-        "DELETE FROM children WHERE parent IN (SELECT DISTINCT parent FROM children AS c WHERE NOT EXISTS "
-        "(SELECT 1 FROM job_groups AS g WHERE g.id = c.parent) LIMIT 1)",
+    [SQL_CHILD_ORPHAN] = "DELETE FROM children WHERE parent IN (SELECT parent FROM orphans AS o WHERE EXISTS "
+                         "(SELECT 1 FROM children AS c WHERE c.parent = o.parent) LIMIT 1)",
+    [SQL_ORPHANS_GONE] =
+        "DELETE FROM orphans WHERE parent NOT IN (SELECT parent FROM children WHERE parent = orphans.parent "
+        "UNION ALL SELECT parent FROM jobs WHERE parent = orphans.parent)",
     [SQL_CHILD_LIST] =
         "SELECT " CHILD_COLUMNS " FROM children WHERE parent = ?1 AND number >= ?2 ORDER BY number LIMIT ?3",
     [SQL_CHILD_ENDED] =

@@ -65,11 +65,22 @@ static enum store_status sweep_groups(struct store *store, int64_t before)
     return store__run(store->writer, statement);
 }
 
+static enum store_status sweep_rows(struct store *store, enum store_sql sql, int64_t before)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, sql);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    if (before) {
+        sqlite3_bind_int64(statement, 1, before);
+    }
+    return store__run(store->writer, statement);
+}
+
 /* What a group that has gone left behind. */
 static enum store_status sweep_orphans(struct store *store, struct sweep *sweep)
 {
-    sqlite3_stmt *children = store__statement(store->writer, SQL_CHILD_ORPHAN);
-    if (!children || store__run(store->writer, children) != STORE_OK) {
+    if (sweep_rows(store, SQL_CHILD_ORPHAN, 0) != STORE_OK || sweep_rows(store, SQL_ORPHANS_GONE, 0) != STORE_OK) {
         return STORE_FAILED;
     }
     sqlite3_stmt *jobs = store__statement(store->writer, SQL_JOB_ORPHAN);
@@ -98,18 +109,6 @@ static enum store_status sweep_results(struct store *store, struct sweep *sweep,
     enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "expire results");
     sqlite3_reset(statement);
     return status;
-}
-
-static enum store_status sweep_rows(struct store *store, enum store_sql sql, int64_t before)
-{
-    sqlite3_stmt *statement = store__statement(store->writer, sql);
-    if (!statement) {
-        return STORE_FAILED;
-    }
-    if (before) {
-        sqlite3_bind_int64(statement, 1, before);
-    }
-    return store__run(store->writer, statement);
 }
 
 static bool sweep_all(struct store *store, struct sweep *sweep)

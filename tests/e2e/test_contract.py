@@ -54,6 +54,20 @@ def test_every_example_of_a_sweep_is_accepted(server):
         check_schema(server.get("/v1/sweeps").json(), "SweepList")
 
 
+def test_every_example_of_a_plan_is_accepted(server):
+    body = CONTRACT["paths"]["/v1/plans"]["post"]["requestBody"]["content"]["application/json"]
+    files = {path.stem: json.loads(path.read_text()) for path in (ROOT / "api" / "examples" / "plans").glob("*.json")}
+    assert files == {name: example["value"] for name, example in body["examples"].items()}
+    for value in files.values():
+        check_schema(value, "PlanRequest")
+        document = server.post(value, "/v1/plans").json()
+        check_schema(document, "Plan")
+        done = server.get(document["links"]["self"] + "?wait=300", timeout=400).json()
+        check_schema(done, "Plan")
+        assert (done["status"], done["failed"]) == ("succeeded", 0)
+        check_schema(server.get("/v1/plans").json(), "PlanList")
+
+
 def test_the_route_table_is_the_contract():
     table = (ROOT / "server" / "routes" / "table.c").read_text()
     rows = set(re.findall(r'^    \{"([A-Z]+)", "([^"]+)",', table, re.M))

@@ -136,6 +136,46 @@ def calls_of_sweeps(server):
     yield *post, keyed
 
 
+def calls_of_plans(server):
+    plans, plan = "/v1/plans", "/v1/plans/{id}"
+    body = {"n": 8, "batch_size": 10, "dataset_size": 40, "epsilon": 2, "delta": 1e-5, "families": ["identity"]}
+    endless = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5,
+               "families": ["optimal"], "workload": {"type": "momentum", "momentum": 0.95}}
+    post = ("POST", plans, plans)
+    keyed = {"json": body, "headers": {"Idempotency-Key": "p"}}
+    first = server.post(body, plans).json()["links"]["self"]
+    other = server.request("POST", plans, **keyed).json()["links"]["self"]
+    for one in (first, other):
+        server.get(one + "?wait=60")
+    nobody = NOBODY.replace("jobs", "plans")
+    yield *post, {"json": body}
+    yield *post, keyed
+    yield *post, {"json": dict(body, label="x"), "headers": {"Idempotency-Key": "p"}}
+    yield *post, {"json": dict(body, n=0, nosuch=1)}
+    yield *post, {"data": "{", "headers": JSON}
+    yield *post, {"data": " " * (9 << 20), "headers": JSON}
+    yield *post, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
+    yield *post, {"json": body, "headers": {"Accept": "text/html"}}
+    for query in ("", "?limit=1", "?status=failed", "?limit=0"):
+        yield "GET", plans, plans + query, {}
+    html, star = {"headers": {"Accept": "text/html"}}, {"headers": {"If-None-Match": "*"}}
+    for template, path in ((plans, plans), (plan, first)):
+        yield "GET", template, path, html
+        yield "GET", template, path, star
+    for path in (first, nobody, first + "?wait=x"):
+        yield "GET", plan, path, {}
+    for path, headers in ((first, {}), (first, {"Last-Event-ID": "final"}), (first, html["headers"]), (nobody, {})):
+        yield "GET", plan + "/events", path + "/events", {"headers": headers}
+    for path in (first, nobody):
+        yield "POST", plan + "/cancel", path + "/cancel", {}
+    running = server.post(endless, plans).json()["links"]["self"]
+    yield "DELETE", plan, running, {}
+    yield "POST", plan + "/cancel", running + "/cancel", {}
+    yield "DELETE", plan, other, {}
+    yield "DELETE", plan, other, {}
+    yield *post, keyed
+
+
 def calls(server):
     """(method, template, path, arguments): one call for each answer that the contract lists."""
     done = server.solve(DP_SGD)
@@ -219,6 +259,7 @@ def calls(server):
         yield "GET", "/problems/{type}", f"/problems/{name}", {}
     yield "GET", "/problems/{type}", "/problems/quota", {"headers": {"If-None-Match": "*"}}
     yield from calls_of_sweeps(server)
+    yield from calls_of_plans(server)
     for path, headers in ((ordinary, {}), (ordinary, {"Last-Event-ID": "final"}), (ordinary, {"Last-Event-ID": "x"}),
                           (ordinary, {"Accept": "text/csv"}), (NOBODY, {})):
         yield "GET", job + "/events", path + "/events", {"headers": headers}

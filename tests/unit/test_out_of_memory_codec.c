@@ -17,6 +17,8 @@
 #include "api/batches.h"
 #include "api/noise.h"
 #include "api/problem.h"
+#include "api/plan.h"
+#include "api/sweep.h"
 #include "tests/unit/scarcity.h"
 
 static const char path[] = "tests/unit/out_of_memory.jsonl";
@@ -335,6 +337,128 @@ static void an_answer_is_written_whole_or_not(void **state)
     forget(&spoken);
 }
 
+/* ------------------------------------------------------------ sweeps */
+
+struct swept {
+    const char *input;
+    char *now, *whole; /* its request and the jobs of its points; or what is wrong with it */
+    bool oom;
+    const char *wrong;
+};
+
+static void note_points(struct swept *swept, const struct api_sweep *sweep)
+{
+    size_t used = (size_t)snprintf(swept->now, LINE, "%zu %s\n", sweep->total, sweep->label ? sweep->label : "");
+    for (size_t i = 0; i < sweep->total && used < LINE; i++) {
+        struct api_errors errors = {0};
+        struct api_job *job = api_sweep_point(sweep, &errors, i, 0);
+        char *text = job ? text_of(api_job_encode(job, true)) : NULL;
+        swept->oom = swept->oom || errors.out_of_memory || (job && !text);
+        if (!job && !errors.len && !errors.out_of_memory)
+            swept->wrong = "a point is refused without a reason";
+        const char *said = text ? text : errors.len ? errors.items[0].detail : "";
+        used += (size_t)snprintf(swept->now + used, LINE - used, "%s\n", said);
+        free(text);
+        api_job_destroy(job);
+        api_errors_clear(&errors);
+    }
+}
+
+static void sweep_once(void *user)
+{
+    struct swept *swept = user;
+    char message[128] = "";
+    struct api_errors errors = {0};
+    json_t *json = api_json_parse(swept->input, strlen(swept->input), message, sizeof message);
+    struct api_sweep *sweep = json ? api_sweep_decode(&errors, json, 0) : NULL;
+    struct api_sweep *again = sweep ? api_sweep_read(sweep->request) : NULL;
+    swept->oom = !json || errors.out_of_memory || (sweep && !again);
+    if (json && !sweep && !errors.len && !errors.out_of_memory)
+        swept->wrong = "refused without a reason";
+    swept->now = list(&errors);
+    if (again)
+        note_points(swept, again);
+    api_sweep_destroy(sweep);
+    api_sweep_destroy(again);
+    api_errors_clear(&errors);
+    json_decref(json);
+}
+
+static void check_swept(void *user, bool struck)
+{
+    struct swept *swept = user;
+    static char where[8192];
+    assert_null(swept->wrong);
+    if (!swept->whole)
+        swept->whole = strdup(swept->now);
+    if ((swept->oom && !struck) || (!swept->oom && strcmp(swept->now, swept->whole) != 0)) {
+        scarcity_explain(where, sizeof where);
+        fail_msg("%s\nis not\n%s\n%s", swept->now, swept->whole, where);
+    }
+    free(swept->now);
+}
+
+static void a_sweep_is_read_whole_or_refused(void **state)
+{
+    (void)state;
+    static char many[2048] =
+        "{\"base\":{\"n\":4,\"sampling\":{\"scheme\":\"none\"},\"delta\":0.1},\"grid\":{\"/epsilon\":[";
+    for (int i = 0; i < 70; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), "%s%d", i ? "," : "", i + 1);
+    strcat(many, "]}}");
+    const char *const inputs[] = {
+        "{\"base\":{\"n\":4,\"sampling\":{\"scheme\":\"poisson\"},\"delta\":0.1},\"label\":\"l\","
+        "\"grid\":{\"/sampling/p\":[0.5,2],\"/accountant/method\":[\"pld\"],\"/epsilon\":[1]}}",
+        "{\"base\":{\"n\":4,\"sampling\":{\"scheme\":\"poisson\"},\"delta\":0.1},"
+        "\"grid\":{\"/nosuch\":[0.5,2],\"/delta/x\":[1]}}",
+        "{\"grid\":3,\"more\":1,\"label\":2}", many};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct swept swept = {.input = inputs[i]};
+        assert_true(scarcity_each(sweep_once, check_swept, &swept, SCARCITY_WHOLE) > 3);
+        free(swept.whole);
+    }
+}
+
+/* ------------------------------------------------------------ plans */
+
+static void plan_once(void *user)
+{
+    struct swept *planned = user;
+    char message[128] = "";
+    struct api_errors errors = {0};
+    json_t *json = api_json_parse(planned->input, strlen(planned->input), message, sizeof message);
+    struct api_plan *plan = json ? api_plan_decode(&errors, NULL, json, 0) : NULL;
+    struct api_plan *again = plan ? api_plan_read(plan->request) : NULL;
+    planned->oom = !json || errors.out_of_memory || (plan && !again);
+    if (json && !plan && !errors.len && !errors.out_of_memory)
+        planned->wrong = "refused without a reason";
+    planned->now = list(&errors);
+    if (plan) {
+        free(planned->now);
+        planned->now = strcpy(scarcity_give(strlen(plan->request) + 1), plan->request);
+    }
+    api_plan_destroy(plan);
+    api_plan_destroy(again);
+    api_errors_clear(&errors);
+    json_decref(json);
+}
+
+static void a_plan_is_read_whole_or_refused(void **state)
+{
+    (void)state;
+    const char *const inputs[] = {
+        "{\"n\":4,\"batch_size\":[1,2],\"dataset_size\":8,\"epsilon\":2,\"delta\":1e-3,\"label\":\"l\",\"max_bands\":2,"
+        "\"families\":[\"identity\"],\"schemes\":[\"poisson\",\"balls_in_bins\"],"
+        "\"workload\":{\"type\":\"toeplitz\",\"coefficients\":[1,0.5]}}",
+        "{\"epochs\":2,\"batch_size\":0,\"dataset_size\":8,\"epsilon\":2,\"delta\":1e-3}",
+        "{\"n\":[],\"schemes\":[\"x\"],\"objective\":1,\"label\":2,\"max_bands\":0,\"more\":1}"};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct swept planned = {.input = inputs[i]};
+        assert_true(scarcity_each(plan_once, check_swept, &planned, SCARCITY_WHOLE) > 3);
+        free(planned.whole);
+    }
+}
+
 static void every_line_that_asks_for_memory_was_struck(void **state)
 {
     (void)state;
@@ -351,6 +475,8 @@ int main(void)
         cmocka_unit_test(users_are_read_whole_or_not),
         cmocka_unit_test(requests_of_noise_are_read_whole_or_refused),
         cmocka_unit_test(an_answer_is_written_whole_or_not),
+        cmocka_unit_test(a_sweep_is_read_whole_or_refused),
+        cmocka_unit_test(a_plan_is_read_whole_or_refused),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -633,7 +633,9 @@ static void an_older_result_gets_its_figures(void **state)
                  "TABLE results DROP COLUMN factorization;"
                  "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use;"
                  "ALTER TABLE results DROP COLUMN max_squared; ALTER TABLE results DROP COLUMN last_squared;"
-                 "DROP TABLE job_groups; DROP TABLE children; DROP INDEX jobs_posted; DROP INDEX jobs_by_parent;"
+                 "DROP TABLE job_groups; DROP TABLE children; DROP TABLE orphans; DROP INDEX jobs_posted; DROP INDEX "
+                 "jobs_posted_by_status; DROP INDEX jobs_by_parent; DROP INDEX jobs_by_label;"
+                 "CREATE INDEX jobs_by_label ON jobs (label, id) WHERE label IS NOT NULL;"
                  "ALTER TABLE jobs DROP COLUMN parent; ALTER TABLE jobs DROP COLUMN child; PRAGMA user_version = 6");
     store = open_store(*state, 1 << 20, 0);
     assert_figures(store, good, &some_figures);

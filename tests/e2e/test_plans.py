@@ -1,0 +1,211 @@
+"""
+Plans over HTTP: which mechanisms are tried, how they are ranked, what is skipped and why, and what becomes of a plan when
+things go wrong.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import pytest
+
+from conftest import check_problem, until
+from follow import Stream, follow
+
+pytestmark = pytest.mark.sanitized
+SMALL = {"n": 24, "batch_size": 10, "dataset_size": 60, "epsilon": 4, "delta": 1e-5,
+         "families": ["identity", "square_root", "banded", "optimal"]}
+# Its last candidate takes minutes.
+LONG = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5, "families": ["identity", "optimal"],
+        "workload": {"type": "momentum", "momentum": 0.95}}
+
+
+def plan(server, body, status=202):
+    answer = server.post(body, "/v1/plans")
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Location"] == answer.json()["links"]["self"]
+    return answer.json()
+
+
+def ended(server, document):
+    return server.get(document["links"]["self"] + "?wait=300", timeout=400).json()
+
+
+@pytest.fixture(scope="module")
+def small(server):
+    return ended(server, plan(server, SMALL))
+
+
+def test_candidates_are_ranked_by_their_error(small):
+    assert (small["status"], small["failed"]) == ("succeeded", 0)
+    assert small["done"] == small["total"] == len(small["candidates"])
+    assert {name: small[name] for name in SMALL} == SMALL
+    assert small["objective"] == "mean_squared"
+    answered = [c for c in small["candidates"] if c["status"] == "succeeded"]
+    assert small["candidates"][:len(answered)] == answered
+    assert [c["rank"] for c in answered] == list(range(1, len(answered) + 1))
+    errors = [c["error"]["mean_squared"] for c in answered]
+    assert errors == sorted(errors) and len(errors) > 20
+    for candidate in small["candidates"][len(answered):]:
+        assert candidate["status"] == "skipped" and candidate["reason"]
+        assert candidate["rank"] is candidate["noise_multiplier"] is candidate["error"] is candidate["guarantee"] is None
+    assert {c["scheme"] for c in answered} == {"none", "poisson", "cyclic_poisson", "balls_in_bins", "b_min_sep"}
+    assert [c["scheme"] for c in small["candidates"] if c["family"] == "optimal"] == ["none"]
+    bands = {c["bands"] for c in answered if (c["family"], c["scheme"]) == ("square_root", "none")}
+    assert bands == {2, 4, 8, 16, 24}
+    for candidate in answered:
+        assert candidate["guarantee"] == "deterministic"
+        assert candidate["buffers"] == {"identity": 0, "optimal": 23}.get(candidate["family"],
+                                                                       (candidate["bands"] or 0) - 1)
+
+
+def test_every_job_is_ready_to_post_and_has_the_same_answer(server, small):
+    for candidate in small["candidates"]:
+        job = server.solve(candidate["job"])
+        assert job["job"] == candidate["job"]  # canonical
+        result = job["result"]
+        assert job["job"]["sampling"]["scheme"] == candidate["scheme"]
+        if candidate["status"] == "succeeded":
+            assert result["noise_multiplier"] == candidate["noise_multiplier"]
+            assert result["error"] == candidate["error"] and result["guarantee"] == candidate["guarantee"]
+            assert result["cache"]["result"] == "hit"
+
+
+def test_what_is_skipped_is_no_better(server, small):
+    """Whoever is skipped for a better one is no better than that one, and keeps no less noise."""
+    skipped = [c for c in small["candidates"] if c["status"] == "skipped" and "whoever accounts it" in c["reason"]]
+    answered = [c for c in small["candidates"] if c["status"] == "succeeded"]
+    for candidate in skipped:
+        error = server.solve(candidate["job"])["result"]["error"]["mean_squared"]
+        assert any(c["error"]["mean_squared"] <= error and c["buffers"] <= candidate["buffers"] for c in answered)
+
+
+def test_few_rows_of_noise(server):
+    done = ended(server, plan(server, dict(SMALL, max_bands=4, schemes=["none", "cyclic_poisson"])))
+    assert {c["bands"] for c in done["candidates"]} == {None, 2, 4}
+    assert all(c["buffers"] < 4 for c in done["candidates"])
+
+
+def test_lists_of_sizes_are_ranked_by_the_average_gradient(server):
+    body = {"epochs": [2, 4], "batch_size": [10, 20], "dataset_size": 60, "epsilon": 4, "delta": 1e-5,
+            "families": ["identity"], "schemes": ["poisson", "balls_in_bins"], "objective": "max_squared"}
+    done = ended(server, plan(server, body))
+    rows = done["candidates"]
+    assert sorted((c["n"], c["batch_size"]) for c in rows if c["scheme"] == "poisson") == [(6, 20), (12, 10), (12, 20),
+                                                                                       (24, 10)]
+    keys = [c["error"]["max_squared"] / c["batch_size"] ** 2 for c in rows if c["rank"]]
+    assert keys == sorted(keys) and len(keys) >= 6
+
+
+def test_what_cannot_be_tried_says_why(server):
+    done = ended(server, plan(server, dict(SMALL, dataset_size=70, families=["identity"])))  # seven bins
+    refused = [c for c in done["candidates"] if c["status"] == "skipped"]
+    assert [(c["scheme"], c["job"]) for c in refused] == [("balls_in_bins", None)]
+    assert "7 bins, which do not divide n = 24" in refused[0]["reason"]
+
+
+def test_what_is_refused(server):
+    def refused(pointer, **changes):
+        body = {name: value for name, value in {**SMALL, **changes}.items() if value != "absent"}
+        return check_problem(server.post(body, "/v1/plans"), 422, "invalid-job", pointer)
+
+    refused("/n", n="absent")
+    refused("/n", n=0)
+    refused("/n", n="x")
+    refused("/n/1", n=[3, 0])
+    refused("/n", n=[])
+    refused("/epochs", epochs=3)
+    refused("/epochs", n=None, epochs=-1)
+    refused("/batch_size", batch_size="absent")
+    refused("/batch_size/1", batch_size=[10, 100])
+    refused("/batch_size", batch_size=list(range(1, 10)))
+    refused("/dataset_size", dataset_size="absent")
+    refused("/epsilon", epsilon=-1)
+    refused("/delta", delta=1)
+    refused("/delta", delta="absent")
+    refused("/workload/momentum", workload={"type": "momentum", "momentum": 2})
+    refused("/objective", objective="mean")
+    refused("/adjacency", adjacency="add")
+    refused("/max_bands", max_bands=0)
+    refused("/schemes/1", schemes=["none", "some"])
+    refused("/schemes", schemes=[])
+    refused("/families/0", families=["trees"])
+    refused("/families", families=["dense"])
+    refused("/label", label="x" * 201)
+    refused("/noise_multiplier", noise_multiplier=1)
+    check_problem(server.post([1], "/v1/plans"), 422, "invalid-job", "")
+
+
+def test_events_tell_each_candidate_with_its_rank_so_far(server):
+    accepted = plan(server, dict(SMALL, label="followed", families=["identity", "square_root"]))
+    events = follow(server, accepted["links"]["events"])
+    done = ended(server, accepted)
+    assert events[-1].name == "plan" and events[-1].data == done
+    told = [event.data for event in events if event.name == "candidate"]
+    assert len(told) == done["total"]
+    so_far = []
+    for candidate in told:
+        if candidate["status"] == "succeeded":
+            so_far = sorted(so_far + [candidate["error"]["mean_squared"]])
+            assert so_far[candidate["rank"] - 1] == candidate["error"]["mean_squared"]
+        else:
+            assert candidate["rank"] is None
+    by_job = {str(c["job"]): c for c in done["candidates"]}
+    assert all(by_job[str(c["job"])] | {"rank": 0} == c | {"rank": 0} for c in told)
+    again = follow(server, accepted["links"]["events"], last=events[-3].id)
+    assert len(again) < len(events)
+
+
+def test_a_plan_under_a_key_is_one(server):
+    headers = {"Idempotency-Key": "one-plan"}
+    body = dict(SMALL, families=["identity"])
+    first = server.request("POST", "/v1/plans", json=body, headers=headers)
+    again = server.request("POST", "/v1/plans", json=body, headers=headers)
+    assert again.json()["id"] == first.json()["id"] and again.headers["Idempotent-Replayed"] == "true"
+    other = server.request("POST", "/v1/plans", json=dict(body, n=12), headers=headers)
+    check_problem(other, 409, "conflict")
+
+
+def test_what_takes_long_joins_the_ranking_later_and_can_be_canceled(launch):
+    server = launch("--workers", "2")
+    accepted = plan(server, LONG)
+
+    def is_running():
+        rows = server.get(accepted["links"]["self"]).json()["candidates"]
+        states = {(c["family"], c["scheme"]): c["status"] for c in rows}
+        others = {state for (family, _), state in states.items() if family != "optimal"}
+        return others <= {"succeeded", "skipped"} and states[("optimal", "none")] == "running"
+
+    until(is_running)
+    ranked = server.get(accepted["links"]["self"]).json()
+    assert ranked["status"] == "running" and ranked["candidates"][0]["rank"] == 1
+    check_problem(server.request("DELETE", accepted["links"]["self"]), 409, "conflict")
+    assert server.post({}, accepted["links"]["cancel"]).status_code == 202
+    canceled = ended(server, accepted)
+    assert canceled["status"] == "canceled"
+    assert [c["status"] for c in canceled["candidates"] if c["family"] == "optimal"] == ["canceled"]
+    assert canceled["candidates"][0]["rank"] == 1
+    assert server.request("DELETE", accepted["links"]["self"]).status_code == 204
+    assert server.get(accepted["links"]["self"]).status_code == 404
+
+
+def test_a_plan_survives_a_kill(launch):
+    server = launch("--workers", "2")
+    accepted = plan(server, dict(SMALL, n=48, dataset_size=80, label="kept"))
+    stream = Stream(server, accepted["links"]["events"])
+    for event in stream:
+        if event.name == "candidate":
+            break
+    stream.close()
+    server.kill()
+    server.start()
+    done = ended(server, accepted)
+    assert (done["status"], done["label"]) == ("succeeded", "kept")
+    assert done["done"] == done["total"] == accepted["total"]
+    assert {c["status"] for c in done["candidates"]} <= {"succeeded", "skipped"}
+    assert [c["job"] for c in accepted["candidates"]] and sorted(
+        str(c["job"]) for c in done["candidates"]) == sorted(str(c["job"]) for c in accepted["candidates"])
+
+
+def test_plans_are_listed_without_candidates(server, small):
+    listed = server.get("/v1/plans?limit=100").json()["items"]
+    mine = [item for item in listed if item["id"] == small["id"]][0]
+    assert "candidates" not in mine and mine["n"] == 24
+    assert server.get("/v1").json()["links"]["plans"] == "/v1/plans"
