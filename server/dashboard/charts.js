@@ -38,13 +38,13 @@ function thinned(points, most) {
   return step < 2 ? points : points.filter((_, index) => index % step === 0 || index === points.length - 1);
 }
 
-function axis(title, type) {
-  return {type, title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, callback: (value) => number(value, 3)}};
+function axis(title, type, least) {
+  return {type, bounds: 'data', min: least, title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, callback: (value) => number(value, 3)}};
 }
 
-/* lines: [{label, points: [{x, y}], dashed, marks}]. Returns a figure; the chart is drawn once it stands in the page, by
+/* lines: [{label, points: [{x, y}], dashed, marks}]. least: where a logarithmic axis begins. Returns a figure; the chart is drawn once it stands in the page, by
  * drawAll(). */
-export function lineChart({id, title, x, y, logarithmic, lines}) {
+export function lineChart({id, title, x, y, least, lines}) {
   const canvas = h('canvas', {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
   const shown = lines.map((line) => ({...line, points: thinned(line.points, DRAWN)}));
   canvas.draw = () => paint(new window.Chart(canvas, {
@@ -55,7 +55,7 @@ export function lineChart({id, title, x, y, logarithmic, lines}) {
       borderDash: line.dashed ? [5, 4] : [], order: line.marks ? 0 : 1}))},
     options: {
       animation: false, maintainAspectRatio: false, parsing: false, normalized: true, interaction: {mode: 'nearest', axis: 'x', intersect: false},
-      scales: {x: axis(x, 'linear'), y: axis(y, logarithmic ? 'logarithmic' : 'linear')},
+      scales: {x: axis(x, 'linear'), y: axis(y, least ? 'logarithmic' : 'linear', least)},
       plugins: {legend: {display: lines.length > 1, labels: {boxHeight: 2, boxWidth: 18}},
                 tooltip: {callbacks: {label: ({dataset, raw}) => `${dataset.label}: ${number(raw.y)} at ${number(raw.x)}`}}},
     },

@@ -6,7 +6,7 @@
 import {get} from './api.js';
 import {drawAll, lineChart} from './charts.js';
 import {badge, h, number, safe, seconds, trouble} from './dom.js';
-import {curveLines, errorLine, tooLong} from './job.js';
+import {curveLines, errorLine, LEAST_DELTA, tooLong} from './job.js';
 import {answer, COMPARED, mechanism, name} from './jobs.js';
 
 const result = (read) => (document) => document.result ? read(document.result) : '–';
@@ -18,8 +18,8 @@ const ROWS = [
   ['Noise multiplier', result((one) => safe(one.noise_multiplier))],
   ['Guarantee', result((one) => one.guarantee)],
   ['Accountant', result((one) => one.accountant)],
-  ['An example removed', result((one) => number(one.directions.remove.value))],
-  ['An example added', result((one) => number(one.directions.add.value))],
+  ['An example removed', result((one) => safe(one.directions.remove.value))],
+  ['An example added', result((one) => safe(one.directions.add.value))],
   ['Mean squared error', result((one) => number(one.error?.mean_squared))],
   ['Largest squared error', result((one) => number(one.error?.max_squared))],
   ['Last squared error', result((one) => number(one.error?.last_squared))],
@@ -64,12 +64,12 @@ export async function showComparison(main, {ids = ''}) {
   if (!documents.length) {
     return;
   }
-  const place = h('div', {class: 'charts'}, h('p', {class: 'quiet'}, 'The charts are being computed …'));
+  const place = h('div', {class: 'charts below'}, h('p', {class: 'quiet'}, 'The charts are being computed …'));
   main.append(columns(documents), place);
   const done = documents.filter((document) => document.status === 'succeeded');
   const figures = await Promise.all([
     together(done.filter((document) => document.links.curve), 'curve',
-             {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', logarithmic: true}, (body, label) => curveLines(body, label)[0]),
+             {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA}, (body, label) => curveLines(body, label)[0]),
     together(done.filter((document) => document.links.error && !tooLong(document)), 'error',
              {id: 'errors-per-step', title: 'Variance of each step’s answer', x: 'step', y: 'variance'}, errorLine)]);
   place.replaceChildren(...figures.filter(Boolean));

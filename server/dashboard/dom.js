@@ -24,7 +24,7 @@ export function number(value, digits = 5) {
   if (value === null || value === undefined) {
     return '–';
   }
-  if (value === 0 || Number.isInteger(value) && Math.abs(value) < 1e7) {
+  if (value === 0 || Number.isInteger(value) && Math.abs(value) < 1e9) {
     return String(value);
   }
   const rounded = Number(value.toPrecision(digits));
@@ -60,11 +60,13 @@ export function seconds(value) {
   if (value === null || value === undefined) {
     return '–';
   }
-  return value < 120 ? `${number(value, 3)} s` : value < 7200 ? `${number(value / 60, 3)} min` : `${number(value / 3600, 3)} h`;
+  const [size, unit] = [[86400 * 2, 86400, 'days'], [7200, 3600, 'h'], [120, 60, 'min'], [-Infinity, 1, 's']]
+      .filter(([from]) => value >= from).map(([, one, name]) => [one, name])[0];
+  return `${number(value / size, 3)} ${unit}`;
 }
 
 export function when(text) {
-  return text ? h('time', {datetime: text, title: text}, new Date(text).toLocaleString()) : '–';
+  return text ? h('time', {datetime: text, title: text}, new Date(text).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'})) : '–';
 }
 
 export function announce(text) {

@@ -11,6 +11,7 @@ import {answer, mechanism, name} from './jobs.js';
 
 const INTERVAL = 1000;     /* ms */
 const DRAWN_STEPS = 65536; /* longer ones are for programs */
+export const LEAST_DELTA = 1e-16; /* curves end under 1e-15; one of two directions may go on far below */
 const FINAL = ['succeeded', 'failed', 'canceled'];
 
 const GUARANTEES = {
@@ -54,16 +55,23 @@ function beside(direction) {
       .map(([member, word]) => `${word} ${number(direction[member])}`).join(', ');
 }
 
+/* A table whose last column may have nothing to say. */
+function withoutEmpty(caption, headings, rows, attributes) {
+  const said = rows.some((row) => row[row.length - 1] !== '');
+  const cut = (row) => said ? row : row.slice(0, -1);
+  return table(caption, cut(headings), rows.map(cut), attributes);
+}
+
 function directions(result) {
   const words = {remove: 'an example removed', add: 'an example added'};
   const rows = Object.entries(result.directions).map(([direction, one]) =>
-    [words[direction], number(one.value, 7), one.accountant, beside(one)]);
-  return table('Both directions', ['Direction', 'Value', 'Accountant', 'By'], rows, {id: 'directions'});
+    [words[direction], safe(one.value, 7), one.accountant, beside(one)]);
+  return withoutEmpty('Both directions', ['Direction', 'Value', 'Accountant', 'By'], rows, {id: 'directions'});
 }
 
 function candidates(result) {
-  const rows = result.candidates.map((one) => [one.accountant, one.direction, number(one.value, 7), beside(one)]);
-  return rows.length ? table('Everything that was tried', ['Accountant', 'Direction', 'Value', 'By'], rows, {id: 'candidates'}) : null;
+  const rows = result.candidates.map((one) => [one.accountant, one.direction, safe(one.value, 7), beside(one)]);
+  return rows.length ? withoutEmpty('Everything that was tried', ['Accountant', 'Direction', 'Value', 'By'], rows, {id: 'candidates'}) : null;
 }
 
 function draws(result) {
@@ -144,7 +152,7 @@ function curve(document) {
     if (epsilon !== null && delta !== null) {
       lines.push({label: 'this job', points: [{x: epsilon, y: delta}], marks: true, colour: 3});
     }
-    return lineChart({id: 'curve', title: 'Delta against epsilon', x: 'epsilon', y: 'delta', logarithmic: true, lines});
+    return lineChart({id: 'curve', title: 'Delta against epsilon', x: 'epsilon', y: 'delta', least: LEAST_DELTA, lines});
   });
 }
 
