@@ -38,8 +38,9 @@ function thinned(points, most) {
   return step < 2 ? points : points.filter((_, index) => index % step === 0 || index === points.length - 1);
 }
 
-function axis(title, type, least) {
-  return {type, bounds: 'data', min: least, title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, callback: (value) => number(value, 3)}};
+function axis(title, options) {
+  return {title: {display: true, text: title}, grid: {},
+          ticks: {maxTicksLimit: 7, includeBounds: false, callback: (value) => number(value, 3)}, ...options};
 }
 
 /* lines: [{label, points: [{x, y}], dashed, marks}]. least: where a logarithmic axis begins. Returns a figure; the chart is drawn once it stands in the page, by
@@ -55,7 +56,8 @@ export function lineChart({id, title, x, y, least, lines}) {
       borderDash: line.dashed ? [5, 4] : [], order: line.marks ? 0 : 1}))},
     options: {
       animation: false, maintainAspectRatio: false, parsing: false, normalized: true, interaction: {mode: 'nearest', axis: 'x', intersect: false},
-      scales: {x: axis(x, 'linear'), y: axis(y, least ? 'logarithmic' : 'linear', least)},
+      scales: {x: axis(x, {type: 'linear', bounds: 'data'}),
+               y: axis(y, least ? {type: 'logarithmic', bounds: 'data', min: least} : {type: 'linear', beginAtZero: true})},
       plugins: {legend: {display: lines.length > 1, labels: {boxHeight: 2, boxWidth: 18}},
                 tooltip: {callbacks: {label: ({dataset, raw}) => `${dataset.label}: ${number(raw.y)} at ${number(raw.x)}`}}},
     },

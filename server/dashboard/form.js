@@ -55,7 +55,7 @@ class Form {
     this.command = h('code', {id: 'curl'});
     this.submit = h('button', {type: 'submit', class: 'primary', id: 'submit'}, 'Submit');
     this.element = h('form', {id: 'job-form', novalidate: true, 'aria-label': 'Job',
-                              onsubmit: (event) => this.send(event), oninput: () => this.update()},
+                              onsubmit: (event) => this.send(event), oninput: () => this.update(), onchange: () => this.update()},
       this.summary, sections.map(fieldset),
       h('section', {class: 'command', 'aria-labelledby': 'curl-title'}, h('h2', {id: 'curl-title'}, 'The same with curl'),
         h('pre', {tabindex: '0', role: 'region', 'aria-label': 'curl command'}, this.command),

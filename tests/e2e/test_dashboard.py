@@ -148,7 +148,7 @@ def test_a_job_from_the_form_is_seen_to_finish(browser, host):
     job_id = browser.run("return location.hash").rsplit("/", 1)[1]
     document = host.get(f"/v1/jobs/{job_id}").json()
     assert document["label"] == "from the form"
-    assert document["job"] == host.solve(BANDS)["job"]
+    assert document["job"] == dict(host.solve(BANDS)["job"], label="from the form")
     assert value == document["result"]["epsilon"]
     shown = float(browser.text("#answer").split("=")[1])
     assert value <= shown <= value * (1 + 1e-4)  # five figures, rounded up
@@ -366,6 +366,7 @@ def test_every_view_can_be_walked_by_ear(browser, host):
         assert len(browser.all("main")) == len(browser.all("h1")) == 1
         levels = browser.run("return [...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]))")
         assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:]))
+        browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         for entry in browser.all("main button, main a, main input, main select, main textarea, canvas, table"):
             assert entry.accessible_name or not entry.is_displayed(), (view, entry.get_attribute("outerHTML")[:300])
         assert len(browser.all("[aria-live]:not(output)")) == 1
