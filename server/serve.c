@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "server/commands.h"
+#include "server/groups/groups.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
 #include "server/http/wait.h"
@@ -50,8 +51,9 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->works = works_create();
     server->waits = waits_create();
     server->jobs = server->works ? jobs_create(server) : NULL;
+    server->groups = server->jobs ? groups_create(server) : NULL;
     if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->side || !server->waits ||
-        !server->jobs) {
+        !server->groups) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -70,10 +72,11 @@ static bool server_build(struct server *server, char *message, size_t message_si
     if (!server->store) {
         return false;
     }
-    if (!jobs_recover(server->jobs)) {
+    if (!jobs_recover(server->jobs, groups_recover, server->groups)) {
         snprintf(message, message_size, "the jobs of an earlier run cannot be read from %s", config->db);
         return false;
     }
+    groups_start(server->groups);
     return true;
 }
 
@@ -113,6 +116,7 @@ static void server_free(struct server *server)
     pool_destroy(server->side);
     pool_destroy(server->pool);
     store_close(server->store);
+    groups_destroy(server->groups);
     jobs_destroy(server->jobs);
     waits_destroy(server->waits);
     works_destroy(server->works);

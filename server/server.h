@@ -11,6 +11,7 @@
 
 struct store;
 struct jobs;
+struct groups;
 struct pool;
 struct waits;
 struct works;
@@ -28,6 +29,7 @@ struct server {
     struct works *works; /* what is under way, and who waits for it */
     struct waits *waits;
     struct jobs *jobs;
+    struct groups *groups;
     struct budget bodies;  /* in memory, of requests under way */
     struct budget replies; /* in memory, while they are sent */
     struct budget spool;   /* on disk, of matrices while they are written and sent */

@@ -15,6 +15,7 @@
 #include "server/ops/metrics.h"
 
 #define SMALL_REPLY 65536              /* bytes that are not counted */
+#define MADE_AT_ONCE 16384             /* bytes that a reply of unknown length is asked for, without chunks */
 #define REPLY_BYTES_A_SECOND 1048576.0 /* that a client must take */
 
 static const char problem_type[] = "application/problem+json";
@@ -54,10 +55,21 @@ static bool hold(struct request *request, size_t len)
     return true;
 }
 
+bool reply_holds(struct request *request, size_t len)
+{
+    return hold(request, len);
+}
+
 static enum handled reply_crowded(struct request *request)
 {
     return reply_problem(request, API_PROBLEM_QUEUE_FULL,
                          "other replies take all the memory that there is for them; ask again later");
+}
+
+void reply_goes_on(struct request *request, size_t len)
+{
+    request->reply_bytes += len;
+    connection_busy(request->place, request->server->config->request_seconds + (double)len / REPLY_BYTES_A_SECOND);
 }
 
 /* Adds the headers and queues. Takes the response over. */
@@ -78,9 +90,7 @@ static enum handled reply_queue(struct request *request, int status, const char 
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
     }
     request->status = status;
-    request->reply_bytes = request->bodyless ? 0 : len;
-    connection_busy(request->place,
-                    request->server->config->request_seconds + (double)request->reply_bytes / REPLY_BYTES_A_SECOND);
+    reply_goes_on(request, request->bodyless ? 0 : len);
     enum MHD_Result queued = MHD_queue_response(request->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return queued == MHD_YES ? HANDLED_REPLIED : HANDLED_LOST;
@@ -152,6 +162,21 @@ enum handled reply_file(struct request *request, const char *type, int fd, uint6
         close(fd);
     }
     return reply_queue(request, 200, type, response, (size_t)len);
+}
+
+enum handled reply_made(struct request *request, const char *type, size_t held, MHD_ContentReaderCallback read,
+                        MHD_ContentReaderFreeCallback release, void *cls)
+{
+    if (!hold(request, held)) {
+        release(cls);
+        return reply_crowded(request);
+    }
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, MADE_AT_ONCE, read, cls, release);
+    if (!response) {
+        release(cls);
+    }
+    return reply_queue(request, 200, type, response, 0);
 }
 
 enum handled reply_problem_json(struct request *request, json_t *problem)

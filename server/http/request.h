@@ -143,6 +143,14 @@ struct shared_text {
 enum handled reply_shared(struct request *request, int status, const struct shared_text *shared, bool conditional);
 /* Takes the file descriptor over. */
 enum handled reply_file(struct request *request, const char *type, int fd, uint64_t len);
+/* Of unknown length: `read` is asked for it (as libmicrohttpd says), by an HTTP thread; it says what it gave with
+ * reply_goes_on(). held: bytes of memory meanwhile. release(cls) in the end, whatever the outcome. */
+enum handled reply_made(struct request *request, const char *type, size_t held, MHD_ContentReaderCallback read,
+                        MHD_ContentReaderFreeCallback release, void *cls);
+/* So much more was given, which the client has to take before long. */
+void reply_goes_on(struct request *request, size_t len);
+/* Counts, until the request is over, so many bytes that it holds. False: others hold too much. */
+bool reply_holds(struct request *request, size_t len);
 enum handled reply_problem(struct request *request, enum api_problem problem, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Takes the document over; its `status` is the reply's. NULL: 500. */

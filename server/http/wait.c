@@ -319,6 +319,14 @@ void waits_stop(struct waits *waits)
     pthread_mutex_unlock(&waits->mutex);
 }
 
+bool waits_stopping(struct waits *waits)
+{
+    pthread_mutex_lock(&waits->mutex);
+    bool stopping = waits->stopping;
+    pthread_mutex_unlock(&waits->mutex);
+    return stopping;
+}
+
 bool waits_drain(struct waits *waits, double deadline)
 {
     struct timespec until = clock_timespec(deadline);

@@ -36,6 +36,7 @@ void request_give(struct request *request, const struct holder *holder, void *us
 
 /* From now on nothing is suspended, and whoever has a deadline resumes. */
 void waits_stop(struct waits *waits);
+bool waits_stopping(struct waits *waits);
 /* After waits_stop(): waits until nothing is suspended any more. Whoever holds a request must still be running. False:
  * something is, at the deadline (monotonic seconds). */
 bool waits_drain(struct waits *waits, double deadline);

@@ -33,16 +33,23 @@ static void write_time(struct text *out, const char *member, int64_t ms)
     }
 }
 
+void document_write_progress(struct text *out, const struct job_progress *progress)
+{
+    text_puts(out, "{\"fraction\":");
+    text_number(out, progress->fraction);
+    text_puts(out, ",\"stage\":");
+    text_json(out, progress->stage);
+    text_puts(out, ",\"remaining_seconds\":");
+    text_number(out, progress->remaining_seconds);
+    text_puts(out, "}");
+}
+
 static void write_progress(struct text *out, const struct job_record *record, const struct job_progress *progress)
 {
     if (progress) {
-        text_puts(out, "\"progress\":{\"fraction\":");
-        text_number(out, progress->fraction);
-        text_puts(out, ",\"stage\":");
-        text_json(out, progress->stage);
-        text_puts(out, ",\"remaining_seconds\":");
-        text_number(out, progress->remaining_seconds);
-        text_puts(out, "},");
+        text_puts(out, "\"progress\":");
+        document_write_progress(out, progress);
+        text_puts(out, ",");
     } else if (record->status == JOB_SUCCEEDED) {
         text_puts(out, "\"progress\":{\"fraction\":1.0,\"stage\":\"done\",\"remaining_seconds\":0},");
     } else {
@@ -77,7 +84,8 @@ static void write_links(struct text *out, const char *id)
     static const struct {
         const char *name;
         const char *path;
-    } links[] = {{"self", ""}, {"cancel", "/cancel"}, {"matrix", "/matrix"}, {"error", "/error"}, {"curve", "/curve"}};
+    } links[] = {{"self", ""},          {"events", "/events"}, {"cancel", "/cancel"},
+                 {"matrix", "/matrix"}, {"error", "/error"},   {"curve", "/curve"}};
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
         text_puts(out, i ? ",\"" : ",\"links\":{\"");
         text_puts(out, links[i].name);

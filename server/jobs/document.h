@@ -16,6 +16,8 @@ struct job_progress {
     double remaining_seconds; /* NAN: unknown */
 };
 
+/* The member `progress`, and events: an object. */
+void document_write_progress(struct text *out, const struct job_progress *progress);
 /* Writes the object. brief: for lists, without curve; links: false for `epsilond solve`. */
 void document_write(struct text *out, const struct job_record *record, const struct result_record *result,
                     const struct job_progress *progress, bool brief, bool links);

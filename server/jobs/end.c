@@ -65,6 +65,9 @@ static void publish(struct jobs *jobs, struct live *live, const struct job_chang
     jobs->bytes -= live->bytes;
     pthread_mutex_unlock(&jobs->mutex);
     waiters_call(jobs->server->works, &live->waiters);
+    if (live->record.parent[0] && stored) {
+        jobs->child_ended(jobs->user, live->record.parent, live->record.id);
+    }
     jobs__live_release(live);
 }
 
@@ -129,13 +132,15 @@ static void detach_locked(struct jobs *jobs, struct live *live)
     live->next = NULL;
     live->run = NULL;
     live->ending = true;
-    jobs__count_locked(jobs, run->started ? 0 : -1, run->started ? -1 : 0);
+    jobs__count_locked(jobs, &live->record, run->started ? 0 : -1, run->started ? -1 : 0);
     if (!run->lives) {
         work_close(&run->work); /* a new equal job starts afresh */
         work_cancel(&run->work);
         if (pool_withdraw(jobs->server->pool, &run->work.task)) { /* else the worker that has or gets it sees to it */
             free(run);
         }
+    } else {
+        work_tell(&run->work); /* among who listens are those of this job */
     }
 }
 

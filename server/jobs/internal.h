@@ -44,10 +44,14 @@ struct jobs {
     struct server *server;
     pthread_mutex_t mutex;
     struct map live;
-    size_t queued; /* jobs that wait for a worker, reserved places included */
-    size_t bytes;  /* held by live jobs, and reserved for those to come */
+    size_t queued;   /* posted jobs that wait for a worker, reserved places included */
+    size_t children; /* children of groups that do */
+    size_t places;   /* taken by groups */
+    size_t bytes;    /* held by live jobs, and reserved for those to come */
     size_t running;
     atomic_bool stopping;
+    void (*child_ended)(void *user, const char *parent, const char *id); /* or NULL */
+    void *user;
     struct memory *documents; /* by id */
     struct memory *results;   /* by hash, of this accounting version */
     struct memory *requests;  /* by hash of a request's bytes: what they decode to; see submit.c */
@@ -64,7 +68,7 @@ struct ending {
 /* Seconds that a job is estimated to take. */
 double jobs__estimate(const struct job_record *record);
 struct live *jobs__find_locked(struct jobs *jobs, const char *id);
-void jobs__count_locked(struct jobs *jobs, int queued, int running);
+void jobs__count_locked(struct jobs *jobs, const struct job_record *record, int queued, int running);
 /* Makes the ending of `lives` (already marked), with changes all zero; NULL: out of memory. */
 struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives);
 void jobs__ending_submit(struct ending *ending);

@@ -106,11 +106,11 @@ struct live *jobs__find_locked(struct jobs *jobs, const char *id)
     return node ? MAP_ENTRY(node, struct live, node) : NULL;
 }
 
-void jobs__count_locked(struct jobs *jobs, int queued, int running)
+void jobs__count_locked(struct jobs *jobs, const struct job_record *record, int queued, int running)
 {
-    jobs->queued += (size_t)queued;
+    *(record->parent[0] ? &jobs->children : &jobs->queued) += (size_t)queued;
     jobs->running += (size_t)running;
-    metric_set(METRIC_JOBS_QUEUED, (int64_t)jobs->queued);
+    metric_set(METRIC_JOBS_QUEUED, (int64_t)(jobs->queued + jobs->children));
     metric_set(METRIC_JOBS_RUNNING, (int64_t)jobs->running);
 }
 
@@ -277,6 +277,42 @@ bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter)
     return live != NULL;
 }
 
+/* Of a job's states: the start, and what its work said since. */
+static uint64_t number_locked(const struct live *live)
+{
+    const struct run *run = live->run;
+    uint64_t change = run ? atomic_load(&run->work.changes) : UINT32_MAX; /* it is being stored */
+    return ((uint64_t)live->record.attempts << 32) + change + 1;
+}
+
+bool jobs_progress(struct jobs *jobs, const char *id, struct job_progress *progress, uint64_t *number)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    if (live) {
+        *number = number_locked(live);
+        if (!progress_locked(live, progress)) {
+            *progress = (struct job_progress){.remaining_seconds = NAN};
+        }
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return live != NULL;
+}
+
+bool jobs_listen(struct jobs *jobs, const char *id, uint64_t number, struct waiter *waiter)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    struct live *live = jobs__find_locked(jobs, id);
+    bool waits = live && number_locked(live) == number;
+    if (waits && live->run) {
+        waits = work_listen(&live->run->work, (unsigned)(number - 1), waiter);
+    } else if (waits) {
+        waiters_add(jobs->server->works, &live->waiters, waiter);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return waits;
+}
+
 /* ---------------------------------------------------------------- admission */
 
 size_t jobs_bytes(const struct job_record *record)
@@ -284,28 +320,37 @@ size_t jobs_bytes(const struct job_record *record)
     return sizeof(struct live) + sizeof(struct run) + 2 * ALLOCATION + job_record_bytes(record);
 }
 
-bool jobs_reserve(struct jobs *jobs, size_t bytes)
+static const struct job_record posted; /* no one's child */
+
+/* Whether there is a place for one more, and so many bytes. */
+static bool room_locked(struct jobs *jobs, size_t bytes)
 {
     const struct config *config = jobs->server->config;
-    pthread_mutex_lock(&jobs->mutex);
-    bool room =
-        jobs->queued < config->queue && jobs->bytes + bytes <= config->queue_bytes && !atomic_load(&jobs->stopping);
-    if (room) {
-        jobs->bytes += bytes;
-        jobs__count_locked(jobs, 1, 0);
-    }
-    pthread_mutex_unlock(&jobs->mutex);
+    bool room = jobs->queued + jobs->places < config->queue && jobs->bytes + bytes <= config->queue_bytes &&
+                !atomic_load(&jobs->stopping);
     if (!room) {
         metric_add(METRIC_QUEUE_REFUSED, 1);
     }
     return room;
 }
 
-void jobs_reserve_anyway(struct jobs *jobs, size_t bytes)
+bool jobs_reserve(struct jobs *jobs, size_t bytes)
 {
     pthread_mutex_lock(&jobs->mutex);
-    jobs->bytes += bytes;
-    jobs__count_locked(jobs, 1, 0);
+    bool room = room_locked(jobs, bytes);
+    if (room) {
+        jobs->bytes += bytes;
+        jobs__count_locked(jobs, &posted, 1, 0);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return room;
+}
+
+void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    jobs->bytes += jobs_bytes(record);
+    jobs__count_locked(jobs, record, 1, 0);
     pthread_mutex_unlock(&jobs->mutex);
 }
 
@@ -313,8 +358,34 @@ void jobs_unreserve(struct jobs *jobs, size_t bytes)
 {
     pthread_mutex_lock(&jobs->mutex);
     jobs->bytes -= bytes;
-    jobs__count_locked(jobs, -1, 0);
+    jobs__count_locked(jobs, &posted, -1, 0);
     pthread_mutex_unlock(&jobs->mutex);
+}
+
+bool jobs_take_place(struct jobs *jobs, size_t bytes, bool anyway)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    bool room = anyway || room_locked(jobs, bytes);
+    if (room) {
+        jobs->bytes += bytes;
+        jobs->places++;
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    return room;
+}
+
+void jobs_give_place(struct jobs *jobs, size_t bytes)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    jobs->bytes -= bytes;
+    jobs->places--;
+    pthread_mutex_unlock(&jobs->mutex);
+}
+
+void jobs_on_child(struct jobs *jobs, void (*ended)(void *user, const char *parent, const char *id), void *user)
+{
+    jobs->child_ended = ended;
+    jobs->user = user;
 }
 
 double jobs__estimate(const struct job_record *record)
@@ -332,6 +403,7 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
         task->seconds = jobs__estimate(record);
         task->arrived = clock_monotonic() - fmax(0, (double)(clock_now_ms() - record->created_at) / 1000);
         task->alone_seconds = alone_seconds;
+        task->child = record->parent[0] != '\0';
         run->jobs = jobs;
     }
     return run;
@@ -354,7 +426,7 @@ static void start_late_locked(struct jobs *jobs, struct live *live)
     live->record.status = JOB_RUNNING;
     live->record.attempts++;
     live->record.started_at = clock_now_ms();
-    jobs__count_locked(jobs, -1, 1);
+    jobs__count_locked(jobs, &live->record, -1, 1);
     struct late_start *start = calloc(1, sizeof *start);
     if (start) {
         job_change_of(&start->change, &live->record, NULL);

@@ -16,8 +16,11 @@ struct jobs;
 
 /* pool, works and config of the server must be there; the store comes with jobs_recover(). */
 struct jobs *jobs_create(struct server *server);
-/* Queues what an earlier process left: jobs started three times without an end fail as crashed. */
-bool jobs_recover(struct jobs *jobs);
+/* Queues what an earlier process left: jobs started three times without an end fail as crashed. ready (or NULL) is called
+ * when the rows are right and no job is queued yet; false ends it. */
+bool jobs_recover(struct jobs *jobs, bool (*ready)(void *user), void *user);
+/* From now on: a child of a group is final, in the database and here. On the writer thread. */
+void jobs_on_child(struct jobs *jobs, void (*ended)(void *user, const char *parent, const char *id), void *user);
 /* Running computations end within the time of one poll; the next process queues their jobs again. */
 void jobs_stop(struct jobs *jobs);
 bool jobs_stopping(struct jobs *jobs);
@@ -39,6 +42,10 @@ bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progr
 bool jobs_is_live(struct jobs *jobs, const char *id);
 /* The waiter waits for the job to be final. False: it is not live. */
 bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter);
+/* How far a job is, and a number that changes with it, never 0. False: it is not live. */
+bool jobs_progress(struct jobs *jobs, const char *id, struct job_progress *progress, uint64_t *number);
+/* The waiter waits for that number to change, or for the end. False: it is another one already, or the job is not live. */
+bool jobs_listen(struct jobs *jobs, const char *id, uint64_t number, struct waiter *waiter);
 
 /* ---------------------------------------------------------------- changing */
 
@@ -51,9 +58,12 @@ void jobs_forget(struct jobs *jobs, const char *id);
 size_t jobs_bytes(const struct job_record *record);
 /* A place in the queue and so many bytes, taken before the row is written. False: there is no room. */
 bool jobs_reserve(struct jobs *jobs, size_t bytes);
-/* The same for a job that is accepted already, room or not. */
-void jobs_reserve_anyway(struct jobs *jobs, size_t bytes);
+/* The same, of jobs_bytes(), for a job that is accepted already, room or not; that of a group's child is no place. */
+void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record);
 void jobs_unreserve(struct jobs *jobs, size_t bytes);
+/* A group's place in the queue, and so many bytes, for as long as it is not final. anyway: it is accepted already. */
+bool jobs_take_place(struct jobs *jobs, size_t bytes, bool anyway);
+void jobs_give_place(struct jobs *jobs, size_t bytes);
 /* After the commit of its row: queues the job, or joins it to its equal. alone_seconds: for so long nothing else starts
  * beside it. Takes the record's texts and the reservation, which was of jobs_bytes(). False: no memory; the reservation is the caller's. */
 bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_seconds);

@@ -163,14 +163,14 @@ static bool admit_all(struct jobs *jobs, struct recovered *recovered, size_t len
         if (!record->job) {
             continue;
         }
-        jobs_reserve_anyway(jobs, jobs_bytes(record));
+        jobs_reserve_anyway(jobs, record);
         ok = jobs_admit(jobs, record, recovered[i].alone_seconds);
         *queued += ok;
     }
     return ok;
 }
 
-bool jobs_recover(struct jobs *jobs)
+bool jobs_recover(struct jobs *jobs, bool (*ready)(void *user), void *user)
 {
     struct store *store = jobs->server->store;
     char(*ids)[UUID_SIZE] = NULL;
@@ -181,7 +181,8 @@ bool jobs_recover(struct jobs *jobs)
     }
     struct recovered *recovered = calloc(len ? len : 1, sizeof *recovered);
     struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
-    bool ok = recovered && changes && (!len || recover_rows(store, ids, recovered, changes, len));
+    bool ok =
+        recovered && changes && (!len || recover_rows(store, ids, recovered, changes, len)) && (!ready || ready(user));
     if (ok) {
         store_begin(store); /* before the first job runs: from here on a crash is this process's */
         ok = admit_all(jobs, recovered, len, &queued);

@@ -58,7 +58,7 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
         live->record.status = JOB_RUNNING;
         live->record.attempts++;
         live->record.started_at = now;
-        jobs__count_locked(jobs, -1, 1);
+        jobs__count_locked(jobs, &live->record, -1, 1);
         if (*changes) {
             job_change_of(&(*changes)[i], &live->record, NULL);
         }
@@ -80,7 +80,7 @@ static struct live *run_close(struct run *run)
     for (struct live *live = lives; live; live = live->next) {
         live->ending = true;
         live->run = NULL;
-        jobs__count_locked(jobs, run->started ? 0 : -1, run->started ? -1 : 0);
+        jobs__count_locked(jobs, &live->record, run->started ? 0 : -1, run->started ? -1 : 0);
     }
     pthread_mutex_unlock(&jobs->mutex);
     return lives;

@@ -223,7 +223,7 @@ static void accept_stored(struct submission *submission)
         submission->result = NULL;
         job_record_restart(&submission->record);
         submission->reserved = jobs_bytes(&submission->record);
-        jobs_reserve_anyway(submission->jobs, submission->reserved);
+        jobs_reserve_anyway(submission->jobs, &submission->record);
     }
     if (submission->result) {
         metric_add(METRIC_JOBS_SUCCEEDED, 1);
@@ -280,4 +280,30 @@ void submission_clear(struct submission *submission)
     api_job_destroy(submission->decoded);
     result_record_release(submission->result);
     job_record_clear(&submission->record);
+}
+
+/* ---------------------------------------------------------------- jobs of the service's own */
+
+bool submission_propose(struct jobs *jobs, struct api_job *decoded, struct job_record *record,
+                        struct result_record **result, struct eps_error *error)
+{
+    struct server *server = jobs->server;
+    struct eps_context context = computation_checks(server->config, server->store);
+    *record = (struct job_record){.created_at = clock_now_ms()};
+    *result = NULL;
+    *error = (struct eps_error){0};
+    if (!record_decoded(record, decoded)) {
+        *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
+    } else if (jobs_result(jobs, record->hash, EPS_ACCOUNTING_VERSION, result) == STORE_OK) {
+        metric_add(METRIC_RESULT_HITS, 1);
+        finish_record(record);
+    } else if (eps_job_serves(&context, error, &decoded->job, &record->operations, NULL) != EPS_OK) {
+        api_job_locate(decoded, error);
+    }
+    if (error->status != EPS_OK) {
+        job_record_clear(record);
+        return false;
+    }
+    uuid_next(record->id);
+    return true;
 }

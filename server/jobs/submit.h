@@ -54,4 +54,11 @@ void submission_store(struct submission *submission);
 struct document *submission_document(struct submission *submission);
 void submission_clear(struct submission *submission);
 
+/*
+ * A job that the service makes itself, of a group: the record as it would be stored, finished where a result is cached
+ * (*result, the caller's; else NULL). False with the error: no accountant serves it at its cost, or there is no memory.
+ */
+bool submission_propose(struct jobs *jobs, struct api_job *decoded, struct job_record *record,
+                        struct result_record **result, struct eps_error *error);
+
 #endif

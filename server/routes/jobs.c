@@ -119,6 +119,28 @@ static enum cancel_outcome cancel(struct server *server, const char *id, struct 
     return jobs_cancel(server->jobs, id, waiter);
 }
 
+static enum events_next tell(struct server *server, const char *id, uint64_t *seen, struct text *text)
+{
+    struct job_progress progress;
+    uint64_t number;
+    if (!jobs_progress(server->jobs, id, &progress, &number)) {
+        return EVENTS_LAST;
+    }
+    if (number == *seen) {
+        return EVENTS_NONE;
+    }
+    *seen = number;
+    event_begin(text, "progress", number);
+    document_write_progress(text, &progress);
+    event_end(text);
+    return EVENTS_SOME;
+}
+
+static bool listen_one(struct server *server, const char *id, uint64_t seen, struct waiter *waiter)
+{
+    return jobs_listen(server->jobs, id, seen, waiter);
+}
+
 static void remove_one(struct server *server, struct store_delete *deletion)
 {
     store_delete_job(server->store, deletion);
@@ -136,6 +158,8 @@ const struct resource job_resource = {
     .is_live = is_live,
     .watch = watch,
     .cancel = cancel,
+    .tell = tell,
+    .listen = listen_one,
     .remove = remove_one,
     .forget = forget,
     .list = list,

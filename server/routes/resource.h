@@ -1,12 +1,13 @@
 /*
- * What every resource does, written once: it is read, waited for, canceled, deleted and listed by id, and posted under an
- * idempotency key. A resource says in one struct how that is done for its kind, and its rows of the route table name it.
+ * What every resource does, written once: it is read, waited for, followed by events, canceled, deleted and listed by id,
+ * and posted under an idempotency key. A resource says in one struct how that is done for its kind, and its rows of the route table name it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef SERVER_ROUTES_RESOURCE_H
 #define SERVER_ROUTES_RESOURCE_H
 
+#include "server/http/events.h"
 #include "server/routes/routes.h"
 #include "server/work/work.h"
 
@@ -20,6 +21,11 @@ struct resource {
     /* The waiter waits for its end. False: it is not live. */
     bool (*watch)(struct server *server, const char *id, struct waiter *waiter);
     enum cancel_outcome (*cancel)(struct server *server, const char *id, struct waiter *waiter);
+    /* Appends what happened after the change of the number *seen, which moves on: `progress` and whatever else the resource
+     * tells of. EVENTS_LAST: it is not live, and there is nothing but its end to tell. */
+    enum events_next (*tell)(struct server *server, const char *id, uint64_t *seen, struct text *text);
+    /* The waiter waits for the change after that one, or the end. False: it has come already, or it is not live. */
+    bool (*listen)(struct server *server, const char *id, uint64_t seen, struct waiter *waiter);
     /* Forgets a final one, in the database and, once that is done, in memory. */
     void (*remove)(struct server *server, struct store_delete *deletion);
     void (*forget)(struct server *server, const char *id);
@@ -49,6 +55,7 @@ bool resource_key_used(struct server *server, struct store_key *key);
 bool resource_replays(struct request *request, const struct store_key *key, enum handled *handled);
 
 /* The table's resources. */
-extern const struct resource job_resource; /* jobs.c */
+extern const struct resource job_resource;   /* jobs.c */
+extern const struct resource sweep_resource; /* sweeps.c */
 
 #endif

@@ -11,8 +11,11 @@
 #include "server/store/store.h"
 
 request_handler handle_jobs_post;
+request_handler handle_sweeps_post;
+request_handler handle_sweep_points;
 request_handler handle_resource_list;
 request_handler handle_resource_get;
+request_handler handle_resource_events;
 request_handler handle_resource_cancel;
 request_handler handle_resource_delete;
 request_handler handle_job_curve;
@@ -31,6 +34,7 @@ request_handler handle_dashboard_file_get;
 extern const struct query_member wait_query[];
 extern const struct query_member list_query[];
 extern const struct query_member matrix_query[];
+extern const struct query_member points_query[];
 
 /* Replies what a store's failure to read the resource means: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);

@@ -9,6 +9,7 @@
 static const char *const json[] = {"application/json", NULL};
 static const char *const json_or_csv[] = {"application/json", "text/csv", NULL};
 static const char *const json_or_npy[] = {"application/json", "application/x-npy", NULL};
+static const char *const events[] = {"text/event-stream", NULL};
 static const char *const plain[] = {"text/plain", NULL};
 static const char *const yaml[] = {"application/yaml", NULL};
 static const char *const html[] = {"text/html", NULL};
@@ -20,9 +21,17 @@ const struct route route_table[] = {
     {"GET", "/v1/jobs/{id}", handle_resource_get, json, wait_query, ROUTE_PLAIN, &job_resource},
     {"DELETE", "/v1/jobs/{id}", handle_resource_delete, json, NULL, ROUTE_PLAIN, &job_resource},
     {"POST", "/v1/jobs/{id}/cancel", handle_resource_cancel, json, NULL, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1/jobs/{id}/events", handle_resource_events, events, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, matrix_query, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
+    {"POST", "/v1/sweeps", handle_sweeps_post, json, NULL, ROUTE_BODY, &sweep_resource},
+    {"GET", "/v1/sweeps", handle_resource_list, json, list_query, ROUTE_PLAIN, &sweep_resource},
+    {"GET", "/v1/sweeps/{id}", handle_resource_get, json, wait_query, ROUTE_PLAIN, &sweep_resource},
+    {"DELETE", "/v1/sweeps/{id}", handle_resource_delete, json, NULL, ROUTE_PLAIN, &sweep_resource},
+    {"POST", "/v1/sweeps/{id}/cancel", handle_resource_cancel, json, NULL, ROUTE_PLAIN, &sweep_resource},
+    {"GET", "/v1/sweeps/{id}/events", handle_resource_events, events, NULL, ROUTE_PLAIN, &sweep_resource},
+    {"GET", "/v1/sweeps/{id}/points", handle_sweep_points, json_or_csv, points_query, ROUTE_PLAIN, &sweep_resource},
     {"GET", "/v1", handle_index_get, json, NULL, ROUTE_PLAIN, NULL},
     {"GET", "/healthz", handle_health_get, json, NULL, ROUTE_VITAL, NULL},
     {"GET", "/readyz", handle_ready_get, json, NULL, ROUTE_VITAL, NULL},

@@ -6,6 +6,7 @@
 #ifndef SERVER_STORE_INTERNAL_H
 #define SERVER_STORE_INTERNAL_H
 
+#include <math.h>
 #include <pthread.h>
 #include <sqlite3.h>
 
@@ -30,6 +31,26 @@ enum store_sql {
     SQL_JOB_LIST_BOTH,
     SQL_JOB_OPEN,
     SQL_JOB_EXPIRE,
+    SQL_JOB_ORPHAN,
+    SQL_JOB_PARENT,
+    SQL_GROUP_INSERT,
+    SQL_GROUP_START,
+    SQL_GROUP_COUNT,
+    SQL_GROUP_END,
+    SQL_GROUP_DELETE,
+    SQL_GROUP_READ,
+    SQL_GROUP_LIST,
+    SQL_GROUP_LIST_STATUS,
+    SQL_GROUP_LIST_LABEL,
+    SQL_GROUP_LIST_BOTH,
+    SQL_GROUP_OPEN,
+    SQL_GROUP_EXPIRE,
+    SQL_CHILD_INSERT,
+    SQL_CHILD_END,
+    SQL_CHILD_DELETE,
+    SQL_CHILD_ORPHAN,
+    SQL_CHILD_LIST,
+    SQL_CHILD_ENDED,
     SQL_RESULT_PUT,
     SQL_RESULT_READ,
     SQL_RESULT_PRESENT,
@@ -120,6 +141,11 @@ enum store_status store__result_put(struct store *store, const struct store_upda
 enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at);
 /* STORE_OK or STORE_NONE, within the writer's transaction. */
 enum store_status store__result_present(struct store *store, const char *hash, int version);
+/* Within the writer's transaction: a new row of jobs, which waits where the result that it names has gone. */
+enum store_status store__job_put(struct store *store, const struct job_record *record, bool *unanswered);
+/* Within the writer's transaction: if the job is a child, its row is final too, with what answered it (or NULL). */
+enum store_status store__child_end(struct store *store, const struct job_change *change,
+                                   const struct result_figures *figures);
 /* Makes room for `incoming` bytes; STORE_NONE: there is none. */
 enum store_status store__evict(struct store *store, enum store_shelf shelf, int64_t incoming);
 /* Drops blobs of other accounting versions, if no one else has the database, and counts the rest. */
@@ -136,6 +162,27 @@ static inline void store__bind_text(sqlite3_stmt *statement, int index, const ch
     if (text) {
         sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
     }
+}
+
+/* NULL for 0. */
+static inline void store__bind_time(sqlite3_stmt *statement, int index, int64_t ms)
+{
+    if (ms) {
+        sqlite3_bind_int64(statement, index, ms);
+    }
+}
+
+/* NULL where it is not finite. SQLite keeps no -0, which a digest would tell from 0. */
+static inline void store__bind_number(sqlite3_stmt *statement, int index, double number)
+{
+    if (isfinite(number)) {
+        sqlite3_bind_double(statement, index, number + 0.0);
+    }
+}
+
+static inline double store__column_number(sqlite3_stmt *row, int column)
+{
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? NAN : sqlite3_column_double(row, column);
 }
 
 /* A comparison with a digest that came out wrong; NULL is a row that has none. */

@@ -15,13 +15,6 @@
 /* Sorts after every id: ids are of hexadecimal digits and dashes. */
 #define AFTER_EVERY_ID "~"
 
-static void bind_time(sqlite3_stmt *statement, int index, int64_t ms)
-{
-    if (ms) {
-        sqlite3_bind_int64(statement, index, ms);
-    }
-}
-
 /* ---------------------------------------------------------------- writes */
 
 static enum store_status insert_row(struct store_connection *connection, const struct job_record *record)
@@ -36,8 +29,8 @@ static enum store_status insert_row(struct store_connection *connection, const s
     sqlite3_bind_int(statement, 4, (int)record->status);
     sqlite3_bind_int(statement, 5, record->attempts);
     sqlite3_bind_int64(statement, 6, record->created_at);
-    bind_time(statement, 7, record->started_at);
-    bind_time(statement, 8, record->finished_at);
+    store__bind_time(statement, 7, record->started_at);
+    store__bind_time(statement, 8, record->finished_at);
     sqlite3_bind_int(statement, 9, record->from_cache);
     if (record->version) {
         sqlite3_bind_int(statement, 10, record->version);
@@ -49,16 +42,20 @@ static enum store_status insert_row(struct store_connection *connection, const s
         sqlite3_bind_double(statement, 14, record->operations);
     }
     store__bind_text(statement, 15, record->request[0] ? record->request : NULL);
+    if (record->parent[0]) {
+        store__bind_text(statement, 16, record->parent);
+        sqlite3_bind_int(statement, 17, record->child);
+    }
     return store__run(connection, statement);
 }
 
 /* Whether the result that the record names is still there: between the look at it, in memory perhaps, and this
  * transaction it may have expired. */
-static enum store_status check_answer(struct store *store, struct store_insert *insert, struct job_record *record)
+static enum store_status check_answer(struct store *store, struct job_record *record, bool *unanswered)
 {
     enum store_status status =
         record->status == JOB_SUCCEEDED ? store__result_present(store, record->hash, record->version) : STORE_OK;
-    insert->unanswered = status == STORE_NONE;
+    *unanswered = status == STORE_NONE;
     if (status == STORE_NONE) {
         job_record_restart(record);
         status = STORE_OK;
@@ -66,16 +63,22 @@ static enum store_status check_answer(struct store *store, struct store_insert *
     return status;
 }
 
+enum store_status store__job_put(struct store *store, const struct job_record *record, bool *unanswered)
+{
+    struct job_record row = *record; /* borrows the texts */
+    enum store_status status = check_answer(store, &row, unanswered);
+    return status == STORE_OK ? insert_row(store->writer, &row) : status;
+}
+
 static enum store_status insert_apply(struct store *store, struct store_write *write)
 {
     struct store_insert *insert = (struct store_insert *)write;
-    struct job_record record = *insert->record; /* borrows the texts */
-    enum store_status status = store__key_take(store, &insert->key, record.id, record.created_at);
+    const struct job_record *record = insert->record;
+    enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
     if (status != STORE_OK || insert->key.use != KEY_FREE) {
         return status;
     }
-    status = check_answer(store, insert, &record);
-    return status == STORE_OK ? insert_row(store->writer, &record) : status;
+    return store__job_put(store, record, &insert->unanswered);
 }
 
 void store_insert_job(struct store *store, struct store_insert *insert)
@@ -107,8 +110,8 @@ static enum store_status change_row(struct store_connection *connection, const s
     store__bind_text(statement, 1, change->id);
     sqlite3_bind_int(statement, 2, (int)change->status);
     sqlite3_bind_int(statement, 3, change->attempts);
-    bind_time(statement, 4, change->started_at);
-    bind_time(statement, 5, change->finished_at);
+    store__bind_time(statement, 4, change->started_at);
+    store__bind_time(statement, 5, change->finished_at);
     sqlite3_bind_int(statement, 6, change->from_cache);
     if (change->version) {
         sqlite3_bind_int(statement, 7, change->version);
@@ -130,6 +133,9 @@ static enum store_status update_apply(struct store *store, struct store_write *w
     }
     for (size_t i = 0; i < update->changes_len && status == STORE_OK; i++) {
         status = change_row(store->writer, &update->changes[i]);
+        if (status == STORE_OK && job_status_final(update->changes[i].status)) {
+            status = store__child_end(store, &update->changes[i], result ? &result->figures : NULL);
+        }
     }
     return status;
 }
@@ -173,10 +179,13 @@ static bool columns_read(struct job_record *record, sqlite3_stmt *row)
     const char *id = (const char *)sqlite3_column_text(row, 0);
     const char *hash = (const char *)sqlite3_column_text(row, 1);
     const char *request = (const char *)sqlite3_column_text(row, 14);
+    const char *parent = (const char *)sqlite3_column_text(row, 15);
     *record = (struct job_record){0};
     snprintf(record->id, sizeof record->id, "%s", id ? id : "");
     snprintf(record->hash, sizeof record->hash, "%s", hash ? hash : "");
     snprintf(record->request, sizeof record->request, "%s", request ? request : "");
+    snprintf(record->parent, sizeof record->parent, "%s", parent ? parent : "");
+    record->child = sqlite3_column_int(row, 16);
     record->label = store__column_text(row, 2, &failed);
     record->attempts = sqlite3_column_int(row, 4);
     record->created_at = sqlite3_column_int64(row, 5);
@@ -188,7 +197,7 @@ static bool columns_read(struct job_record *record, sqlite3_stmt *row)
     record->brief = store__column_text(row, 11, &failed);
     record->error = store__column_text(row, 12, &failed);
     record->operations = sqlite3_column_double(row, 13);
-    record->checked = sqlite3_column_type(row, 15) == SQLITE_INTEGER && sqlite3_column_type(row, 16) == SQLITE_INTEGER;
+    record->checked = sqlite3_column_type(row, 17) == SQLITE_INTEGER && sqlite3_column_type(row, 18) == SQLITE_INTEGER;
     return !failed;
 }
 
@@ -202,8 +211,8 @@ static enum store_status record_of_row(struct job_record *record, sqlite3_stmt *
         job_record_clear(record);
         return STORE_FAILED;
     }
-    bool whole = !store__is_false(row, 15) && record->job && strlen(record->hash) == HASH_SIZE - 1;
-    if (whole && known && !store__is_false(row, 16)) {
+    bool whole = !store__is_false(row, 17) && record->job && strlen(record->hash) == HASH_SIZE - 1;
+    if (whole && known && !store__is_false(row, 18)) {
         record->status = (enum job_status)state;
         return STORE_OK;
     }

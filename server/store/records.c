@@ -47,6 +47,13 @@ void job_record_restart(struct job_record *record)
     record->error = NULL;
 }
 
+void group_record_clear(struct group_record *record)
+{
+    free(record->label);
+    free(record->request);
+    *record = (struct group_record){0};
+}
+
 static size_t bytes_of(const char *text)
 {
     return text ? strlen(text) + 1 : 0;

@@ -51,10 +51,45 @@ struct job_record {
     char *brief;                   /* or NULL: same as job */
     char *error;                   /* or NULL */
     double operations;             /* estimated; 0: not */
+    char parent[UUID_SIZE];        /* the group whose child it is; "": it was posted */
+    int child;                     /* its number there */
     char request[REQUEST_ID_SIZE]; /* that brought it; "": not known */
     char client[INET6_ADDRSTRLEN]; /* who sent that; "": not known, as after a restart */
     bool checked;                  /* read from a row whose digests are right */
     bool damaged;                  /* or from one of which at least one is wrong: see store_read_job() */
+};
+
+/* Numbers stand in the database, too. */
+enum group_kind_id { GROUP_SWEEP = 0, GROUP_PLAN = 1 };
+
+/* A row of job_groups. Texts are owned. Thread-compatible. */
+struct group_record {
+    char id[UUID_SIZE];
+    enum group_kind_id kind;
+    enum job_status status;
+    char *label;         /* or NULL */
+    char *request;       /* JSON: an object */
+    size_t total;        /* children */
+    size_t done;         /* of these, those that are final */
+    size_t failed;       /* of these */
+    int64_t created_at;  /* ms */
+    int64_t finished_at; /* 0: not yet */
+};
+
+void group_record_clear(struct group_record *record);
+
+/* A row of children. */
+struct child_record {
+    size_t number;
+    size_t ended;        /* the how manieth of its group, from 1; 0: it is not final */
+    char job[UUID_SIZE]; /* "": it came to none */
+    enum job_status status;
+    double epsilon; /* NAN: none, as the next three */
+    double delta;
+    double noise_multiplier;
+    double mean_squared;
+    char accountant[32]; /* "": none */
+    const char *detail;  /* lent; or NULL */
 };
 
 void job_record_clear(struct job_record *record);

@@ -4,7 +4,6 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <math.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,18 +60,11 @@ static enum store_status uses_put(struct store *store, const struct store_update
     return STORE_OK;
 }
 
-/* A name or a number that there is not is NULL. SQLite keeps no -0, which the digest would tell from 0. */
+/* A name that there is not is NULL. */
 static void bind_name(sqlite3_stmt *statement, int column, const char *name)
 {
     if (name[0]) {
         sqlite3_bind_text(statement, column, name, -1, SQLITE_STATIC);
-    }
-}
-
-static void bind_number(sqlite3_stmt *statement, int column, double number)
-{
-    if (isfinite(number)) {
-        sqlite3_bind_double(statement, column, number + 0.0);
     }
 }
 
@@ -82,7 +74,7 @@ static void bind_figures(sqlite3_stmt *statement, int first, const struct result
                                      figures->lower,   figures->upper, figures->mean_squared};
     bind_name(statement, first, figures->solved_for);
     for (int i = 0; i < NUMBERS; i++) {
-        bind_number(statement, first + 1 + i, numbers[i]);
+        store__bind_number(statement, first + 1 + i, numbers[i]);
     }
     bind_name(statement, first + 1 + NUMBERS, figures->accountant);
     bind_name(statement, first + 2 + NUMBERS, figures->factorization);
@@ -144,18 +136,13 @@ static void read_name(char *name, size_t size, sqlite3_stmt *row, int column)
     }
 }
 
-static double read_number(sqlite3_stmt *row, int column)
-{
-    return sqlite3_column_type(row, column) == SQLITE_NULL ? NAN : sqlite3_column_double(row, column);
-}
-
 static void figures_of_row(struct result_figures *figures, sqlite3_stmt *row, int first)
 {
     double *numbers[NUMBERS] = {&figures->epsilon, &figures->delta, &figures->noise_multiplier,
                                 &figures->lower,   &figures->upper, &figures->mean_squared};
     read_name(figures->solved_for, sizeof figures->solved_for, row, first);
     for (int i = 0; i < NUMBERS; i++) {
-        *numbers[i] = read_number(row, first + 1 + i);
+        *numbers[i] = store__column_number(row, first + 1 + i);
     }
     read_name(figures->accountant, sizeof figures->accountant, row, first + 1 + NUMBERS);
     read_name(figures->factorization, sizeof figures->factorization, row, first + 2 + NUMBERS);

@@ -17,12 +17,25 @@
 
 #define JOB_COLUMNS                                                                                                    \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
-    "operations, request"
+    "operations, request, parent, child"
 /* The comparisons are NULL where the row has no digest. Lists leave the long form out where there is a short one. */
 #define READ_COLUMNS JOB_COLUMNS ", checksum = " FIXED " AND job_checksum = " TEXT ", state_checksum = " STATE
 #define LIST_COLUMNS                                                                                \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, " \
-    "coalesce(brief, job), NULL, error, operations, request, checksum = " FIXED ", state_checksum = " STATE
+    "coalesce(brief, job), NULL, error, operations, request, parent, child, checksum = " FIXED      \
+    ", state_checksum = " STATE
+
+#define GROUP_FIXED "digest(id, kind, label, total, created_at, request)"
+#define GROUP_STATE "digest(id, status, done, failed, finished_at)"
+#define GROUP_COLUMNS                                                                                         \
+    "id, kind, label, status, total, done, failed, created_at, finished_at, request, checksum = " GROUP_FIXED \
+    ", state_checksum = " GROUP_STATE
+#define CHILD_COLUMNS                                                                                             \
+    "number, ended, job, status, epsilon, delta, noise_multiplier, mean_squared, accountant, detail, checksum = " \
+    "digest(parent, number, job, status, ended, epsilon, delta, noise_multiplier, mean_squared, accountant, detail)"
+
+/* In words, or else of a failed job's problem document. */
+#define CHILD_DETAIL "coalesce(?10, json_extract(?11, '$.detail'))"
 
 static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -34,7 +47,7 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_PAGE_SIZE] = "PRAGMA page_size",
 
     [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ", checksum, job_checksum, state_checksum) "
-                       "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15, "
+                       "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17, "
                        "digest(?1,?2,?3,?6,?14,coalesce(?12,?11)), digest(?1,?11), digest(?1,?4,?5,?7,?8,?9,?10,?13))",
     /* A final job stays as it is, whatever arrives late; one in no state that there is does not. */
     [SQL_JOB_UPDATE] = "UPDATE jobs SET status = ?2, attempts = ?3, started_at = ?4, finished_at = ?5, "
@@ -42,18 +55,62 @@ static const char *const statements[SQL_COUNT] = {
                        "WHERE id = ?1 AND (status < 2 OR status > 4)",
     [SQL_JOB_DELETE] = "DELETE FROM jobs WHERE id = ?1 AND status >= 2",
     [SQL_JOB_READ] = "SELECT " READ_COLUMNS " FROM jobs WHERE id = ?1",
-    [SQL_JOB_LIST] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    /* Of those that were posted: children are in the tables of their groups. */
+    [SQL_JOB_LIST] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND parent IS NULL ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_STATUS] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 "
-                            "ORDER BY id DESC LIMIT ?2",
+                            "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_LABEL] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND label = ?4 "
-                           "ORDER BY id DESC LIMIT ?2",
+                           "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_BOTH] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 AND label = ?4 "
-                          "ORDER BY id DESC LIMIT ?2",
+                          "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_OPEN] = "SELECT id FROM jobs WHERE status < 2 OR status > 4 ORDER BY id",
     /* Ids carry the time of creation, which is before that of the end: the first condition finds the rows. A time that
      * is damaged expires nothing. */
     [SQL_JOB_EXPIRE] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id < ?1 AND status >= 2 "
                        "AND finished_at < ?2 AND coalesce(state_checksum = " STATE ", 1) LIMIT ?3) RETURNING id",
+
+    [SQL_JOB_ORPHAN] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE parent IS NOT NULL AND status >= 2 "
+                       "AND NOT EXISTS (SELECT 1 FROM job_groups AS g WHERE g.id = jobs.parent) LIMIT ?1) RETURNING id",
+    [SQL_JOB_PARENT] = "SELECT parent, child FROM jobs WHERE id = ?1 AND parent IS NOT NULL",
+
+    [SQL_GROUP_INSERT] = "INSERT INTO job_groups (id, kind, label, status, total, done, failed, created_at, request, "
+                         "checksum, state_checksum) VALUES (?1,?2,?3,0,?4,0,0,?5,?6, digest(?1,?2,?3,?4,?5,?6), "
+                         "digest(?1,0,0,0,NULL))",
+    [SQL_GROUP_START] = "UPDATE job_groups SET status = 1, state_checksum = digest(id,1,done,failed,NULL) "
+                        "WHERE id = ?1 AND status = 0",
+    [SQL_GROUP_COUNT] = "UPDATE job_groups SET done = done + 1, failed = failed + ?2, "
+                        "state_checksum = digest(id,status,done + 1,failed + ?2,finished_at) WHERE id = ?1",
+    /* Those that never had their turn are as final as their canceled group. */
+    [SQL_GROUP_END] = "UPDATE job_groups SET status = ?2, finished_at = ?3, done = total, "
+                      "state_checksum = digest(id,?2,total,failed,?3) WHERE id = ?1 AND status < 2",
+    [SQL_GROUP_DELETE] = "DELETE FROM job_groups WHERE id = ?1 AND kind = ?2 AND status >= 2",
+    [SQL_GROUP_READ] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id = ?1 AND kind = ?2",
+    [SQL_GROUP_LIST] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 ORDER BY id DESC LIMIT ?2",
+    [SQL_GROUP_LIST_STATUS] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
+                              "ORDER BY id DESC LIMIT ?2",
+    [SQL_GROUP_LIST_LABEL] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND label = ?4 "
+                             "ORDER BY id DESC LIMIT ?2",
+    [SQL_GROUP_LIST_BOTH] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
+                            "AND label = ?4 ORDER BY id DESC LIMIT ?2",
+    [SQL_GROUP_OPEN] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE status < 2 ORDER BY id",
+    [SQL_GROUP_EXPIRE] = "DELETE FROM job_groups WHERE id IN (SELECT id FROM job_groups WHERE id < ?1 AND status >= 2 "
+                         "AND finished_at < ?2 AND coalesce(state_checksum = " GROUP_STATE ", 1) LIMIT ?3)",
+
+    [SQL_CHILD_INSERT] = "INSERT INTO children (parent, number, job, status, checksum) "
+                         "VALUES (?1,?2,?3,0, digest(?1,?2,?3,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL))",
+    [SQL_CHILD_END] = "UPDATE children SET status = ?4, ended = (SELECT done + 1 FROM job_groups WHERE id = ?1), "
+                      "epsilon = ?5, delta = ?6, noise_multiplier = ?7, mean_squared = ?8, accountant = ?9, "
+                      "detail = " CHILD_DETAIL ", checksum = digest(?1,?2,?3,?4,"
+                      "(SELECT done + 1 FROM job_groups WHERE id = ?1),?5,?6,?7,?8,?9," CHILD_DETAIL ") "
+                      "WHERE parent = ?1 AND number = ?2 AND job IS ?3 AND ended IS NULL",
+    [SQL_CHILD_DELETE] = "DELETE FROM children WHERE parent = ?1",
+    [SQL_CHILD_ORPHAN] =
+        "DELETE FROM children WHERE parent IN (SELECT DISTINCT parent FROM children AS c WHERE NOT EXISTS "
+        "(SELECT 1 FROM job_groups AS g WHERE g.id = c.parent) LIMIT 1)",
+    [SQL_CHILD_LIST] =
+        "SELECT " CHILD_COLUMNS " FROM children WHERE parent = ?1 AND number >= ?2 ORDER BY number LIMIT ?3",
+    [SQL_CHILD_ENDED] =
+        "SELECT " CHILD_COLUMNS " FROM children WHERE parent = ?1 AND ended > ?2 ORDER BY ended LIMIT ?3",
 
     [SQL_RESULT_PUT] = "INSERT INTO results (hash, version, finished_at, core, cache, elapsed_seconds, curve, note, "
                        "points, checksum, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, "

@@ -119,6 +119,39 @@ struct store_insert {
 };
 void store_insert_job(struct store *store, struct store_insert *insert);
 
+/* A new group, with its idempotency key in the same transaction. */
+struct store_group_insert {
+    struct store_write write;
+    const struct group_record *record; /* borrowed until done() */
+    struct store_key key;              /* as in struct store_insert */
+};
+void store_insert_group(struct store *store, struct store_group_insert *insert);
+
+/*
+ * A child whose turn has come, with its job in the same transaction, if it has come to one. It is final if its job is, or if
+ * there is none; the end of any other is written with that of its job.
+ */
+struct store_child_insert {
+    struct store_write write;
+    char parent[UUID_SIZE];
+    size_t number;
+    const struct job_record *record;    /* borrowed until done(); or NULL */
+    const struct result_record *result; /* which has answered the job; or NULL */
+    enum job_status status;             /* without a job: FAILED or CANCELED */
+    const char *detail;                 /* why; or NULL */
+    bool unanswered;                    /* out: as in struct store_insert */
+};
+void store_insert_child(struct store *store, struct store_child_insert *insert);
+
+/* The end of a group, whose children are final, or will never be: a canceled one counts them all as done. */
+struct store_group_end {
+    struct store_write write;
+    char id[UUID_SIZE];
+    enum job_status status;
+    int64_t finished_at;
+};
+void store_end_group(struct store *store, struct store_group_end *end);
+
 /* A change of state of one job: the columns that change after the insert. */
 struct job_change {
     char id[UUID_SIZE];
@@ -132,7 +165,7 @@ struct job_change {
 };
 void job_change_of(struct job_change *change, const struct job_record *record, char *error);
 
-/* Changes of several jobs, and perhaps the result that they share, in one transaction. */
+/* Changes of several jobs, and perhaps the result that they share, in one transaction; of children among them, the rows too. */
 struct store_update {
     struct store_write write;
     struct job_change *changes;
@@ -151,6 +184,8 @@ struct store_delete {
     char id[UUID_SIZE];
 };
 void store_delete_job(struct store *store, struct store_delete *deletion);
+/* The same of a group, with its children. Their jobs go soon after. */
+void store_delete_group(struct store *store, enum group_kind_id kind, struct store_delete *deletion);
 
 /* ---------------------------------------------------------------- reads */
 
@@ -165,6 +200,10 @@ enum store_status store_read_result(struct store *store, const char *hash, int v
 /* What use was made of the key so far. STORE_CORRUPT is logged and counted. */
 enum store_status store_key_read(struct store *store, struct store_key *key);
 
+/* STORE_CORRUPT, logged and counted: a digest is wrong. */
+enum store_status store_read_group(struct store *store, enum group_kind_id kind, const char *id,
+                                   struct group_record *record);
+
 /* Which rows of a resource a page has. */
 struct list_filter {
     enum job_status status; /* JOB_STATUS_COUNT: any */
@@ -176,6 +215,25 @@ struct list_filter {
  * as store_read_job() gives them. */
 enum store_status store_list_jobs(struct store *store, const struct list_filter *filter, struct job_record **records,
                                   size_t *len);
+/* The same of groups. Rows that fail their digests are left out. */
+enum store_status store_list_groups(struct store *store, enum group_kind_id kind, const struct list_filter *filter,
+                                    struct group_record **records, size_t *len);
+/* Calls for each group that is not final. */
+enum store_status store_each_open_group(struct store *store,
+                                        void (*each)(void *user, const struct group_record *record), void *user);
+
+/* Which children of a group. */
+struct children_filter {
+    const char *parent;
+    bool
+        by_end; /* those that are final, in the order of their ends, after `after`; else by their numbers, from `after` on */
+    size_t after;
+    size_t limit; /* 0: all */
+};
+/* Calls for each; a row that fails its digest comes as failed. The record is lent. */
+enum store_status store_each_child(struct store *store, const struct children_filter *filter,
+                                   void (*each)(void *user, const struct child_record *record), void *user);
+
 /* Ids of the jobs that are not final, oldest first. *ids: malloc'ed. */
 enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], size_t *len);
 

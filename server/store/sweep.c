@@ -1,5 +1,5 @@
 /*
- * What time removes: finished jobs after --keep, results that no job names any more and that are as old, and
+ * What time removes: finished jobs and groups after --keep, the children of groups that are gone, results that no job names any more and that are as old, and
  * idempotency keys after a day. Small portions, so that no commit of a client waits long behind one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -22,6 +22,21 @@ struct sweep {
     size_t hashes_len;
 };
 
+/* Deletes, and takes down whom. */
+static enum store_status take_jobs(struct store *store, struct sweep *sweep, sqlite3_stmt *statement)
+{
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && sweep->len < PORTION) {
+        const char *id = (const char *)sqlite3_column_text(statement, 0);
+        if (id && strlen(id) == UUID_SIZE - 1) {
+            memcpy(sweep->ids[sweep->len++], id, UUID_SIZE);
+        }
+    }
+    enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "expire jobs");
+    sqlite3_reset(statement);
+    return status;
+}
+
 static enum store_status sweep_jobs(struct store *store, struct sweep *sweep, int64_t before)
 {
     char floor[UUID_SIZE];
@@ -33,16 +48,36 @@ static enum store_status sweep_jobs(struct store *store, struct sweep *sweep, in
     sqlite3_bind_text(statement, 1, floor, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 2, before);
     sqlite3_bind_int(statement, 3, PORTION);
-    int code;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW && sweep->len < PORTION) {
-        const char *id = (const char *)sqlite3_column_text(statement, 0);
-        if (id && strlen(id) == UUID_SIZE - 1) {
-            memcpy(sweep->ids[sweep->len++], id, UUID_SIZE);
-        }
+    return take_jobs(store, sweep, statement);
+}
+
+static enum store_status sweep_groups(struct store *store, int64_t before)
+{
+    char floor[UUID_SIZE];
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_EXPIRE);
+    if (!statement) {
+        return STORE_FAILED;
     }
-    enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "expire jobs");
-    sqlite3_reset(statement);
-    return status;
+    uuid_floor(floor, before);
+    sqlite3_bind_text(statement, 1, floor, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 2, before);
+    sqlite3_bind_int(statement, 3, PORTION);
+    return store__run(store->writer, statement);
+}
+
+/* What a group that has gone left behind. */
+static enum store_status sweep_orphans(struct store *store, struct sweep *sweep)
+{
+    sqlite3_stmt *children = store__statement(store->writer, SQL_CHILD_ORPHAN);
+    if (!children || store__run(store->writer, children) != STORE_OK) {
+        return STORE_FAILED;
+    }
+    sqlite3_stmt *jobs = store__statement(store->writer, SQL_JOB_ORPHAN);
+    if (!jobs) {
+        return STORE_FAILED;
+    }
+    sqlite3_bind_int(jobs, 1, PORTION - (int)sweep->len);
+    return take_jobs(store, sweep, jobs);
 }
 
 static enum store_status sweep_results(struct store *store, struct sweep *sweep, int64_t before)
@@ -82,8 +117,10 @@ static bool sweep_all(struct store *store, struct sweep *sweep)
     int64_t now = clock_now_ms();
     double keep = store->options.keep_seconds * 1000;
     int64_t orphans = keep > 0 ? now - (int64_t)keep : now - ORPHAN_DAYS * DAY_MS;
-    return (!(keep > 0) || sweep_jobs(store, sweep, now - (int64_t)keep) == STORE_OK) &&
-           sweep_results(store, sweep, orphans) == STORE_OK && sweep_rows(store, SQL_USE_EXPIRE, 0) == STORE_OK &&
+    int64_t kept = now - (int64_t)keep;
+    return (!(keep > 0) || (sweep_jobs(store, sweep, kept) == STORE_OK && sweep_groups(store, kept) == STORE_OK)) &&
+           sweep_orphans(store, sweep) == STORE_OK && sweep_results(store, sweep, orphans) == STORE_OK &&
+           sweep_rows(store, SQL_USE_EXPIRE, 0) == STORE_OK &&
            sweep_rows(store, SQL_KEY_EXPIRE, now - DAY_MS) == STORE_OK;
 }
 

@@ -31,7 +31,7 @@
 #define OVERTAKEN_MAX 3600.0 /* seconds: however long a task is, later ones overtake it for no longer */
 #define BACKGROUND_SECONDS 60.0
 
-enum { QUEUE_ALONE, QUEUE_SHORT, QUEUE_LONG, QUEUE_BACKGROUND, QUEUES };
+enum { QUEUE_ALONE, QUEUE_SHORT, QUEUE_LONG, QUEUE_BACKGROUND, QUEUE_CHILDREN, QUEUES };
 
 /* Lives on the stack of the thread that posted it. */
 struct loan {
@@ -67,6 +67,7 @@ struct pool {
     double short_seconds;
     size_t running;
     size_t background; /* of those that run */
+    bool child_last;   /* the task that was taken last, of those that go in turn */
     size_t paused;     /* tasks */
     size_t resuming;   /* of these: they wait for a place */
     size_t helpers;
@@ -148,17 +149,22 @@ static bool all_long_locked(const struct pool *pool, double now)
     return pool->running == pool->workers && !quick;
 }
 
+/* Of single tasks the first; where children wait too, they and the others go in turn, so that neither starves. */
 static struct pool_task *take_first_locked(struct pool *pool)
 {
     size_t background_max = pool->workers > 1 ? pool->workers / 2 : 1;
     int best = -1;
-    for (int i = 0; i < QUEUES; i++) {
+    for (int i = 0; i < QUEUE_CHILDREN; i++) {
         const struct heap_node *node = pool->queues[i].root;
         bool may = node && (i != QUEUE_BACKGROUND || pool->background < background_max || pool->stopping);
         if (may && (best < 0 || heap_before(node, pool->queues[best].root))) {
             best = i;
         }
     }
+    if (pool->queues[QUEUE_CHILDREN].root && (best < 0 || !pool->child_last)) {
+        best = QUEUE_CHILDREN;
+    }
+    pool->child_last = best == QUEUE_CHILDREN;
     return best < 0 ? NULL : take_locked(pool, best);
 }
 
@@ -423,6 +429,7 @@ void pool_submit(struct pool *pool, struct pool_task *task)
 {
     int queue = task->alone_seconds > 0                ? QUEUE_ALONE
                 : task->background                     ? QUEUE_BACKGROUND
+                : task->child                          ? QUEUE_CHILDREN
                 : task->seconds <= pool->short_seconds ? QUEUE_SHORT
                                                        : QUEUE_LONG;
     pthread_mutex_lock(&pool->mutex);

@@ -23,6 +23,7 @@ struct pool_task {
     double seconds;
     double arrived;       /* monotonic seconds; 0: when it is submitted */
     bool background;      /* counts as coming a minute later, and half of the workers at most have one */
+    bool child;           /* of a group: where others wait too, workers take one of these and one of those in turn */
     double alone_seconds; /* nothing else starts beside it for so long; before all others */
     /* The pool's. */
     struct heap_node node;

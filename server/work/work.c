@@ -143,6 +143,7 @@ void work__close_locked(struct work *work)
         work->listed = false;
     }
     call_locked(&work->waiters);
+    call_locked(&work->listeners);
 }
 
 struct work *work_find(struct works *works, enum work_kind kind, const char *hash)
@@ -213,4 +214,31 @@ void work_progress(struct work *work, double fraction, const char *stage, double
     if (!isnan(remaining_seconds)) { /* else the estimate stays */
         atomic_store(&work->remaining_seconds, remaining_seconds);
     }
+    /* Here the number is raised before `listened` is read, there it is the other way round: one of both sees the other. */
+    atomic_fetch_add(&work->changes, 1);
+    if (atomic_load(&work->listened)) {
+        work_tell(work);
+    }
+}
+
+bool work_listen(struct work *work, unsigned seen, struct waiter *waiter)
+{
+    struct works *works = work->works;
+    pthread_mutex_lock(&works->mutex);
+    waiter__add_locked(works, &work->listeners, waiter);
+    atomic_store(&work->listened, true);
+    bool waits = atomic_load(&work->changes) == seen;
+    if (!waits) {
+        waiter__remove_locked(waiter);
+    }
+    pthread_mutex_unlock(&works->mutex);
+    return waits;
+}
+
+void work_tell(struct work *work)
+{
+    pthread_mutex_lock(&work->works->mutex);
+    atomic_store(&work->listened, false);
+    call_locked(&work->listeners);
+    pthread_mutex_unlock(&work->works->mutex);
 }

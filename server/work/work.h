@@ -70,11 +70,14 @@ struct work {
     _Atomic double fraction;
     _Atomic double remaining_seconds; /* NAN: unknown */
     _Atomic(const char *) stage;      /* static, or NULL */
+    atomic_uint changes;              /* of these three */
     atomic_bool canceled;             /* no one wants it any more */
     /* The room's. */
     struct map_node node;
     bool listed;
     struct waiters waiters;
+    struct waiters listeners; /* for the next change, or the end */
+    atomic_bool listened;     /* there are some */
     struct part *parts;       /* its children: what it computes for others too */
     struct sleeper *sleepers; /* its threads that wait for a part of another */
 };
@@ -103,8 +106,13 @@ void work_close(struct work *work);
 void work_cancel(struct work *work);
 /* Canceled, or the service stops. */
 bool work_unwanted(struct work *work);
-/* Keeps how far it is. */
+/* Keeps how far it is, and tells those who listen. */
 void work_progress(struct work *work, double fraction, const char *stage, double remaining_seconds);
+/* The waiter waits for the change after the one of that number (work->changes), or the end. False: it has come already. Whoever
+ * calls keeps the work from closing meanwhile. */
+bool work_listen(struct work *work, unsigned seen, struct waiter *waiter);
+/* Calls those who listen. */
+void work_tell(struct work *work);
 
 /* ---------------------------------------------------------------- parts */
 

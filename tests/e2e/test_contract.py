@@ -39,6 +39,21 @@ def test_examples_in_files_are_those_of_the_contract():
     assert files == {name: example["value"] for name, example in EXAMPLES.items()}
 
 
+def test_every_example_of_a_sweep_is_accepted(server):
+    body = CONTRACT["paths"]["/v1/sweeps"]["post"]["requestBody"]["content"]["application/json"]
+    files = {path.stem: json.loads(path.read_text()) for path in (ROOT / "api" / "examples" / "sweeps").glob("*.json")}
+    assert files == {name: example["value"] for name, example in body["examples"].items()}
+    for value in files.values():
+        check_schema(value, "SweepRequest")
+        document = server.post(value, "/v1/sweeps").json()
+        check_schema(document, "Sweep")
+        done = server.get(document["links"]["self"] + "?wait=300", timeout=400).json()
+        check_schema(done, "Sweep")
+        assert (done["status"], done["failed"]) == ("succeeded", 0)
+        check_schema(server.get(done["links"]["points"]).json(), "PointList")
+        check_schema(server.get("/v1/sweeps").json(), "SweepList")
+
+
 def test_the_route_table_is_the_contract():
     table = (ROOT / "server" / "routes" / "table.c").read_text()
     rows = set(re.findall(r'^    \{"([A-Z]+)", "([^"]+)",', table, re.M))

@@ -19,7 +19,7 @@ from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Index",
-           "Problem"]
+           "Problem", "Sweep", "SweepList", "Point", "PointList"]
 JSON = {"Content-Type": "application/json"}
 # Where the limit on operations is not what is tested.
 PATIENT = ("--max-operations", "1e18")
@@ -91,6 +91,47 @@ def check_answer(answer, method, template):
     return method, template, status
 
 
+def calls_of_sweeps(server):
+    sweeps, sweep = "/v1/sweeps", "/v1/sweeps/{id}"
+    body = {"base": DP_SGD, "grid": {"/n": [7, 0]}}
+    post = ("POST", sweeps, sweeps)
+    keyed = {"json": body, "headers": {"Idempotency-Key": "s"}}
+    first = server.post(body, sweeps).json()["links"]["self"]
+    other = server.request("POST", sweeps, **keyed).json()["links"]["self"]
+    for one in (first, other):
+        server.get(one + "?wait=60")
+    nobody = NOBODY.replace("jobs", "sweeps")
+    yield *post, {"json": body}
+    yield *post, keyed
+    yield *post, {"json": dict(body, label="x"), "headers": {"Idempotency-Key": "s"}}
+    yield *post, {"json": {"base": {}, "grid": {"/x": [1]}}}
+    yield *post, {"data": "{", "headers": JSON}
+    yield *post, {"data": " " * (9 << 20), "headers": JSON}
+    yield *post, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
+    yield *post, {"json": body, "headers": {"Accept": "text/html"}}
+    for query in ("", "?limit=1", "?status=failed", "?limit=0"):
+        yield "GET", sweeps, sweeps + query, {}
+    html, star = {"headers": {"Accept": "text/html"}}, {"headers": {"If-None-Match": "*"}}
+    for template, path in ((sweeps, sweeps), (sweep, first), (sweep + "/points", first + "/points")):
+        yield "GET", template, path, html
+        yield "GET", template, path, star
+    for path in (first, nobody, first + "?wait=x"):
+        yield "GET", sweep, path, {}
+    for path in (first, first + "?limit=1", first + "?limit=x", nobody):
+        yield "GET", sweep + "/points", path.replace("?", "/points?") if "?" in path else path + "/points", {}
+    yield "GET", sweep + "/points", first + "/points", {"headers": {"Accept": "text/csv"}}
+    for path, headers in ((first, {}), (first, {"Last-Event-ID": "final"}), (first, html["headers"]), (nobody, {})):
+        yield "GET", sweep + "/events", path + "/events", {"headers": headers}
+    for path in (first, nobody):
+        yield "POST", sweep + "/cancel", path + "/cancel", {}
+    running = server.post({"base": ENDLESS, "grid": {"/label": ["a", "b"]}}, sweeps).json()["links"]["self"]
+    yield "DELETE", sweep, running, {}
+    yield "POST", sweep + "/cancel", running + "/cancel", {}
+    yield "DELETE", sweep, other, {}
+    yield "DELETE", sweep, other, {}
+    yield *post, keyed
+
+
 def calls(server):
     """(method, template, path, arguments): one call for each answer that the contract lists."""
     done = server.solve(DP_SGD)
@@ -151,6 +192,10 @@ def calls(server):
     for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"] + ["nothing"]:
         yield "GET", "/problems/{type}", f"/problems/{name}", {}
     yield "GET", "/problems/{type}", "/problems/quota", {"headers": {"If-None-Match": "*"}}
+    yield from calls_of_sweeps(server)
+    for path, headers in ((ordinary, {}), (ordinary, {"Last-Event-ID": "final"}), (ordinary, {"Last-Event-ID": "x"}),
+                          (ordinary, {"Accept": "text/csv"}), (NOBODY, {})):
+        yield "GET", job + "/events", path + "/events", {"headers": headers}
     # Last, what asks about a job that runs: it keeps the workers from everything else.
     running = server.post(ENDLESS).json()["links"]["self"]
     for tail in ("", "?wait=1"):

@@ -23,13 +23,30 @@
 
 enum { BLOB = 3000, POINTS = 4, DEPTH = 5 };
 
-enum step { OPENED, INSERTED, ENDED, KEPT, GOT, READ, ANSWERED, REPLAYED, LISTED, WAITING, DROPPED, STEPS };
-static const char *const step_names[STEPS] = {"open",   "insert", "end",  "keep",    "get",   "read",
-                                              "result", "key",    "list", "waiting", "delete"};
+enum step {
+    OPENED,
+    INSERTED,
+    ENDED,
+    KEPT,
+    GOT,
+    READ,
+    ANSWERED,
+    REPLAYED,
+    LISTED,
+    WAITING,
+    DROPPED,
+    GROUPED,
+    FED,
+    TOLD,
+    STEPS
+};
+static const char *const step_names[STEPS] = {"open", "insert", "end",     "keep",   "get",   "read",  "result",
+                                              "key",  "list",   "waiting", "delete", "group", "child", "table"};
 
 struct tried {
     char folder[64], path[96];
     struct job_record done, dropped;
+    struct group_record group;
     struct result_record *result;
     uint8_t key[32], data[BLOB];
     bool fresh; /* the database is made anew each time */
@@ -83,6 +100,34 @@ static bool drop(struct store *store, const char *id)
     memcpy(deletion.id, id, sizeof deletion.id);
     store_delete_job(store, &deletion);
     return landed();
+}
+
+static bool insert_group(struct store *store, const struct group_record *record)
+{
+    struct store_group_insert insertion = {.write.done = land, .record = record};
+    store_insert_group(store, &insertion);
+    return landed();
+}
+
+/* One that came to no job. */
+static bool insert_child(struct store *store, const char *parent)
+{
+    struct store_child_insert insertion = {.write.done = land, .status = JOB_FAILED, .detail = "why"};
+    memcpy(insertion.parent, parent, sizeof insertion.parent);
+    store_insert_child(store, &insertion);
+    return landed();
+}
+
+static bool drop_group(struct store *store, const char *id)
+{
+    struct store_group_end end = {.write.done = land, .status = JOB_SUCCEEDED, .finished_at = 1};
+    struct store_delete deletion = {.write.done = land};
+    memcpy(end.id, id, sizeof end.id);
+    memcpy(deletion.id, id, sizeof deletion.id);
+    store_end_group(store, &end);
+    bool ended = landed();
+    store_delete_group(store, GROUP_SWEEP, &deletion);
+    return landed() && ended;
 }
 
 static struct store *open_store(const struct tried *tried, char *message, size_t size)
@@ -156,6 +201,55 @@ static void read_rows(struct tried *tried, struct store *store)
     free(data);
 }
 
+struct seen {
+    const struct tried *tried;
+    size_t children;
+    bool right;
+};
+
+static bool same_group(const struct group_record *read, const struct group_record *group)
+{
+    return strcmp(read->id, group->id) != 0 ||
+           (same_text(read->label, group->label) && same_text(read->request, group->request) && read->total == 2);
+}
+
+static void see_child(void *user, const struct child_record *child)
+{
+    struct seen *seen = user;
+    seen->children++;
+    seen->right = seen->right && child->number == 0 && child->ended == 1 && child->status == JOB_FAILED &&
+                  same_text(child->detail, "why");
+}
+
+static void see_group(void *user, const struct group_record *group)
+{
+    struct seen *seen = user;
+    seen->right = seen->right && same_group(group, &seen->tried->group);
+}
+
+/* The group in each way that it is read; its counts say what its table does. */
+static void read_group(struct tried *tried, struct store *store)
+{
+    struct seen seen = {tried, 0, true};
+    struct group_record record = {0}, *records = NULL;
+    size_t len = 0;
+    const struct list_filter filter = {.status = JOB_STATUS_COUNT, .limit = 10};
+    const struct children_filter all = {.parent = tried->group.id};
+    bool ok = store_read_group(store, GROUP_SWEEP, tried->group.id, &record) == STORE_OK;
+    seen.right = !ok || same_group(&record, &tried->group);
+    size_t done = record.done;
+    group_record_clear(&record);
+    ok = ok && store_list_groups(store, GROUP_SWEEP, &filter, &records, &len) == STORE_OK;
+    for (size_t i = 0; ok && i < len; i++) {
+        seen.right = seen.right && same_group(&records[i], &tried->group);
+        group_record_clear(&records[i]);
+    }
+    free(records);
+    ok = ok && store_each_open_group(store, see_group, &seen) == STORE_OK &&
+         store_each_child(store, &all, see_child, &seen) == STORE_OK;
+    note(tried, TOLD, ok, seen.right && seen.children == done);
+}
+
 /* Which wait; with only the first of them there. */
 static void read_waiting(struct tried *tried, struct store *store)
 {
@@ -199,6 +293,9 @@ static void use(void *user)
     tried->ok[KEPT] = true;
     read_rows(tried, store);
     tried->ok[DROPPED] = drop(store, tried->dropped.id);
+    tried->ok[GROUPED] = insert_group(store, &tried->group);
+    tried->ok[FED] = insert_child(store, tried->group.id);
+    read_group(tried, store);
     store_close(store);
 }
 
@@ -238,6 +335,8 @@ static void forget_rows(struct tried *tried, struct store *store)
 {
     drop(store, tried->done.id);
     drop(store, tried->dropped.id);
+    drop_group(store, tried->group.id);
+    uuid_next(tried->group.id);
     uuid_next(tried->done.id);
     uuid_next(tried->dropped.id);
 }
@@ -255,10 +354,11 @@ static void check(void *user, bool struck)
     if (!store)
         fail_tried(message);
     read_rows(&again, store);
+    read_group(&again, store);
     if (again.wrong)
         fail_tried(again.wrong);
     if ((tried->ok[INSERTED] && !again.ok[READ]) || (tried->ok[ENDED] && !again.ok[ANSWERED]) ||
-        (tried->ok[INSERTED] && !again.ok[REPLAYED]) || !again.ok[LISTED])
+        (tried->ok[INSERTED] && !again.ok[REPLAYED]) || !again.ok[LISTED] || (tried->ok[GROUPED] && !again.ok[TOLD]))
         fail_tried("what was acknowledged is not there");
     forget_rows(tried, store);
     store_close(store);
@@ -294,6 +394,9 @@ static int set_up(void **state)
     tried->dropped = record_new(NULL, '2');
     tried->dropped.status = JOB_CANCELED;
     tried->dropped.finished_at = tried->dropped.created_at;
+    tried->group = (struct group_record){
+        .total = 2, .created_at = clock_now_ms(), .label = strdup("group"), .request = strdup("{\"base\":{}}")};
+    uuid_next(tried->group.id);
     tried->result = result_record_create(tried->done.hash);
     assert_non_null(tried->result);
     *tried->result = (struct result_record){.references = 1,
@@ -318,6 +421,7 @@ static int tear_down(void **state)
     rmdir(tried->folder);
     job_record_clear(&tried->done);
     job_record_clear(&tried->dropped);
+    group_record_clear(&tried->group);
     result_record_release(tried->result);
     free(tried);
     return 0;
@@ -359,6 +463,8 @@ static void make_older(struct tried *tried)
                      "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant;"
                      "ALTER TABLE results DROP COLUMN factorization;"
                      "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use;"
+                     "DROP TABLE job_groups; DROP TABLE children; DROP INDEX jobs_posted; DROP INDEX jobs_by_parent;"
+                     "ALTER TABLE jobs DROP COLUMN parent; ALTER TABLE jobs DROP COLUMN child;"
                      "PRAGMA user_version = 6",
                      NULL, NULL, NULL),
         SQLITE_OK);

@@ -33,6 +33,18 @@ static void count_task(struct pool_task *task)
     counted->place = atomic_fetch_add(counted->order, 1);
 }
 
+struct held_task {
+    struct pool_task task;
+    sem_t *held, *begun;
+};
+
+static void hold_task(struct pool_task *task)
+{
+    const struct held_task *holding = (const struct held_task *)task;
+    sem_post(holding->begun);
+    sem_wait(holding->held);
+}
+
 static void one_worker_keeps_the_order(void **state)
 {
     (void)state;
@@ -47,6 +59,36 @@ static void one_worker_keeps_the_order(void **state)
     pool_destroy(pool); /* runs what is queued */
     for (size_t i = 0; i < TASKS; i++)
         assert_int_equal(tasks[i].place, i);
+}
+
+/* Where both wait, one of each in turn, however long the queue of the others is; and each in its own order. */
+static void children_and_single_tasks_go_in_turn(void **state)
+{
+    (void)state;
+    static struct counted tasks[TASKS];
+    atomic_size_t order = 0;
+    sem_t held, begun;
+    struct held_task holding = {.task.run = hold_task, .held = &held, .begun = &begun};
+    sem_init(&held, 0, 0);
+    sem_init(&begun, 0, 0);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    assert_non_null(pool);
+    pool_submit(pool, &holding.task);
+    sem_wait(&begun);
+    for (size_t i = 0; i < TASKS; i++) { /* the last ten are children */
+        tasks[i] = (struct counted){.task = {.run = count_task, .child = i >= TASKS - 10}, .order = &order};
+        pool_submit(pool, &tasks[i].task);
+    }
+    sem_post(&held);
+    pool_destroy(pool);
+    sem_destroy(&held);
+    sem_destroy(&begun);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(tasks[i].place / 2, i);
+        assert_int_equal(tasks[TASKS - 10 + i].place / 2, i);
+    }
+    for (size_t i = 10; i < TASKS - 10; i++)
+        assert_int_equal(tasks[i].place, i + 10);
 }
 
 static void mark(void *arg, size_t index)
@@ -455,6 +497,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_worker_keeps_the_order),
+        cmocka_unit_test(children_and_single_tasks_go_in_turn),
         cmocka_unit_test(every_index_once),
         cmocka_unit_test(a_loan_needs_no_worker),
         cmocka_unit_test(idle_workers_help),

@@ -619,7 +619,9 @@ static void an_older_result_gets_its_figures(void **state)
                  "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
                  "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant; ALTER "
                  "TABLE results DROP COLUMN factorization;"
-                 "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use; PRAGMA user_version = 6");
+                 "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use;"
+                 "DROP TABLE job_groups; DROP TABLE children; DROP INDEX jobs_posted; DROP INDEX jobs_by_parent;"
+                 "ALTER TABLE jobs DROP COLUMN parent; ALTER TABLE jobs DROP COLUMN child; PRAGMA user_version = 6");
     store = open_store(*state, 1 << 20, 0);
     assert_figures(store, good, &some_figures);
     assert_int_equal(store_read_result(store, bad, EPS_ACCOUNTING_VERSION, &read), STORE_CORRUPT);

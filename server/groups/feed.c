@@ -1,0 +1,191 @@
+/*
+ * Feeding: children whose turn has come are made, checked and stored, on the bulk's thread, a portion at a time, so that
+ * posts which wait for that thread get it in between. Those that are answered by the cache are final at once; of those that
+ * must be computed, `width` are under way.
+ *
+ * A row that cannot be written is held: a child is never passed over.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/groups/internal.h"
+#include "server/jobs/submit.h"
+#include "server/ops/clock.h"
+#include "server/ops/metrics.h"
+
+#define PORTION 64
+#define PORTION_SECONDS 0.05 /* after which others have the thread: to check one may take a second */
+
+static size_t width(const struct group *group)
+{
+    size_t own = group->kind->width;
+    return own ? own : 2 * (size_t)group->groups->server->config->workers;
+}
+
+static bool may_feed_locked(const struct group *group)
+{
+    return !group->canceled && group->next < group->record.total && group->storing < PORTION &&
+           group->under_way < width(group);
+}
+
+void groups__go_on_locked(struct group *group)
+{
+    const struct server *server = group->groups->server;
+    if (group->feeding || group->ending || jobs_stopping(server->jobs)) {
+        return;
+    }
+    if (may_feed_locked(group)) {
+        group->feeding = true;
+        pool_submit(server->bulk, &group->task);
+    } else if ((group->canceled || group->next == group->record.total) && !group->children) {
+        groups__end_locked(group);
+    }
+}
+
+void groups__skip_begun(struct group *group)
+{
+    while (group->begun && group->next < group->record.total &&
+           (group->begun[group->next / 8] >> group->next % 8 & 1)) {
+        group->next++;
+    }
+}
+
+/* ---------------------------------------------------------------- after the commit */
+
+/* The row is there; its job is queued. One that cannot be, for want of memory, waits for the next process. */
+static void begin(struct child *child)
+{
+    struct group *group = child->group;
+    struct groups *groups = group->groups;
+    struct jobs *jobs = groups->server->jobs;
+    if (child->insert.unanswered) {
+        job_record_restart(&child->record);
+    }
+    metric_add(METRIC_JOBS_ACCEPTED, 1);
+    if (jobs_stopping(jobs)) {
+        return; /* as above */
+    }
+    jobs_reserve_anyway(jobs, &child->record);
+    jobs_admit(jobs, &child->record, 0);
+    pthread_mutex_lock(&groups->mutex);
+    bool canceled = group->canceled; /* ends come on this thread: the child, and so the group, is still there */
+    pthread_mutex_unlock(&groups->mutex);
+    if (canceled) {
+        jobs_cancel(jobs, child->id, NULL);
+    }
+}
+
+/* One that came to a job is accepted and answered at once. */
+static void count_final(const struct child *child)
+{
+    if (child->result) {
+        metric_add(METRIC_JOBS_ACCEPTED, 1);
+        metric_add(METRIC_JOBS_SUCCEEDED, 1);
+    }
+}
+
+/* On the writer thread. */
+static void child_stored(struct store_write *write, enum store_status status)
+{
+    struct child *child = (struct child *)write;
+    struct group *group = child->group;
+    struct groups *groups = group->groups;
+    bool final = !child->id[0] || (child->result && !child->insert.unanswered);
+    if (status == STORE_OK && !final) {
+        begin(child);
+    }
+    pthread_mutex_lock(&groups->mutex);
+    group->storing--;
+    if (status == STORE_OK && final) {
+        count_final(child);
+        groups__child_end_locked(child, false);
+    } else if (child->result) {
+        group->under_way++; /* its result had gone */
+    }
+    groups__go_on_locked(group);
+    pthread_mutex_unlock(&groups->mutex);
+}
+
+static void child_held(struct store_write *write)
+{
+    groups__tell_held(((struct child *)write)->group);
+}
+
+/* ---------------------------------------------------------------- a child */
+
+/* What a job comes to. */
+static void propose(struct child *child, struct api_job *job)
+{
+    struct jobs *jobs = child->group->groups->server->jobs;
+    struct job_record *record = &child->record;
+    struct eps_error error;
+    if (!submission_propose(jobs, job, record, &child->result, &error)) {
+        snprintf(child->detail, sizeof child->detail, "%s%s%s", error.pointer, error.pointer[0] ? " " : "",
+                 error.message);
+        return;
+    }
+    memcpy(record->parent, child->group->record.id, UUID_SIZE);
+    record->child = (int)child->insert.number;
+    child->insert.record = record;
+    child->insert.result = child->result;
+}
+
+/* Makes it, outside of the mutex. */
+static void make(struct child *child)
+{
+    const struct group *group = child->group;
+    struct store_child_insert *insert = &child->insert;
+    struct api_job *job = NULL;
+    enum child_kind kind = group->kind->child(group->groups->server, &group->record, group->asked, insert->number, &job,
+                                              child->detail, sizeof child->detail);
+    memcpy(insert->parent, group->record.id, UUID_SIZE);
+    insert->status = kind == CHILD_SKIPPED ? JOB_CANCELED : JOB_FAILED;
+    insert->write.done = child_stored;
+    insert->write.held = child_held;
+    if (kind == CHILD_JOB) {
+        propose(child, job);
+    }
+    insert->detail = child->detail[0] ? child->detail : NULL;
+    api_job_destroy(job);
+}
+
+static bool feed_one(struct group *group)
+{
+    struct groups *groups = group->groups;
+    struct child *child = calloc(1, sizeof *child);
+    pthread_mutex_lock(&groups->mutex);
+    bool may = child && may_feed_locked(group) && !jobs_stopping(groups->server->jobs);
+    if (may) {
+        child->insert.number = group->next++;
+        groups__skip_begun(group);
+        groups__child_add_locked(group, child);
+        group->storing++;
+    }
+    pthread_mutex_unlock(&groups->mutex);
+    if (!may) {
+        free(child);
+        return false;
+    }
+    make(child);
+    pthread_mutex_lock(&groups->mutex);
+    memcpy(child->id, child->record.id, UUID_SIZE); /* others look for it */
+    group->under_way += child->id[0] && !child->result;
+    pthread_mutex_unlock(&groups->mutex);
+    store_insert_child(groups->server->store, &child->insert);
+    return true;
+}
+
+void groups__feed(struct pool_task *task)
+{
+    struct group *group = (struct group *)task;
+    struct groups *groups = group->groups;
+    double until = clock_monotonic() + PORTION_SECONDS;
+    for (int i = 0; i < PORTION && clock_monotonic() < until && feed_one(group); i++) {}
+    pthread_mutex_lock(&groups->mutex);
+    group->feeding = false;
+    groups__go_on_locked(group);
+    pthread_mutex_unlock(&groups->mutex);
+}

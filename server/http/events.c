@@ -1,0 +1,160 @@
+/*
+ * The stream's side of libmicrohttpd: it asks for bytes, and is suspended where there are none.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/http/events.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ops/clock.h"
+
+#define HEARTBEAT_SECONDS 15.0
+#define REST_SECONDS 0.25 /* between two that can wait */
+
+static const char hello[] = "retry: 2000\n\n"; /* milliseconds until a client connects again */
+static const char heartbeat[] = ":\n\n";
+
+void event_begin(struct text *text, const char *name, uint64_t number)
+{
+    text_printf(text, "id: %llu\nevent: %s\ndata: ", (unsigned long long)number, name);
+}
+
+void event_end(struct text *text)
+{
+    text_puts(text, "\n\n");
+}
+
+static void events_free(void *user)
+{
+    struct events *events = user;
+    text_clear(&events->text);
+    if (events->tail.data) {
+        events->tail.release(events->tail.owner);
+    }
+    free(events);
+}
+
+/* Heartbeats fall on whole seconds, so that who keeps the deadlines of many streams wakes once for all of them. */
+static void beat_later(struct events *events, double now)
+{
+    events->heartbeat_due = ceil(now + HEARTBEAT_SECONDS);
+}
+
+/* ---------------------------------------------------------------- sending */
+
+static size_t take_part(char *out, size_t most, const char *data, size_t len, size_t *skipped)
+{
+    size_t skip = *skipped < len ? *skipped : len;
+    size_t taken = len - skip < most ? len - skip : most;
+    if (taken) {
+        memcpy(out, data + skip, taken);
+    }
+    *skipped -= skip;
+    return taken;
+}
+
+/* The next bytes of text and tail, and of the line feed that ends the event which the tail belongs to. */
+static size_t take(struct events *events, char *out, size_t most)
+{
+    size_t skipped = events->sent;
+    size_t len = take_part(out, most, events->text.data, events->text.len, &skipped);
+    len += take_part(out + len, most - len, events->tail.data, events->tail.len, &skipped);
+    len += take_part(out + len, most - len, "\n", events->tail.data ? 1 : 0, &skipped);
+    events->sent += len;
+    if (events->sent == events->text.len && !events->tail.data) {
+        events->text.len = 0;
+        events->sent = 0;
+    }
+    return len;
+}
+
+/* ---------------------------------------------------------------- what there is to say */
+
+static void compose(struct events *events)
+{
+    double now = clock_monotonic();
+    enum events_next next = events->source->next(events);
+    if (next == EVENTS_NONE && now >= events->heartbeat_due) {
+        text_puts(&events->text, heartbeat);
+    }
+    if (events->text.len) {
+        beat_later(events, now);
+    }
+    events->rests_until = next == EVENTS_SOME ? now + REST_SECONDS : 0;
+    events->ended = next == EVENTS_LAST || next == EVENTS_BROKEN || events->text.failed;
+}
+
+/* Whether the request came back before its time: its client has hung up. */
+static bool client_gone(struct events *events)
+{
+    bool back = events->taken_back;
+    events->taken_back = false;
+    return back && clock_monotonic() < events->deadline;
+}
+
+static const struct holder *holder_of(const struct events *events)
+{
+    return events->rests_until > 0 ? &events->source->end : &events->source->changes;
+}
+
+static bool give(void *user)
+{
+    return holder_of(user)->give(user);
+}
+
+static bool take_back(void *user)
+{
+    struct events *events = user;
+    bool back = holder_of(events)->take_back(events);
+    events->taken_back = back; /* nobody else has the request, if it is back */
+    return back;
+}
+
+static ssize_t suspend(struct events *events)
+{
+    static const struct holder holder = {give, take_back};
+    struct request *request = events->request;
+    events->deadline =
+        events->rests_until > 0 ? fmin(events->rests_until, events->heartbeat_due) : events->heartbeat_due;
+    connection_busy(request->place, INFINITY);
+    if (!request_suspend(request, NULL)) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    request_give(request, &holder, events, events->deadline);
+    return 0;
+}
+
+static ssize_t events_read(void *cls, uint64_t position, char *out, size_t most)
+{
+    struct events *events = cls;
+    struct request *request = events->request;
+    (void)position;
+    /* When the service stops, the client asks again, of the next one. */
+    if (waits_stopping(request->server->waits) || client_gone(events)) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    size_t len = take(events, out, most);
+    if (!len && !events->ended) {
+        compose(events);
+        len = take(events, out, most);
+    }
+    if (len) {
+        reply_goes_on(request, len);
+        return (ssize_t)len;
+    }
+    return events->ended ? MHD_CONTENT_READER_END_OF_STREAM : suspend(events);
+}
+
+enum handled reply_events(struct request *request, struct events *events)
+{
+    events->request = request;
+    beat_later(events, clock_monotonic());
+    text_puts(&events->text, hello);
+    reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    reply_header(request, "X-Accel-Buffering", "no");
+    return reply_made(request, "text/event-stream", sizeof *events, events_read, events_free, events);
+}

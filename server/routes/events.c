@@ -1,0 +1,116 @@
+/*
+ * GET .../events of every resource: `progress`, what else the resource tells of, and at its end one event of its name with
+ * the whole of it. Its id is "final": a client that comes back with that has heard everything.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/routes/resource.h"
+#include "server/routes/waiting.h"
+
+#define FINAL "final"
+#define NUMBER_DIGITS 19 /* of an id: it fits into 64 bits */
+
+struct following {
+    struct events events; /* first */
+    struct watching watching;
+};
+
+static void free_document(void *document)
+{
+    document_release(document);
+}
+
+/* The end, with the document. A resource that is neither live nor final is one whose end could not be written. */
+static enum events_next tell_end(struct events *events)
+{
+    struct request *request = events->request;
+    struct document *document;
+    if (resource_of(request)->get(request->server, request->param, &document) != STORE_OK) {
+        return EVENTS_BROKEN;
+    }
+    if (!document->final || !reply_holds(request, document->len)) {
+        document_release(document);
+        return EVENTS_BROKEN;
+    }
+    text_printf(&events->text, "id: " FINAL "\nevent: %s\ndata: ", resource_of(request)->noun);
+    events->tail =
+        (struct shared_text){.data = document->text, .len = document->len, .release = free_document, .owner = document};
+    return EVENTS_LAST;
+}
+
+static enum events_next next(struct events *events)
+{
+    struct request *request = events->request;
+    enum events_next next = resource_of(request)->tell(request->server, request->param, &events->seen, &events->text);
+    return next == EVENTS_LAST ? tell_end(events) : next;
+}
+
+static bool changes_give(void *user)
+{
+    struct following *following = user;
+    struct request *request = following->events.request;
+    watching_init(&following->watching, request);
+    return resource_of(request)->listen(request->server, request->param, following->events.seen,
+                                        &following->watching.waiter);
+}
+
+static bool end_give(void *user)
+{
+    struct following *following = user;
+    struct request *request = following->events.request;
+    watching_init(&following->watching, request);
+    return resource_of(request)->watch(request->server, request->param, &following->watching.waiter);
+}
+
+static bool take_back(void *user)
+{
+    return watching_take_back(&((struct following *)user)->watching);
+}
+
+/* What the client has heard already. False: that is no id of ours. */
+static bool last_heard(const struct request *request, uint64_t *seen, bool *all)
+{
+    const char *id = request_header_value(request, "Last-Event-ID");
+    size_t digits = id ? strspn(id, "0123456789") : 0;
+    *seen = 0;
+    *all = id && strcmp(id, FINAL) == 0;
+    if (digits && digits <= NUMBER_DIGITS && !id[digits]) {
+        *seen = strtoull(id, NULL, 10);
+        return true;
+    }
+    return !id || !*id || *all;
+}
+
+enum handled handle_resource_events(struct request *request)
+{
+    static const struct events_source source = {next, {changes_give, take_back}, {end_give, take_back}};
+    struct document *document;
+    uint64_t seen;
+    bool all;
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    if (!last_heard(request, &seen, &all)) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB, "Last-Event-ID must be the id of an earlier event");
+    }
+    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
+    if (status != STORE_OK) {
+        return reply_unreadable(request, status);
+    }
+    bool final = document->final;
+    document_release(document);
+    if (final && all) {
+        return reply_empty(request, 204);
+    }
+    struct following *following = calloc(1, sizeof *following);
+    if (!following) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    memcpy(request->job, request->param, UUID_SIZE);
+    following->events.source = &source;
+    following->events.seen = seen;
+    return reply_events(request, &following->events);
+}
