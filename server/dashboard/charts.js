@@ -17,7 +17,8 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 function paint(chart) {
   chart.data.datasets.forEach((set, index) => {
-    set.borderColor = set.backgroundColor = colour(COLOURS[set.colour ?? index % COLOURS.length]);
+    const own = colour(COLOURS[(set.colour ?? index) % COLOURS.length]);
+    Object.assign(set, {borderColor: own, backgroundColor: own, pointBackgroundColor: own, pointBorderColor: own});
   });
   for (const axis of Object.values(chart.options.scales)) {
     axis.ticks.color = axis.title.color = colour('--quiet');
