@@ -4,28 +4,20 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-import {get, poll, post, remove} from './api.js';
+import {get, post} from './api.js';
 import {drawAll, dropAll, lineChart} from './charts.js';
-import {badge, h, number, safe, trouble, when} from './dom.js';
+import {badge, h, number, safe} from './dom.js';
+import {showGroup, showList} from './groups.js';
 import {sortable} from './sortable.js';
 
-const INTERVAL = 2000; /* ms */
-const PAGE = 500;      /* points a request */
-const LINES = 12;      /* of a chart, at most */
-const FINAL = ['succeeded', 'failed', 'canceled'];
+const KIND = {noun: 'sweep', plural: 'sweeps', children: 'points'};
+const PAGE = 500; /* points a request */
+const LINES = 12; /* of a chart, at most */
 const FOUND = ['epsilon', 'delta', 'noise_multiplier', 'mean_squared'];
 const BASE = {n: 1000, sampling: {scheme: 'poisson', p: 0.01}, delta: 1e-6};
 const GRID = {'/noise_multiplier': [0.6, 0.8, 1, 1.2, 1.5, 2]};
 
-const name = (sweep) => sweep.label || `…${sweep.id.slice(-8)}`;
-
-/* ---------------------------------------------------------------- the list and the form */
-
-function row(sweep) {
-  return h('tr', {'data-id': sweep.id}, h('th', {scope: 'row'}, h('a', {href: `#/sweeps/${sweep.id}`, title: sweep.id}, name(sweep))),
-           h('td', {}, badge(sweep.status)), h('td', {}, `${sweep.done} of ${sweep.total}`), h('td', {}, number(sweep.failed)),
-           h('td', {}, when(sweep.created_at)));
-}
+/* ---------------------------------------------------------------- the form */
 
 function area(id, label, help, value) {
   const entry = h('textarea', {id, rows: 8, spellcheck: 'false', 'aria-describedby': `${id}-help ${id}-error`});
@@ -91,28 +83,9 @@ function sweepForm(base) {
   return form;
 }
 
-/* The view; returns what ends it. `cursor`: where the page of the list begins. */
-export function showSweeps(main, {cursor}) {
-  const body = h('tbody'), notes = h('div'), pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
-  let text = '';
-  main.append(h('h1', {tabindex: '-1'}, 'Sweeps'), notes, h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sweeps'},
-    h('table', {id: 'sweeps'}, h('caption', {class: 'unseen'}, 'Sweeps, newest first'),
-      h('thead', {}, h('tr', {}, ['Sweep', 'State', 'Done', 'Failed', 'Created'].map((heading) => h('th', {scope: 'col'}, heading)))), body)),
-    pages, sweepForm(BASE));
-  const search = new URLSearchParams({limit: 50, ...(cursor ? {cursor} : {})});
-  return poll(`/v1/sweeps?${search}`, INTERVAL, ({status, problem, body: list}) => {
-    notes.replaceChildren(...(problem ? [trouble(problem)] : list.items.length ? [] : [h('p', {class: 'empty'}, 'No sweeps here.')]));
-    if (problem) {
-      return status === 0 || status >= 500;
-    }
-    if (JSON.stringify(list) !== text) {
-      text = JSON.stringify(list);
-      body.replaceChildren(...list.items.map(row));
-      pages.replaceChildren(...(cursor ? [h('a', {href: '#/sweeps'}, 'Newest')] : []),
-                            ...(list.next ? [h('a', {href: `#/sweeps?cursor=${list.next}`}, 'Older')] : []));
-    }
-    return true;
-  });
+/* The view; returns what ends it. */
+export function showSweeps(main, query) {
+  return showList(main, KIND, query, sweepForm(BASE));
 }
 
 /* ---------------------------------------------------------------- one sweep */
@@ -158,34 +131,12 @@ function choice(id, label, values, chosen, change) {
     values.map((value) => h('option', {value, selected: value === chosen}, value)))];
 }
 
-class Page {
-  constructor(main) {
-    this.title = h('h1', {tabindex: '-1'}, 'Sweep');
-    this.state = h('p', {class: 'state', id: 'state'});
-    this.bar = h('progress', {max: 1, 'aria-label': 'Progress of this sweep'});
-    this.actions = h('div', {class: 'actions'});
-    this.notes = h('div');
+/* The table and the chart, once there are points. */
+class Points {
+  constructor() {
     this.chart = h('div');
     this.table = h('div');
-    this.done = -1;
-    main.append(this.title, this.state, this.bar, this.actions, this.notes, this.chart, this.table);
-  }
-
-  act(sweep, final) {
-    const ask = async (request, then) => {
-      const {problem} = await request();
-      this.notes.replaceChildren(...(problem ? [trouble(problem)] : []));
-      if (!problem) {
-        then?.();
-      }
-    };
-    this.actions.replaceChildren(
-      final ? h('button', {type: 'button', class: 'danger', id: 'delete', onclick: () => {
-        if (confirm('Forget this sweep and its points?')) {
-          ask(() => remove(sweep.links.self), () => { location.hash = '#/sweeps'; });
-        }
-      }}, 'Delete') : h('button', {type: 'button', class: 'danger', id: 'cancel', onclick: () => ask(() => post(sweep.links.cancel, ''))}, 'Cancel'),
-      h('a', {class: 'button', href: sweep.links.points}, 'Points as JSON'));
+    this.turn = 0;
   }
 
   draw() {
@@ -202,50 +153,36 @@ class Page {
     drawAll(this.chart);
   }
 
-  async fill(sweep) {
-    const {problem, all} = await points(sweep);
-    if (problem) {
-      this.notes.replaceChildren(trouble(problem));
-      return;
-    }
-    const first = !this.all;
-    this.all = all;
-    if (first) {
-      this.pointers = Object.keys(sweep.grid);
-      this.axes = this.pointers.filter((pointer) => sweep.grid[pointer].some((value) => typeof value === 'number'));
-      this.x = this.axes[0];
-      this.y = FOUND.find((member) => !(member in sweep.base) && !(`/${member}` in sweep.grid)) || FOUND[0];
-      this.sorted = sortable('points', 'Points', columns(this.pointers));
-      this.table.append(this.sorted.element);
-    }
-    this.sorted.fill(all);
-    this.draw();
+  begin(sweep) {
+    this.pointers = Object.keys(sweep.grid);
+    this.axes = this.pointers.filter((pointer) => sweep.grid[pointer].some((value) => typeof value === 'number'));
+    this.x = this.axes[0];
+    this.y = FOUND.find((member) => !(member in sweep.base) && !(`/${member}` in sweep.grid)) || FOUND[0];
+    this.sorted = sortable('points', 'Points', columns(this.pointers));
+    this.table.append(this.sorted.element);
   }
 
-  show({status, problem, body: sweep}) {
+  async fill(sweep, fail) {
+    const turn = ++this.turn;
+    const {problem, all} = await points(sweep);
+    if (turn !== this.turn) {
+      return; /* later news came first */
+    }
     if (problem) {
-      this.notes.replaceChildren(trouble(problem));
-      return status === 0 || status >= 500;
+      fail(problem);
+      return;
     }
-    const final = FINAL.includes(sweep.status);
-    this.title.textContent = `Sweep ${name(sweep)}`;
-    this.state.replaceChildren(badge(sweep.status), `${sweep.done} of ${sweep.total} points, ${sweep.failed} failed; created `, when(sweep.created_at));
-    this.bar.value = sweep.done / sweep.total;
-    this.bar.hidden = final;
-    if (this.final !== final) {
-      this.final = final;
-      this.act(sweep, final);
+    if (!this.all) {
+      this.begin(sweep);
     }
-    if (this.done !== sweep.done || final) {
-      this.done = sweep.done;
-      this.fill(sweep);
-    }
-    return !final;
+    this.all = all;
+    this.sorted.fill(all);
+    this.draw();
   }
 }
 
 /* The view; returns what ends it. */
 export function showSweep(main, id) {
-  const page = new Page(main);
-  return poll(`/v1/sweeps/${encodeURIComponent(id)}`, INTERVAL, (reply) => page.show(reply));
+  const shown = new Points();
+  return showGroup(main, KIND, id, h('div', {}, shown.chart, shown.table), (sweep, fail) => shown.fill(sweep, fail));
 }
