@@ -11,12 +11,15 @@ import {showForm} from './form.js';
 import {showJob} from './job.js';
 import {showJobs} from './jobs.js';
 import {showLoad} from './load.js';
+import {showPlan, showPlans} from './plans.js';
 import {showSweep, showSweeps} from './sweeps.js';
 
 const VIEWS = [
   {path: /^\/$/, nav: 'nav-jobs', title: 'Jobs', show: (main, query) => showJobs(main, query)},
   {path: /^\/new$/, nav: 'nav-new', title: 'New job', show: (main, query) => showForm(main, query)},
   {path: /^\/jobs\/([^/]+)$/, nav: 'nav-jobs', title: 'Job', show: (main, query, id) => showJob(main, id)},
+  {path: /^\/plans$/, nav: 'nav-plans', title: 'Plans', show: (main, query) => showPlans(main, query)},
+  {path: /^\/plans\/([^/]+)$/, nav: 'nav-plans', title: 'Plan', show: (main, query, id) => showPlan(main, id)},
   {path: /^\/sweeps$/, nav: 'nav-sweeps', title: 'Sweeps', show: (main, query) => showSweeps(main, query)},
   {path: /^\/sweeps\/([^/]+)$/, nav: 'nav-sweeps', title: 'Sweep', show: (main, query, id) => showSweep(main, id)},
   {path: /^\/compare$/, nav: 'nav-compare', title: 'Compare', show: (main, query) => showComparison(main, query)},

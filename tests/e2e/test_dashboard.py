@@ -494,6 +494,40 @@ def test_what_is_wrong_with_a_sweep_stands_at_its_text(browser):
     assert browser.text("#sweep-grid-error") and not browser.text("#sweep-base-error")
 
 
+@pytest.mark.skipif("/v1/plans" not in CONTRACT["paths"], reason="this service has no plans")
+def test_a_plan_is_started_and_ranked(browser, host):
+    """From the form: the table has every candidate, best first, the chart their errors, and a row can be submitted."""
+    browser.open("#/plans")
+    for member, value in (("epochs", "4"), ("batch_size", "100"), ("dataset_size", "1000"), ("max_bands", "4"), ("label", "small")):
+        browser.enter(member, value)
+    for name in ("identity", "square_root", "balls_in_bins", "poisson", "none"):
+        browser.one(f'#plan-form input[value="{name}"]').click()
+    browser.one("#plan-submit").click()
+    browser.wait(lambda: "succeeded" in browser.text("#state"))
+    plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
+    browser.wait(lambda: len(browser.all("#candidates tbody tr")) == len(plan["candidates"]) > 1)
+    rows = [[cell.text for cell in row.find_elements("css selector", "td")] for row in browser.all("#candidates tbody tr")]
+    assert [row[1] for row in rows] == [one["family"] for one in plan["candidates"]] and rows[0][0] == "1"
+    lines = browser.chart("plan-chart")
+    assert sorted(point for line in lines.values() for point in line) == sorted(
+        [one["buffers"], one["error"]["mean_squared"]] for one in plan["candidates"] if one["error"])
+    browser.screenshot("plan")
+    browser.one("#candidates tbody button").click()
+    value = float(browser.one("#answer").get_attribute("data-value"))
+    assert value == plan["candidates"][0]["noise_multiplier"]
+
+
+@pytest.mark.skipif("/v1/plans" not in CONTRACT["paths"], reason="this service has no plans")
+def test_what_is_wrong_with_a_plan_stands_at_its_field(browser):
+    browser.open("#/plans")
+    browser.enter("delta", "7")
+    browser.enter("dataset_size", "x")
+    browser.one("#plan-submit").click()
+    browser.wait(lambda: browser.text("#plan-delta-error"))
+    assert browser.text("#plan-dataset_size-error")
+    assert browser.focused().get_attribute("aria-invalid") == "true"
+
+
 def test_the_load_of_the_server(browser, host):
     browser.open("#/load")
     first = len(browser.chart("load-chart")["queued"])
