@@ -15,17 +15,21 @@ const COLOURS = ['--line-1', '--line-2', '--line-3', '--line-4', '--line-5'];
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+function ink(index) {
+  const own = colour(COLOURS[index % COLOURS.length]);
+  return {borderColor: own, backgroundColor: own, pointBackgroundColor: own, pointBorderColor: own};
+}
+
 function paint(chart) {
   chart.data.datasets.forEach((set, index) => {
-    const own = colour(COLOURS[(set.colour ?? index) % COLOURS.length]);
-    Object.assign(set, {borderColor: own, backgroundColor: own, pointBackgroundColor: own, pointBorderColor: own});
+    Object.assign(set, ink(set.colour ?? index));
   });
   for (const axis of Object.values(chart.options.scales)) {
     axis.ticks.color = axis.title.color = colour('--quiet');
     axis.grid.color = axis.grid.borderColor = colour('--rule');
   }
   chart.options.plugins.legend.labels.color = colour('--ink');
-  chart.update('none');
+  chart.update();
 }
 
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
@@ -52,7 +56,7 @@ export function lineChart({id, title, x, y, least, lines}) {
   canvas.draw = () => paint(new window.Chart(canvas, {
     type: 'line',
     data: {datasets: shown.map((line, index) => ({
-      label: line.label, data: line.points, colour: line.colour ?? index, borderWidth: line.marks ? 0 : 2,
+      label: line.label, data: line.points, colour: line.colour ?? index, ...ink(line.colour ?? index), borderWidth: line.marks ? 0 : 2,
       pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0, pointHitRadius: 8,
       borderDash: line.dashed ? [5, 4] : [], order: line.marks ? 0 : 1}))},
     options: {
