@@ -34,9 +34,11 @@ BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 # ---------------------------------------------------------------- what Debian must have
 
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
-              libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev librandom123-dev libsleef-dev
+              libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev librandom123-dev libsleef-dev \
+              libjs-chart.js
 DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-requests \
-             python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq
+             python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq \
+             chromium chromium-driver python3-selenium
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14
@@ -108,6 +110,10 @@ HELPER_C := $(filter-out $(PROGRAM_C) $(REPRODUCE_C),$(wildcard $(addsuffix /*.c
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(wildcard tests/bench/bench_*.c)
 EMBED := $(sort $(wildcard migrations/*.sql)) api/openapi.yaml $(sort $(wildcard server/dashboard/*))
+# What draws the dashboard's charts is Debian's, and goes into the binary with its licence.
+CHART ?= /usr/share/javascript/chart.js/chart.min.js
+CHART_LICENCE ?= /usr/share/doc/libjs-chart.js/copyright
+EMBED_CHART = server/dashboard/chart.min.js=$(CHART) server/dashboard/chart.licence.txt=$(CHART_LICENCE)
 
 TESTS := $(patsubst %.c,$(B)/%,$(PROGRAM_C))
 REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(FUZZ_C))
@@ -157,9 +163,9 @@ $(BIN)/epsilon.pc: lib/epsilon.h Makefile
 	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lepsilon' 'Libs.private: $(LIBS_PKG) -lsleef -lquadmath -lm' \
 	    'Cflags: -I$${includedir}' > $@
 
-$(B)/embedded.c: server/embed.sh $(EMBED)
+$(B)/embedded.c: server/embed.sh $(EMBED) $(CHART) $(CHART_LICENCE)
 	@mkdir -p $(@D)
-	sh server/embed.sh $@ $(EMBED)
+	sh server/embed.sh $@ $(EMBED) $(EMBED_CHART)
 
 $(B)/embedded.o: $(B)/embedded.c $(B)/flags
 	$(COMPILE) -MMD -MP -c -o $@ $<

@@ -1,10 +1,11 @@
 #!/bin/sh
-# embed.sh OUT FILE...: writes C source OUT with the table embedded_files[] (server/embedded.h) of the files, named
-# as given, so run it from the repository root. Only POSIX tools, so that a build needs nothing more.
+# embed.sh OUT [NAME=]FILE...: writes C source OUT with the table embedded_files[] (server/embedded.h) of the files, named
+# as given, so run it from the repository root; NAME is for files from elsewhere. Only POSIX tools, so that a build needs
+# nothing more.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -eu
-[ $# -ge 1 ] || { echo "usage: embed.sh OUT FILE..." >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: embed.sh OUT [NAME=]FILE..." >&2; exit 2; }
 out=$1
 shift
 trap 'rm -f "$out.tmp"' EXIT
@@ -14,14 +15,14 @@ trap 'rm -f "$out.tmp"' EXIT
     number=0
     for file in "$@"; do
         echo "static const unsigned char data_$number[] = {"
-        od -An -v -tx1 "$file" | sed 's/ \(..\)/0x\1,/g'
+        od -An -v -tx1 "${file#*=}" | sed 's/ \(..\)/0x\1,/g'
         echo '0x00};'
         number=$((number + 1))
     done
     echo 'const struct embedded_file embedded_files[] = {'
     number=0
     for file in "$@"; do
-        echo "    {\"$file\", data_$number, sizeof data_$number - 1},"
+        echo "    {\"${file%%=*}\", data_$number, sizeof data_$number - 1},"
         number=$((number + 1))
     done
     echo '    {NULL, NULL, 0},'

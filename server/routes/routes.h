@@ -32,6 +32,8 @@ request_handler handle_ready_get;
 request_handler handle_metrics_get;
 request_handler handle_contract_get;
 request_handler handle_problem_get;
+request_handler handle_dashboard_get;
+request_handler handle_dashboard_file_get;
 
 /* What their queries may have. */
 extern const struct query_member wait_query[];

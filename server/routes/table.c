@@ -15,6 +15,8 @@ static const char *const lines[] = {"application/x-ndjson", "application/json", 
 static const char *const npy_or_lines[] = {"application/x-npy", "application/x-ndjson", "application/json", NULL};
 static const char *const plain[] = {"text/plain", NULL};
 static const char *const yaml[] = {"application/yaml", NULL};
+static const char *const html[] = {"text/html", NULL};
+static const char *const page_files[] = {"text/javascript", "text/css", "image/svg+xml", "text/plain", NULL};
 
 const struct route route_table[] = {
     {"POST", "/v1/jobs", handle_jobs_post, json, wait_query, ROUTE_BODY, &job_resource},
@@ -49,5 +51,7 @@ const struct route route_table[] = {
     {"GET", "/metrics", handle_metrics_get, plain, NULL, ROUTE_PLAIN, NULL},
     {"GET", "/openapi.yaml", handle_contract_get, yaml, NULL, ROUTE_PLAIN, NULL},
     {"GET", "/problems/{type}", handle_problem_get, json, NULL, ROUTE_PLAIN, NULL},
+    {"GET", "/", handle_dashboard_get, html, NULL, ROUTE_PLAIN, NULL},
+    {"GET", "/dashboard/{file}", handle_dashboard_file_get, page_files, NULL, ROUTE_PLAIN, NULL},
     {0},
 };

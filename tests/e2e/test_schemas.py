@@ -258,6 +258,11 @@ def calls(server):
     for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"] + ["nothing"]:
         yield "GET", "/problems/{type}", f"/problems/{name}", {}
     yield "GET", "/problems/{type}", "/problems/quota", {"headers": {"If-None-Match": "*"}}
+    for headers in ({}, {"If-None-Match": "*"}, {"Accept": "application/json"}):
+        yield "GET", "/", "/", {"headers": headers}
+        yield "GET", "/dashboard/{file}", "/dashboard/main.js", {"headers": headers}
+    for name in ("style.css", "icon.svg", "chart.licence.txt", "nothing.js"):
+        yield "GET", "/dashboard/{file}", f"/dashboard/{name}", {}
     yield from calls_of_sweeps(server)
     yield from calls_of_plans(server)
     for path, headers in ((ordinary, {}), (ordinary, {"Last-Event-ID": "final"}), (ordinary, {"Last-Event-ID": "x"}),

@@ -1,0 +1,77 @@
+/*
+ * Up to five jobs side by side: a column each, and their curves and errors in one chart.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+import {get} from './api.js';
+import {drawAll, lineChart} from './charts.js';
+import {badge, h, number, safe, seconds, trouble} from './dom.js';
+import {curveLines, errorLine, LEAST_DELTA, tooLong} from './job.js';
+import {answer, COMPARED, mechanism, name} from './jobs.js';
+
+const result = (read) => (document) => document.result ? read(document.result) : '–';
+
+const ROWS = [
+  ['Answer', answer],
+  ['Epsilon', result((one) => safe(one.epsilon))],
+  ['Delta', result((one) => safe(one.delta))],
+  ['Noise multiplier', result((one) => safe(one.noise_multiplier))],
+  ['Guarantee', result((one) => one.guarantee)],
+  ['Accountant', result((one) => one.accountant)],
+  ['An example removed', result((one) => safe(one.directions.remove.value))],
+  ['An example added', result((one) => safe(one.directions.add.value))],
+  ['Mean squared error', result((one) => number(one.error?.mean_squared))],
+  ['Largest squared error', result((one) => number(one.error?.max_squared))],
+  ['Last squared error', result((one) => number(one.error?.last_squared))],
+  ['Sensitivity', result((one) => number(one.sensitivity?.value))],
+  ['Matrix', (document) => mechanism(document.job)],
+  ['Sampling', (document) => document.job.sampling.scheme],
+  ['Probability p', result((one) => number(one.sampling.p))],
+  ['Steps', (document) => number(document.job.n)],
+  ['Adjacency', (document) => document.job.adjacency],
+  ['Computed in', result((one) => seconds(one.compute_seconds))],
+];
+
+function columns(documents) {
+  const rows = ROWS.map(([heading, read]) => {
+    const cells = documents.map(read);
+    return h('tr', {class: new Set(cells).size > 1 ? 'differs' : null}, h('th', {scope: 'row'}, heading), cells.map((cell) => h('td', {}, cell)));
+  });
+  return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Comparison'}, h('table', {id: 'comparison'},
+    h('caption', {}, 'In bold, what differs'),
+    h('thead', {}, h('tr', {}, h('td'), documents.map((document) => h('th', {scope: 'col'},
+      h('a', {href: `#/jobs/${document.id}`}, name(document)), ' ', badge(document.status))))),
+    h('tbody', {}, rows)));
+}
+
+/* What each has under the link, drawn together; what one has not is left out. */
+async function together(documents, link, chart, line) {
+  const replies = await Promise.all(documents.map((document) => get(document.links[link])));
+  const lines = replies.flatMap((reply, index) => reply.problem ? [] : [{...line(reply.body, name(documents[index])), colour: index}]);
+  return lines.length ? lineChart({...chart, lines}) : null;
+}
+
+export async function showComparison(main, {ids = ''}) {
+  main.append(h('h1', {tabindex: '-1'}, 'Compare'));
+  const wanted = ids.split(',').filter(Boolean).slice(0, COMPARED);
+  if (!wanted.length) {
+    main.append(h('p', {class: 'empty'}, `Tick up to ${COMPARED} jobs in the `, h('a', {href: '#/'}, 'list'), ' and choose Compare.'));
+    return;
+  }
+  const replies = await Promise.all(wanted.map((id) => get(`/v1/jobs/${encodeURIComponent(id)}`)));
+  replies.filter((reply) => reply.problem).forEach((reply) => main.append(trouble(reply.problem)));
+  const documents = replies.filter((reply) => !reply.problem).map((reply) => reply.body);
+  if (!documents.length) {
+    return;
+  }
+  const place = h('div', {class: 'charts below'}, h('p', {class: 'quiet'}, 'The charts are being computed …'));
+  main.append(columns(documents), place);
+  const done = documents.filter((document) => document.status === 'succeeded');
+  const figures = await Promise.all([
+    together(done.filter((document) => document.links.curve), 'curve',
+             {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA}, (body, label) => curveLines(body, label)[0]),
+    together(done.filter((document) => document.links.error && !tooLong(document)), 'error',
+             {id: 'errors-per-step', title: 'Variance of each step’s answer', x: 'step', y: 'variance'}, errorLine)]);
+  place.replaceChildren(...figures.filter(Boolean));
+  drawAll(place);
+}

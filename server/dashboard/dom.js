@@ -1,0 +1,127 @@
+/*
+ * Elements, numbers as people read them, and what is said to who listens instead of looking. Text goes into the page as
+ * text, never as markup.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* h('a', {href: '#/', onclick: f}, 'text', element, ...): an attribute that is false or null is left out. */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('on')) {
+      element.addEventListener(name.slice(2), value);
+    } else if (value !== false && value !== null && value !== undefined) {
+      element.setAttribute(name, value === true ? '' : value);
+    }
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/* To `digits` figures: who needs all of them has the document. */
+export function number(value, digits = 5) {
+  if (value === null || value === undefined) {
+    return '–';
+  }
+  if (value === 0 || Number.isInteger(value) && Math.abs(value) < 1e9) {
+    return String(value);
+  }
+  const rounded = Number(value.toPrecision(digits));
+  const size = Math.abs(rounded);
+  return size >= 1e7 || size < 1e-3 ? trimmed(value.toExponential(digits - 1)) : String(rounded);
+}
+
+function trimmed(text) {
+  const [mantissa, exponent] = text.split('e');
+  return `${Number(mantissa)}e${exponent.replace('+', '')}`;
+}
+
+/* A privacy answer, rounded up to the figures shown: what is read off the page holds. */
+export function safe(value, digits = 5) {
+  if (value === null || value === undefined || value <= 0) {
+    return number(value, digits);
+  }
+  const places = digits - 1 - Math.floor(Math.log10(value));
+  const shown = Number(number(value, digits));
+  return shown >= value ? number(value, digits) : number(shown + Math.pow(10, -places), digits);
+}
+
+export function bytes(value) {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  for (; value >= 1024 && unit < units.length - 1; unit++) {
+    value /= 1024;
+  }
+  return `${number(value, 3)} ${units[unit]}`;
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined) {
+    return '–';
+  }
+  const [size, unit] = [[86400 * 2, 86400, 'days'], [7200, 3600, 'h'], [120, 60, 'min'], [-Infinity, 1, 's']]
+      .filter(([from]) => value >= from).map(([, one, name]) => [one, name])[0];
+  return `${number(value / size, 3)} ${unit}`;
+}
+
+export function when(text) {
+  return text ? h('time', {datetime: text, title: text}, new Date(text).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'})) : '–';
+}
+
+export function announce(text) {
+  document.getElementById('announcer').textContent = text;
+}
+
+export function badge(status) {
+  return h('span', {class: `badge ${status}`}, status);
+}
+
+/* rows of [heading, content]; what is null is left out. */
+export function facts(rows) {
+  return h('dl', {class: 'facts'}, rows.filter((row) => row[1] !== null && row[1] !== undefined)
+      .map(([heading, content]) => h('div', {}, h('dt', {}, heading), h('dd', {}, content))));
+}
+
+/* A table with a caption, and numbers to the right. */
+export function table(caption, headings, rows, attributes = {}) {
+  return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption}, h('table', attributes,
+      h('caption', {}, caption),
+      h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))),
+      h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell, column) =>
+        h(column ? 'td' : 'th', column ? {} : {scope: 'row'}, cell)))))));
+}
+
+/* What a request that failed says. */
+export function trouble(problem) {
+  return h('p', {class: 'trouble', role: 'alert'}, h('strong', {}, problem.title || 'That failed'),
+           problem.detail ? `: ${problem.detail}` : '');
+}
+
+/* Copies, and says so on the button. */
+export function copyButton(label, text) {
+  const button = h('button', {type: 'button'}, label);
+  button.addEventListener('click', async () => {
+    const done = await copy(typeof text === 'function' ? text() : text);
+    announce(done ? 'Copied' : 'The browser does not let this page copy');
+    button.textContent = done ? 'Copied' : 'Not allowed';
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
+  return button;
+}
+
+/* navigator.clipboard is there only over HTTPS and on localhost. */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = h('textarea', {class: 'unseen'});
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand('copy');
+    area.remove();
+    return done;
+  }
+}

@@ -1,0 +1,170 @@
+/*
+ * The list of jobs: asked again every two seconds, filtered and paged by the service. Rows that stay are the same
+ * elements, so that a focus or a tick is not lost while others change.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+import {poll} from './api.js';
+import {announce, badge, h, number, safe, trouble, when} from './dom.js';
+
+const STATUSES = ['queued', 'running', 'succeeded', 'failed', 'canceled'];
+export const COMPARED = 5; /* jobs side by side, at most */
+const INTERVAL = 2000;     /* ms */
+
+export function mechanism(job) {
+  const {matrix = {}} = job;
+  const bands = matrix.bands ? `, ${matrix.bands} bands` : matrix.buffers ? `, ${matrix.buffers} buffers` : '';
+  return `${matrix.family || 'identity'}${bands}`;
+}
+
+/* What was asked for, with its sign. */
+export function answer(document) {
+  const result = document.result;
+  const signs = {epsilon: 'ε', delta: 'δ', noise_multiplier: 'σ'};
+  if (!result) {
+    return document.error?.title || '';
+  }
+  return result.solved_for === 'curve' ? 'curve' : `${signs[result.solved_for]} = ${safe(result[result.solved_for])}`;
+}
+
+export function name(document) {
+  return document.label || `…${document.id.slice(-8)}`;
+}
+
+function progress(document) {
+  if (document.status !== 'running') {
+    return badge(document.status);
+  }
+  const fraction = document.progress?.fraction ?? 0;
+  return [badge('running'), h('progress', {max: 1, value: fraction, 'aria-label': `Progress of ${name(document)}`}),
+          ` ${Math.floor(100 * fraction)}%`];
+}
+
+class List {
+  constructor(main, query) {
+    this.query = query;
+    this.rows = new Map();
+    this.chosen = new Set();
+    this.body = h('tbody');
+    this.notes = h('div');
+    this.compare = h('a', {class: 'button', id: 'compare', role: 'link', 'aria-disabled': 'true'}, 'Compare');
+    this.pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
+    main.append(h('h1', {tabindex: '-1'}, 'Jobs'), this.filters(), this.notes,
+      h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Jobs'},
+        h('table', {id: 'jobs'}, h('caption', {class: 'unseen'}, 'Jobs, newest first'),
+          h('thead', {}, h('tr', {}, ['Compare', 'Job', 'State', 'Answer', 'Matrix', 'Sampling', 'Steps', 'Created']
+              .map((heading, column) => h('th', {scope: 'col'}, column ? heading : h('span', {class: 'unseen'}, heading))))),
+          this.body)), this.pages);
+    this.choose();
+  }
+
+  filters() {
+    const {status = '', label = ''} = this.query;
+    return h('form', {class: 'filters', role: 'search', 'aria-label': 'Filter jobs', onsubmit: (event) => {
+      event.preventDefault();
+      const data = new FormData(event.target);
+      this.go({status: data.get('status'), label: data.get('label')});
+    }},
+    h('label', {for: 'filter-status'}, 'State'),
+    h('select', {id: 'filter-status', name: 'status', onchange: (event) => event.target.form.requestSubmit()},
+      h('option', {value: ''}, 'all'), STATUSES.map((value) => h('option', {value, selected: value === status}, value))),
+    h('label', {for: 'filter-label'}, 'Label'),
+    h('input', {id: 'filter-label', name: 'label', type: 'search', value: label, maxlength: 200, placeholder: 'exactly this one'}),
+    h('button', {type: 'submit'}, 'Filter'), this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job'));
+  }
+
+  go(query) {
+    const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
+    location.hash = `#/?${search}`;
+  }
+
+  /* Which jobs are ticked: of five the others cannot be. */
+  choose() {
+    const full = this.chosen.size >= COMPARED;
+    for (const row of this.rows.values()) {
+      row.tick.disabled = full && !row.tick.checked;
+      row.tick.title = row.tick.disabled ? `${COMPARED} jobs can be compared` : '';
+    }
+    this.compare.textContent = this.chosen.size ? `Compare ${this.chosen.size}` : 'Compare';
+    if (this.chosen.size > 1) {
+      this.compare.href = `#/compare?ids=${[...this.chosen].join(',')}`;
+      this.compare.removeAttribute('aria-disabled');
+    } else {
+      this.compare.removeAttribute('href');
+      this.compare.setAttribute('aria-disabled', 'true');
+    }
+  }
+
+  row(document) {
+    const tick = h('input', {type: 'checkbox', 'aria-label': `Compare ${name(document)}`, onchange: (event) => {
+      this.chosen[event.target.checked ? 'add' : 'delete'](document.id);
+      this.choose();
+    }});
+    const cells = Array.from({length: 5}, () => h('td'));
+    const link = h('a', {href: `#/jobs/${document.id}`, title: document.id}, name(document));
+    return {tick, cells, text: '', status: null,
+            element: h('tr', {'data-id': document.id}, h('td', {}, tick), h('th', {scope: 'row'}, link), cells,
+                       h('td', {}, when(document.created_at)))};
+  }
+
+  fill(row, document) {
+    const text = JSON.stringify(document);
+    if (text === row.text) {
+      return;
+    }
+    row.text = text;
+    const contents = [progress(document), answer(document), mechanism(document.job), document.job.sampling.scheme,
+                      number(document.job.n)];
+    row.cells.forEach((cell, column) => cell.replaceChildren(...[contents[column]].flat()));
+    if (row.status && row.status !== document.status && document.status !== 'running') {
+      announce(`${name(document)} ${document.status} ${answer(document)}`);
+    }
+    row.status = document.status;
+  }
+
+  show({status, problem, body}) {
+    if (problem) {
+      this.notes.replaceChildren(trouble(problem));
+      return status === 0 || status >= 500;
+    }
+    this.notes.replaceChildren(...(body.items.length ? [] : [h('p', {class: 'empty', id: 'no-jobs'},
+      'No jobs here. ', h('a', {href: '#/new'}, 'Build the first one'), ', or POST one to /v1/jobs.')]));
+    const there = new Set(body.items.map((item) => item.id));
+    for (const [id, row] of this.rows) {
+      if (!there.has(id)) {
+        row.element.remove();
+        this.rows.delete(id);
+        this.chosen.delete(id);
+      }
+    }
+    let next = this.body.firstChild;
+    for (const item of body.items) {
+      const row = this.rows.get(item.id) || this.row(item);
+      this.rows.set(item.id, row);
+      this.fill(row, item);
+      if (row.element === next) {
+        next = next.nextSibling;
+      } else {
+        this.body.insertBefore(row.element, next);
+      }
+    }
+    this.choose();
+    const {cursor, ...filter} = this.query;
+    const link = (text, query) => h('a', {href: `#/?${new URLSearchParams(query)}`}, text);
+    this.pages.replaceChildren(...(cursor ? [link('Newest', filter)] : []),
+                               ...(body.next ? [link('Older', {...filter, cursor: body.next})] : []));
+    return true;
+  }
+}
+
+/* The view; returns what ends it. */
+export function showJobs(main, query) {
+  const list = new List(main, query);
+  const search = new URLSearchParams({limit: 50});
+  for (const member of ['status', 'label', 'cursor']) {
+    if (query[member]) {
+      search.set(member, query[member]);
+    }
+  }
+  return poll(`/v1/jobs?${search}`, INTERVAL, (answer) => list.show(answer));
+}

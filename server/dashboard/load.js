@@ -1,0 +1,81 @@
+/*
+ * What the server does at present, out of /metrics, and what it is, out of /v1.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+import {get, poll} from './api.js';
+import {drawAll, dropAll, lineChart} from './charts.js';
+import {bytes, facts, h, number, seconds, trouble} from './dom.js';
+
+const INTERVAL = 2000; /* ms */
+const KEPT = 90;       /* readings: three minutes */
+
+const LINES = [['queued', 'epsilond_jobs_queued'], ['running', 'epsilond_jobs_running'], ['busy workers', 'epsilond_workers_busy']];
+
+/* Series by name, of Prometheus text. */
+function parse(text) {
+  const series = new Map();
+  for (const line of text.split('\n')) {
+    const blank = line.lastIndexOf(' ');
+    if (blank > 0 && line[0] !== '#') {
+      series.set(line.slice(0, blank), Number(line.slice(blank + 1)));
+    }
+  }
+  return series;
+}
+
+function share(series, hits, misses) {
+  const all = (series.get(hits) ?? 0) + (series.get(misses) ?? 0);
+  return all ? `${number(100 * series.get(hits) / all, 3)}% of ${all}` : 'nothing asked yet';
+}
+
+function present(series) {
+  const of = (name) => series.get(name) ?? 0;
+  const finished = (status) => of(`epsilond_jobs_finished_total{status="${status}"}`);
+  return facts([
+    ['Workers busy', `${of('epsilond_workers_busy')} of ${of('epsilond_workers')}`],
+    ['Jobs queued', of('epsilond_jobs_queued')],
+    ['Jobs running', of('epsilond_jobs_running')],
+    ['Jobs finished', `${finished('succeeded')} succeeded, ${finished('failed')} failed, ${finished('canceled')} canceled`],
+    ['Answers found in the cache', share(series, 'epsilond_result_lookups_total{result="hit"}', 'epsilond_result_lookups_total{result="miss"}')],
+    ['Cache', bytes(of('epsilond_cache_bytes'))],
+    ['Database', bytes(of('epsilond_database_bytes'))],
+    ['Connections', `${of('epsilond_http_connections')}, of which ${of('epsilond_http_requests_waiting')} wait`],
+  ]);
+}
+
+function about(index) {
+  const {limits} = index;
+  return [h('h2', {}, 'This build'), facts([
+    ['Version', `${index.version}, accounting ${index.accounting_version}`],
+    ['Families', index.families.join(', ')], ['Schemes', index.schemes.join(', ')], ['Accountants', index.accountants.join(', ')],
+    ['Steps at most', number(limits.max_n)], ['Body at most', bytes(limits.max_body)], ['Memory of a job at most', bytes(limits.max_bytes)],
+    ['Operations of a job at most', number(limits.max_operations)], ['Time of a job at most', seconds(limits.max_seconds)],
+    ['Queue', limits.queue], ['Jobs are kept', limits.keep_seconds ? seconds(limits.keep_seconds) : 'for ever'],
+  ])];
+}
+
+/* The view; returns what ends it. */
+export function showLoad(main) {
+  const now = h('div', {id: 'load'}), chart = h('div'), build = h('section', {'aria-label': 'This build'});
+  const began = Date.now(), readings = [];
+  main.append(h('h1', {tabindex: '-1'}, 'Server'), now, chart, build);
+  get('/v1').then(({problem, body}) => build.replaceChildren(...(problem ? [trouble(problem)] : about(body))));
+  return poll('/metrics', INTERVAL, ({problem, body}) => {
+    if (problem) {
+      now.replaceChildren(trouble(problem));
+      return true;
+    }
+    const series = parse(body);
+    now.replaceChildren(present(series));
+    readings.push({x: Math.round((Date.now() - began) / 1000), series});
+    readings.splice(0, Math.max(0, readings.length - KEPT));
+    const open = chart.querySelector('details')?.open;
+    dropAll(chart);
+    chart.replaceChildren(lineChart({id: 'load-chart', title: 'Jobs and workers', x: 'seconds since this page was opened', y: 'how many',
+      lines: LINES.map(([label, name]) => ({label, points: readings.map(({x, series: one}) => ({x, y: one.get(name) ?? 0}))}))}));
+    chart.querySelector('details').open = Boolean(open);
+    drawAll(chart);
+    return true;
+  });
+}

@@ -1,0 +1,166 @@
+/*
+ * Plans: the form that asks which mechanism is best, and one plan's page, which ranks them as they are answered.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+import {post} from './api.js';
+import {drawAll, dropAll, lineChart} from './charts.js';
+import {write} from './build.js';
+import {badge, h, number, safe} from './dom.js';
+import {families, schemes} from './fields.js';
+import {showGroup, showList} from './groups.js';
+import {sortable} from './sortable.js';
+
+const KIND = {noun: 'plan', plural: 'plans', children: 'candidates'};
+
+/* member: [label, help, first value, how it is written] */
+const FIELDS = {
+  epochs: ['Epochs', 'Passes over the data; several numbers, separated by commas, are all tried.', '20', 'list'],
+  n: ['Steps', 'In the place of epochs; several are all tried.', '', 'list'],
+  batch_size: ['Batch size', 'Expected; several are all tried.', '500', 'list'],
+  dataset_size: ['Data set size', 'Number of examples.', '50000'],
+  epsilon: ['Epsilon', 'That the training may have, in nats.', '4'],
+  delta: ['Delta', 'Between 0 and 1.', '1e-5'],
+  max_bands: ['Most rows of noise', 'That fit into memory, the present one included; any number if empty.', '16'],
+};
+const CHOICES = {
+  objective: ['Objective', 'The error that is to be small.', ['mean_squared', 'max_squared']],
+  adjacency: ['Adjacency', 'In what two neighbouring data sets differ.', ['zero_out', 'add_remove', 'replace_one']],
+};
+const SETS = {
+  schemes: ['Schemes', 'What the data loader can do; every one if none is ticked.', Object.keys(schemes)],
+  families: ['Families', 'Every one if none is ticked.', Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
+};
+
+/* ---------------------------------------------------------------- the form */
+
+function row(member, label, help, control) {
+  const id = `plan-${member}`;
+  control.setAttribute('aria-describedby', `${id}-help ${id}-error`);
+  control.id = id;
+  return h('div', {class: 'field'}, h('label', {for: id}, label), control, h('p', {class: 'help', id: `${id}-help`}, help),
+           h('p', {class: 'error', id: `${id}-error`}));
+}
+
+function ticks(member, [label, help, names]) {
+  const id = `plan-${member}`;
+  return h('fieldset', {class: 'ticks', id, tabindex: '-1', 'aria-describedby': `${id}-help ${id}-error`}, h('legend', {}, label),
+           h('p', {class: 'help', id: `${id}-help`}, help),
+           names.map((name) => h('label', {}, h('input', {type: 'checkbox', name: member, value: name}), ` ${name}`)),
+           h('p', {class: 'error', id: `${id}-error`}));
+}
+
+/* What is empty is not sent; what is no number is sent as it was written, and the service says so. */
+function read(form) {
+  const numeral = (text) => text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
+  const data = new FormData(form);
+  const plan = {};
+  for (const [member, [, , , kind]] of Object.entries(FIELDS)) {
+    const text = data.get(member).trim();
+    const values = text.split(/[\s,;]+/).filter(Boolean).map(numeral);
+    if (text) {
+      plan[member] = kind === 'list' && values.length > 1 ? values : numeral(text);
+    }
+  }
+  Object.keys(CHOICES).forEach((member) => { plan[member] = data.get(member); });
+  Object.keys(SETS).filter((member) => data.has(member)).forEach((member) => { plan[member] = data.getAll(member); });
+  return data.get('label') ? {...plan, label: data.get('label')} : plan;
+}
+
+function refuse(form, summary, problem) {
+  summary.replaceChildren(h('h2', {}, problem.title), h('p', {}, problem.detail || ''));
+  for (const {pointer, detail} of problem.errors || []) {
+    const id = `plan-${pointer.split('/')[1]}`;
+    const entry = form.querySelector(`[id="${id}"]`);
+    if (entry) {
+      entry.setAttribute('aria-invalid', 'true');
+      form.querySelector(`#${id}-error`).append(`${detail} `);
+    } else {
+      summary.append(h('p', {}, `${pointer} ${detail}`));
+    }
+  }
+  (form.querySelector('[aria-invalid]') || summary).focus();
+}
+
+function planForm() {
+  const summary = h('div', {class: 'summary', role: 'alert', tabindex: '-1'});
+  const form = h('form', {id: 'plan-form', 'aria-label': 'Plan', novalidate: true, onsubmit: async (event) => {
+    event.preventDefault();
+    summary.replaceChildren();
+    form.querySelectorAll('.error').forEach((one) => one.replaceChildren());
+    form.querySelectorAll('[aria-invalid]').forEach((one) => one.removeAttribute('aria-invalid'));
+    const answer = await post('/v1/plans', write(read(form)));
+    if (answer.problem) {
+      refuse(form, summary, answer.problem);
+    } else {
+      location.hash = `#/plans/${answer.body.id}`;
+    }
+  }}, summary, h('fieldset', {}, h('legend', {}, 'New plan'),
+    Object.entries(FIELDS).map(([member, [label, help, value]]) =>
+      row(member, label, help, h('input', {type: 'text', name: member, value, autocomplete: 'off', inputmode: 'decimal'}))),
+    Object.entries(CHOICES).map(([member, [label, help, values]]) =>
+      row(member, label, help, h('select', {name: member}, values.map((value) => h('option', {}, value))))),
+    Object.entries(SETS).map(([member, set]) => ticks(member, set)),
+    row('label', 'Label', 'Yours, at most 200 characters.', h('input', {type: 'text', name: 'label', maxlength: 200, autocomplete: 'off'})),
+    h('div', {class: 'actions'}, h('button', {type: 'submit', class: 'primary', id: 'plan-submit'}, 'Start the plan'))));
+  return form;
+}
+
+/* The view; returns what ends it. */
+export function showPlans(main, query) {
+  return showList(main, KIND, query, planForm());
+}
+
+/* ---------------------------------------------------------------- one plan */
+
+async function submit(job, fail) {
+  const answer = await post('/v1/jobs', JSON.stringify(job));
+  if (answer.problem) {
+    fail(answer.problem);
+  } else {
+    location.hash = `#/jobs/${answer.body.id}`;
+  }
+}
+
+function columns(fail) {
+  const plain = (member) => ({title: member, read: (one) => one[member], show: (one) => one[member] ?? '–'});
+  const error = (member) => ({title: member, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
+  return [plain('rank'), plain('family'), plain('bands'), plain('scheme'), plain('n'), plain('batch_size'),
+          {title: 'noise_multiplier', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
+          error('mean_squared'), error('max_squared'), plain('buffers'), plain('guarantee'), plain('accountant'),
+          {title: 'status', read: (one) => one.status, show: (one) => h('span', {title: one.reason}, badge(one.status))},
+          {title: 'job', read: () => null, show: (one) => one.job ? h('button', {type: 'button', onclick: () => submit(one.job, fail),
+            'aria-label': `Submit ${one.family} with ${one.scheme} as a job`}, 'Submit') : '–'},
+          {title: 'why not', read: (one) => one.reason, show: (one) => one.reason ?? ''}];
+}
+
+/* Error over the memory that it takes, a line each family. */
+function lines(candidates, figure) {
+  const byFamily = new Map();
+  for (const {family, buffers, error} of candidates) {
+    if (error?.[figure] !== null && error?.[figure] !== undefined) {
+      byFamily.set(family, [...(byFamily.get(family) || []), {x: buffers, y: error[figure]}]);
+    }
+  }
+  return [...byFamily].map(([label, points]) => ({label, points, marks: true}));
+}
+
+/* The view; returns what ends it. */
+export function showPlan(main, id) {
+  const chart = h('div'), place = h('div');
+  let table = null;
+  return showGroup(main, KIND, id, h('div', {}, chart, place), (plan, fail) => {
+    if (!table) {
+      table = sortable('candidates', 'Candidates, the best first', columns(fail));
+      place.append(table.element);
+    }
+    table.fill(plan.candidates);
+    dropAll(chart);
+    const shown = lines(plan.candidates, plan.objective);
+    if (shown.length) {
+      chart.replaceChildren(lineChart({id: 'plan-chart', title: `${plan.objective} over rows of noise kept`, x: 'rows of noise', y: plan.objective,
+                                       lines: shown}));
+      drawAll(chart);
+    }
+  });
+}

@@ -1,0 +1,48 @@
+/*
+ * A table that is sorted by the column whose heading is pressed, once more for the other way round.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+import {announce, h} from './dom.js';
+
+export const LISTED = 500; /* rows in the page, at most */
+
+/* What has no value comes last, either way. */
+function compare(a, b, up) {
+  if (a === null || b === null) {
+    return (a === null) - (b === null);
+  }
+  const order = typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b));
+  return up ? order : -order;
+}
+
+/* columns: [{title, read: row => value or null, show: row => cell}]. Returns {element, fill(rows)}. */
+export function sortable(id, caption, columns) {
+  let rows = [], by = null, up = true;
+  const body = h('tbody');
+  const note = h('p', {class: 'quiet'});
+  const headings = columns.map((column) => {
+    const heading = h('th', {scope: 'col'}, h('button', {type: 'button', class: 'sort', onclick: () => {
+      up = by === column ? !up : true;
+      by = column;
+      headings.forEach((one) => one.removeAttribute('aria-sort'));
+      heading.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+      announce(`Sorted by ${column.title}, ${up ? 'ascending' : 'descending'}`);
+      draw();
+    }}, column.title));
+    return heading;
+  });
+  function draw() {
+    const sorted = by ? [...rows].sort((a, b) => compare(by.read(a), by.read(b), up)) : rows;
+    note.textContent = rows.length > LISTED ? `${LISTED} of ${rows.length} rows; the CSV has all of them.` : '';
+    body.replaceChildren(...sorted.slice(0, LISTED).map((row) => h('tr', {}, columns.map((column) => h('td', {}, column.show(row))))));
+  }
+  return {
+    element: h('div', {}, h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},
+      h('table', {id}, h('caption', {}, caption), h('thead', {}, h('tr', {}, headings)), body)), note),
+    fill(some) {
+      rows = some;
+      draw();
+    },
+  };
+}

@@ -1,0 +1,81 @@
+/*
+ * The dashboard: a page and its files, out of the binary. It asks nothing but this service: its policy lets it load, and
+ * talk to, nothing else, and run no script that stands in the page.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <string.h>
+
+#include "server/embedded.h"
+#include "server/routes/routes.h"
+
+#define FOLDER "server/dashboard/"
+
+static const char policy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/* What the files are, by the end of their names. */
+static const struct {
+    const char *suffix;
+    const char *type;
+} types[] = {
+    {".html", "text/html; charset=utf-8"},     {".css", "text/css; charset=utf-8"},
+    {".js", "text/javascript; charset=utf-8"}, {".svg", "image/svg+xml"},
+    {".txt", "text/plain; charset=utf-8"},
+};
+
+static const char *type_of(const char *name)
+{
+    const char *suffix = strrchr(name, '.');
+    for (size_t i = 0; suffix && i < sizeof types / sizeof *types; i++) {
+        if (strcmp(types[i].suffix, suffix) == 0) {
+            return types[i].type;
+        }
+    }
+    return "application/octet-stream";
+}
+
+static const struct embedded_file *file_named(const char *name)
+{
+    for (const struct embedded_file *file = embedded_files; file->name; file++) {
+        if (strncmp(file->name, FOLDER, strlen(FOLDER)) == 0 && strcmp(file->name + strlen(FOLDER), name) == 0) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* Kept by browsers, who ask each time whether it is still the same. */
+static enum handled reply_embedded(struct request *request, const struct embedded_file *file)
+{
+    char tag[ETAG_SIZE];
+    text_etag(tag, (const char *)file->data, file->len);
+    reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", tag);
+    reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    reply_header(request, "Content-Security-Policy", "%s", policy);
+    reply_header(request, "X-Content-Type-Options", "nosniff");
+    reply_header(request, "Referrer-Policy", "no-referrer");
+    if (request_has_etag(request, tag)) {
+        return reply_empty(request, 304);
+    }
+    return reply_static(request, type_of(file->name), file->data, file->len);
+}
+
+enum handled handle_dashboard_get(struct request *request)
+{
+    const struct embedded_file *file = file_named("index.html");
+    if (!file) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "this build has no dashboard in it");
+    }
+    return reply_embedded(request, file);
+}
+
+enum handled handle_dashboard_file_get(struct request *request)
+{
+    const struct embedded_file *file = file_named(request->param);
+    if (!file) {
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "the dashboard has no file of this name");
+    }
+    return reply_embedded(request, file);
+}

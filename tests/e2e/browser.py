@@ -1,0 +1,101 @@
+"""
+Headless Chromium, Debian's, as the tests of the dashboard use it: without a network, as root, in a container with a
+small /dev/shm.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import os
+import time
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from conftest import PATIENCE, ROOT
+
+SCREENSHOTS = ROOT / "build" / "screenshots"
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking",
+           "--disable-component-update", "--no-first-run", "--force-device-scale-factor=1", "--window-size=1280,1000")
+
+
+class Browser:
+    def __init__(self, server, folder):
+        options = webdriver.ChromeOptions()
+        options.binary_location = "/usr/bin/chromium"
+        for option in (*OPTIONS, f"--user-data-dir={folder}"):
+            options.add_argument(option)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        os.environ.setdefault("SE_OFFLINE", "true")
+        self.server = server
+        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+
+    def quit(self):
+        self.driver.quit()
+
+    def open(self, view="#/"):
+        """As an address that was typed: the page is loaded anew."""
+        self.driver.get("about:blank")
+        self.driver.get(self.server.url + "/" + view)
+        self.wait(lambda: self.all("h1"))
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector):
+        """The element, once it is there."""
+        self.wait(lambda: self.all(selector))
+        return self.all(selector)[0]
+
+    def text(self, selector):
+        """What stands there, seen or not."""
+        script = "const found = document.querySelector(arguments[0]); return found && [found.textContent]"
+        return self.wait(lambda: self.run(script, selector))[0]
+
+    def field(self, pointer):
+        return self.one(f'[name="{pointer}"]')
+
+    def enter(self, pointer, value):
+        """Into a field of the form, of whatever kind, once it is shown."""
+        element = self.field(pointer)
+        self.wait(element.is_displayed)
+        if element.tag_name == "select":
+            Select(element).select_by_value(value)
+        else:
+            element.clear()
+            element.send_keys(value)
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, condition, patience=PATIENCE):
+        deadline = time.monotonic() + patience
+        while not (value := condition()):
+            assert time.monotonic() < deadline, self.driver.page_source[-6000:]
+            time.sleep(0.05)
+        return value
+
+    def chart(self, name):
+        """What the chart holds, out of the library that drew it: {label: [[x, y], ...]}."""
+        self.wait(lambda: self.run("return Boolean(window.Chart.getChart(arguments[0]))", name))
+        return self.run("""return Object.fromEntries(window.Chart.getChart(arguments[0]).data.datasets.map(
+            (set) => [set.label, set.data.map((point) => [point.x, point.y])]))""", name)
+
+    def focused(self):
+        return self.driver.switch_to.active_element
+
+    def screenshot(self, name):
+        """The whole page, to build/screenshots."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        height = self.run("return Math.max(document.body.scrollHeight, 600)")
+        self.driver.set_window_size(1280, min(height + 150, 5000))
+        assert self.driver.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
+        self.driver.set_window_size(1280, 1000)
+
+    def dark(self, on):
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": "dark" if on else "light"}]})
+
+    def complaints(self):
+        """What the console said since it was last asked: errors of scripts, and what the policy refused."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
