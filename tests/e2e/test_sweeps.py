@@ -3,10 +3,12 @@ Sweeps over HTTP: the product of a grid, its table, its events, and what becomes
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import contextlib
 import csv
 import io
 import itertools
 import re
+import sqlite3
 import time
 
 import pytest
@@ -342,3 +344,23 @@ def test_a_sweep_expires_with_its_points(launch):
     until(lambda: server.stored("SELECT (SELECT count(*) FROM job_groups), (SELECT count(*) FROM children), "
                                 "(SELECT count(*) FROM jobs)") == [(0, 0, 0)])
     check_problem(server.get(document["links"]["self"]), 404, "not-found")
+
+
+def test_damage_is_told_and_not_believed(launch):
+    server = launch()
+    document = sweep(server, {"/noise_multiplier": [1, 2]})
+    other = sweep(server, {"/noise_multiplier": [3]})
+    for one in (document, other):
+        ended(server, one)
+    server.stop()
+    with contextlib.closing(sqlite3.connect(server.database)) as database, database:
+        database.execute("UPDATE children SET epsilon = 0 WHERE parent = ? AND number = 1", (document["id"],))
+        database.execute("UPDATE job_groups SET total = 2 WHERE id = ?", (other["id"],))
+    server.start()
+    table = rows(server, document)
+    assert [row["status"] for row in table] == ["succeeded", "failed"]
+    assert "checksum" in table[1]["detail"] and table[1]["epsilon"] is None
+    check_problem(server.get(other["links"]["self"]), 500, "internal")
+    check_problem(server.get(other["links"]["points"]), 500, "internal")
+    assert [item["id"] for item in server.get("/v1/sweeps").json()["items"]] == [document["id"]]
+    assert server.request("DELETE", other["links"]["self"]).status_code == 204
