@@ -152,7 +152,8 @@ static void check_choice(struct eps__check *check, const struct eps_plan *plan)
 
 size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user)
 {
-    struct eps__check check = {.max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+    struct eps__check check = {
+        .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
     check_choice(&check, plan);
     if (!isnan(plan->epsilon) && !isnan(plan->delta))
         check_lists(&check, plan);

@@ -718,7 +718,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
         eps_result_destroy(own);
         own = NULL;
         if (alone && asked.query.noise_multiplier <= NOISE_MOST &&
-            asked.query.accountant.method != EPS_ACCOUNTANT_MONTE_CARLO)
+            !eps__accountant_find(asked.query.accountant.method)->solve)
             status = eps__mechanism_solve(context, &own, error, &asked);
     }
     if (status != EPS_OK) {

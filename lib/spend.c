@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/accountants/accountant.h"
 #include "lib/error.h"
 #include "lib/progress.h"
 #include "lib/sampling/scheme.h"
@@ -97,6 +98,10 @@ enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_po
     if (eps_job_unknown(job) == EPS_SOLVE_N || eps_job_unknown(job) == EPS_SOLVE_RUNS)
         return eps__error(error, EPS_UNSUPPORTED, "",
                           "say how often and how long: ask with the n or count of the answer");
+    const struct eps__accountant *accountant = eps__accountant_find(job->query.accountant.method);
+    if (accountant && accountant->solve)
+        return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
+                          "%s has one value, and nothing is drawn again for parts of a job", accountant->name);
     if (!(noise_multiplier > 0) || !(delta > 0) || !(delta < 1))
         return eps__error(error, EPS_UNATTAINABLE, "", "without noise, or without a delta, there is nothing to add up");
     if (job->phases_len == 0) {

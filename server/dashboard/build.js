@@ -23,7 +23,16 @@ function list(text) {
   return text.trim().split(/[\s,;]+/).filter(Boolean).map(numeral);
 }
 
+function json(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
 const readers = {
+  json,
   integer: numeral,
   number: numeral,
   switch: (text) => text === 'true',
@@ -37,9 +46,11 @@ function isDefault(field, value) {
   return value === '' || !kept && Boolean(field.options || field.kind === 'switch') && value === start(field);
 }
 
-/* value: of a pointer, the text in its field. */
+const OF_ONE_MECHANISM = /^\/(n|epochs|matrix|sampling|workload)(\/|$)|^@(rate|blt)$/;
+
+/* value: of a pointer, the text in its field. Phases stand in the place of a mechanism. */
 export function applies(field, value) {
-  return !field.when || field.when(value);
+  return !(value('@length') === 'phases' && OF_ONE_MECHANISM.test(field.pointer)) && (!field.when || field.when(value));
 }
 
 export function build(value) {
@@ -56,6 +67,9 @@ export function build(value) {
   }
   if (value('@unknown') === 'curve') {
     job.curve = true;
+  }
+  if (value('@unknown') === 'n' && !job.phases) {
+    job.n = 'max';
   }
   if (Object.keys(job.accountant).length === 1) {
     job.accountant = job.accountant.method;
@@ -92,7 +106,9 @@ export function curl(job, origin) {
 export function texts(job) {
   const map = new Map();
   const put = (pointer, value) => {
-    if (Array.isArray(value)) {
+    if (pointer === '/phases' && value) {
+      map.set(pointer, JSON.stringify(value, null, 1));
+    } else if (Array.isArray(value)) {
       map.set(pointer, value.some(Array.isArray) ? value.map((row) => row.join(', ')).join('\n') : value.join(', '));
     } else if (value && typeof value === 'object') {
       Object.entries(value).forEach(([name, member]) => put(`${pointer}/${name}`, member));
@@ -102,8 +118,12 @@ export function texts(job) {
   };
   put('', typeof job.accountant === 'string' ? {...job, accountant: {method: job.accountant}} : job);
   const has = (pointer) => map.has(pointer);
-  map.set('@unknown', job.curve ? 'curve' : !has('/epsilon') ? 'epsilon' : !has('/delta') ? 'delta' : 'noise_multiplier');
-  map.set('@length', has('/epochs') ? 'epochs' : 'n');
+  const largest = job.n === 'max' || job.phases?.some(({count}) => count === 'max');
+  map.set('@unknown', job.curve ? 'curve' : largest ? 'n' : !has('/epsilon') ? 'epsilon' : !has('/delta') ? 'delta' : 'noise_multiplier');
+  map.set('@length', has('/phases') ? 'phases' : has('/epochs') ? 'epochs' : 'n');
+  if (job.n === 'max') {
+    map.delete('/n');
+  }
   map.set('@rate', has('/sampling/batch_size') ? 'batch' : 'p');
   map.set('@blt', has('/matrix/decay') ? 'lists' : 'buffers');
   if (map.get('/accountant/bad_event_share') === 'auto') {

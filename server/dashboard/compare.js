@@ -7,7 +7,7 @@ import {get} from './api.js';
 import {drawAll, lineChart} from './charts.js';
 import {badge, h, number, safe, seconds, trouble} from './dom.js';
 import {curveLines, errorLine, LEAST_DELTA, tooLong} from './job.js';
-import {answer, COMPARED, mechanism, name} from './jobs.js';
+import {answer, COMPARED, mechanism, name, scheme, steps} from './jobs.js';
 
 const result = (read) => (document) => document.result ? read(document.result) : '–';
 
@@ -25,9 +25,9 @@ const ROWS = [
   ['Last squared error', result((one) => number(one.error?.last_squared))],
   ['Sensitivity', result((one) => number(one.sensitivity?.value))],
   ['Matrix', (document) => mechanism(document.job)],
-  ['Sampling', (document) => document.job.sampling.scheme],
-  ['Probability p', result((one) => number(one.sampling.p))],
-  ['Steps', (document) => number(document.job.n)],
+  ['Sampling', (document) => scheme(document.job)],
+  ['Probability p', result((one) => number(one.sampling?.p))],
+  ['Steps', (document) => steps(document.job)],
   ['Adjacency', (document) => document.job.adjacency],
   ['Computed in', result((one) => seconds(one.compute_seconds))],
 ];

@@ -3,7 +3,7 @@
  * and what it means. The form, its help, the place of each error and the job are made from this table; a test compares
  * it with openapi.yaml.
  *
- * kind: integer, number, text, switch (true or false), numbers (a list), rows (a list of lists); or `options`, of which
+ * kind: integer, number, text, switch (true or false), numbers (a list), rows (a list of lists), json; or `options`, of which
  * [value, text, family] is there for that family only. What is `advanced` is folded away. A pointer that starts with @ is
  * a choice of the form's own and is not sent.
  *
@@ -59,19 +59,24 @@ export const sections = [
   {title: 'What to find', fields: [
     {pointer: '@unknown', label: 'Find', options: [['epsilon', 'epsilon – the privacy that this noise gives'],
       ['noise_multiplier', 'noise multiplier – the noise that this privacy needs'], ['delta', 'delta'],
-      ['curve', 'the whole privacy curve']],
+      ['n', 'steps – how many keep this epsilon and delta'], ['curve', 'the whole privacy curve']],
      help: 'A job gives two of epsilon, delta and noise multiplier; the service finds the third, on the safe side.'},
     {pointer: '/noise_multiplier', label: 'Noise multiplier', kind: 'number', when: (v) => v('@unknown') !== 'noise_multiplier', start: '1',
      help: 'Sigma: the standard deviation of the noise at clip norm 1, over 0 and at most 1e9.'},
-    {pointer: '/epsilon', label: 'Epsilon', kind: 'number', when: of('@unknown', 'delta', 'noise_multiplier'), start: '4',
+    {pointer: '/epsilon', label: 'Epsilon', kind: 'number', when: of('@unknown', 'delta', 'noise_multiplier', 'n'), start: '4',
      help: 'In nats, from 0 to 10000.'},
-    {pointer: '/delta', label: 'Delta', kind: 'number', when: of('@unknown', 'epsilon', 'noise_multiplier'), start: '1e-6',
+    {pointer: '/delta', label: 'Delta', kind: 'number', when: of('@unknown', 'epsilon', 'noise_multiplier', 'n'), start: '1e-6',
      help: 'Between 0 and 1; usually well under one over the number of examples.'},
   ]},
   {title: 'Training', fields: [
-    {pointer: '@length', label: 'Length given by', options: [['n', 'steps'], ['epochs', 'epochs']],
-     help: 'Epochs need the batch size and the size of the data set; the number of steps follows.'},
-    {pointer: '/n', label: 'Steps', kind: 'integer', when: of('@length', 'n'), start: '1000',
+    {pointer: '@length', label: 'Length given by', options: [['n', 'steps'], ['epochs', 'epochs'], ['phases', 'phases, one after the other']],
+     help: 'Epochs need the batch size and the size of the data set; the number of steps follows. Phases are several mechanisms.'},
+    {pointer: '/phases', label: 'Phases', kind: 'json', when: of('@length', 'phases'),
+     start: '[{"n": 100, "sampling": {"scheme": "poisson", "p": 0.01}}]',
+     help: 'A JSON list: each has n or epochs, sampling, matrix and workload as a job has them, noise_scale (its noise multiplier is the job’s times this) and count (how often it is run, or "max").'},
+    {pointer: '/examples_per_user', label: 'Examples per user', kind: 'integer', when: of('@length', 'phases'),
+     help: 'Protects so many examples of one user together, in every phase; 1 if empty.'},
+    {pointer: '/n', label: 'Steps', kind: 'integer', when: both(of('@length', 'n'), (v) => v('@unknown') !== 'n'), start: '1000',
      help: 'n: how many batches are processed, and so the rows of the matrix.'},
     {pointer: '/epochs', label: 'Epochs', kind: 'number', when: of('@length', 'epochs'),
      help: 'Passes over the data, over 0; n = epochs × data set ÷ batch, rounded up.'},

@@ -19,8 +19,8 @@ function control(field, id) {
     return h('select', attributes, choices.map(([value, text, family]) =>
       h('option', {value, 'data-family': family, selected: value === start(field)}, text)));
   }
-  if (field.kind === 'numbers' || field.kind === 'rows') {
-    return h('textarea', {...attributes, rows: field.kind === 'rows' ? 6 : 2, spellcheck: 'false'});
+  if (['numbers', 'rows', 'json'].includes(field.kind)) {
+    return h('textarea', {...attributes, rows: field.kind === 'numbers' ? 2 : 6, spellcheck: 'false'});
   }
   return h('input', {...attributes, type: 'text', value: start(field), autocomplete: 'off', spellcheck: 'false',
                      inputmode: field.kind === 'integer' ? 'numeric' : field.kind === 'number' ? 'decimal' : null});

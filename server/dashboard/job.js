@@ -7,7 +7,7 @@
 import {get, poll, post, remove} from './api.js';
 import {drawAll, heatMap, lineChart} from './charts.js';
 import {announce, badge, copyButton, facts, h, number, safe, seconds, table, trouble, when} from './dom.js';
-import {answer, mechanism, name} from './jobs.js';
+import {answer, mechanism, name, scheme, steps} from './jobs.js';
 
 const INTERVAL = 1000;     /* ms */
 const DRAWN_STEPS = 65536; /* longer ones are for programs */
@@ -36,16 +36,19 @@ const exactly = (value) => value === null || value === undefined ? '–' : Strin
 
 /* ---------------------------------------------------------------- the answer */
 
+/* A number of steps or runs, and no bound that is rounded up. */
+const largest = ({solved_for: what}) => what === 'n' || what === 'count';
+
 function headline(result) {
   const words = {epsilon: ['ε', 'epsilon'], delta: ['δ', 'delta'], noise_multiplier: ['σ', 'noise multiplier']};
   if (result.solved_for === 'curve') {
     return h('p', {class: 'answer', id: 'answer'}, 'The privacy curve');
   }
-  const [sign, word] = words[result.solved_for];
+  const [sign, word] = words[result.solved_for] || [result.solved_for, result.solved_for];
   const given = Object.keys(words).filter((member) => member !== result.solved_for)
       .map((member) => `${words[member][1]} ${number(result[member], 7)}`);
   return [h('p', {class: 'answer', id: 'answer', 'data-value': exactly(result[result.solved_for])},
-            h('span', {'aria-hidden': 'true'}, sign), h('span', {class: 'unseen'}, word), ` = ${safe(result[result.solved_for])}`),
+            h('span', {'aria-hidden': 'true'}, sign), h('span', {class: 'unseen'}, word), ` = ${largest(result) ? result[result.solved_for] : safe(result[result.solved_for])}`),
           h('p', {class: 'quiet'}, `at ${given.join(' and ')}; in full ${exactly(result[result.solved_for])}`)];
 }
 
@@ -67,6 +70,15 @@ function directions(result) {
   const rows = Object.entries(result.directions).map(([direction, one]) =>
     [words[direction], safe(one.value, 7), one.accountant, beside(one)]);
   return withoutEmpty('Both directions', ['Direction', 'Value', 'Accountant', 'By'], rows, {id: 'directions'});
+}
+
+function phases({result, job}) {
+  const rows = (result.phases || []).map((one, index) =>
+    [String(index), mechanism(job.phases[index]), scheme(job.phases[index]), number(one.count), number(one.noise_multiplier),
+     one.epsilon === null ? '–' : safe(one.epsilon, 7), one.share === null ? '–' : `${Math.round(100 * one.share)}%`,
+     [...new Set(Object.values(one.directions).map(({accountant}) => accountant))].join(', ')]);
+  return rows.length ? table('Phases, each alone and its share of the whole',
+    ['Phase', 'Matrix', 'Sampling', 'Runs', 'Noise', 'Epsilon alone', 'Share', 'Accountant'], rows, {id: 'phases'}) : null;
 }
 
 function candidates(result) {
@@ -99,9 +111,9 @@ function resultFacts({result}) {
     ['Accountant', result.accountant],
     ['Neighbouring data sets', NEIGHBOURS[result.adjacency]],
     ['Inputs', result.adaptive ? 'may depend on earlier outputs (adaptive)' : 'must not depend on earlier outputs (non-adaptive)'],
-    ['Probability p', sampling.p === null ? null : number(sampling.p, 7)],
-    ['Bins', sampling.bins],
-    ['Expected batch', sampling.expected_batch_size === null ? null : number(sampling.expected_batch_size)],
+    ['Probability p', sampling?.p === null ? null : number(sampling?.p, 7)],
+    ['Bins', sampling?.bins],
+    ['Expected batch', sampling?.expected_batch_size === null ? null : number(sampling?.expected_batch_size)],
     ['Sensitivity', sensitivity && `${number(sensitivity.value, 7)} (${sensitivity.rule}${sensitivity.exact ? '' : ', a bound'})`],
     ['Mean squared error', error && number(error.mean_squared, 7)],
     ['Largest squared error', error && number(error.max_squared, 7)],
@@ -160,22 +172,41 @@ export function errorLine({variance}, label) {
   return {label, points: variance.map((value, step) => ({x: step, y: value}))};
 }
 
-export const tooLong = (document) => document.job.n > DRAWN_STEPS;
+export const tooLong = ({job}) => (job.phases || [job]).some(({n}) => n > DRAWN_STEPS);
+
+/* Of a job of phases, the one that was chosen; `show` gets what the query then says. */
+function byPhase({job}, show) {
+  if (!job.phases) {
+    return () => show('');
+  }
+  return async () => {
+    const map = h('div', {}, await show('phase=0'));
+    return [h('label', {}, 'Phase ', h('select', {onchange: async (event) => {
+      map.replaceChildren(...[await show(`phase=${event.target.value}`)].flat());
+      drawAll(map);
+    }}, job.phases.map((phase, index) => h('option', {value: String(index)}, String(index))))), map];
+  };
+}
 
 function error(document) {
-  return () => fetched(document.links.error, (body) => lineChart(
-    {id: 'error', title: 'Variance of each step’s answer', x: 'step', y: 'variance', lines: [errorLine(body, 'variance')]}));
+  return byPhase(document, (query) => fetched(`${document.links.error}${query && '?'}${query}`, (body) => lineChart(
+    {id: 'error', title: 'Variance of each step’s answer', x: 'step', y: 'variance', lines: [errorLine(body, 'variance')]})));
+}
+
+function spend({links}) {
+  return () => fetched(links.spend, (body) => lineChart({id: 'spend', title: 'Epsilon as training goes on', x: 'step', y: 'epsilon',
+    lines: [{label: 'epsilon', points: body.points.map(({step, epsilon}) => ({x: step, y: epsilon}))}]}));
 }
 
 function matrix(document) {
   const parts = {encoder: ['C', 'C, the strategy'], noise: ['C⁻¹', 'C⁻¹, which correlates the noise'], decoder: ['B', 'B = A C⁻¹, the decoder']};
-  const show = (part) => fetched(`${document.links.matrix}?part=${part}`, (body) => heatMap(body, parts[part][0]));
-  return async (body) => {
+  return byPhase(document, async (query) => {
+    const show = (part) => fetched(`${document.links.matrix}?part=${part}${query && '&'}${query}`, (body) => heatMap(body, parts[part][0]));
     const map = h('div', {}, await show('encoder'));
     return [h('label', {for: 'part'}, 'Part'), ' ',
             h('select', {id: 'part', onchange: async (event) => map.replaceChildren(...[await show(event.target.value)].flat())},
               Object.entries(parts).map(([part, [, text]]) => h('option', {value: part}, text))), map];
-  };
+  });
 }
 
 const none = (text) => async () => h('p', {class: 'quiet'}, text);
@@ -185,6 +216,7 @@ function charts(document) {
   const long = none(`This job has more than ${DRAWN_STEPS} steps: ask the service for the numbers.`);
   return h('div', {class: 'charts'},
            links.curve ? place('Privacy curve', 'curve', curve(document)) : null,
+           document.job.phases && links.spend ? place('Spent so far', 'spend', spend(document)) : null,
            links.error ? place('Error per step', 'error', tooLong(document) ? long : error(document)) : null,
            links.matrix ? place('Matrix', 'matrix', tooLong(document) ? long : matrix(document)) : null);
 }
@@ -195,7 +227,7 @@ function succeeded(document) {
   const {result} = document;
   return [h('section', {class: 'result', 'aria-label': 'Answer'}, headline(result), h('p', {id: 'guarantee'}, GUARANTEES[result.guarantee])),
           sentences('Hints', 'hints', result.hints), sentences('What it presumes', 'assumptions', result.assumptions),
-          h('section', {'aria-labelledby': 'details-title'}, h('h2', {id: 'details-title'}, 'In detail'), directions(result),
+          h('section', {'aria-labelledby': 'details-title'}, h('h2', {id: 'details-title'}, 'In detail'), directions(result), phases(document),
             resultFacts(document), candidates(result), draws(result), audit(result)),
           charts(document), caches(result)];
 }
@@ -290,7 +322,7 @@ class Page {
       this.title.textContent = title;
       document.title = `${title} – epsilond`;
     }
-    this.state.replaceChildren(badge(body.status), ` ${mechanism(body.job)}, ${body.job.sampling.scheme}, ${body.job.n} steps; created `,
+    this.state.replaceChildren(badge(body.status), ` ${mechanism(body.job)}, ${scheme(body.job)}, ${steps(body.job)}${body.job.phases ? '' : ' steps'}; created `,
                                when(body.created_at));
     if (this.final !== final) {
       this.act(body, final);

@@ -11,8 +11,23 @@ const STATUSES = ['queued', 'running', 'succeeded', 'failed', 'canceled'];
 export const COMPARED = 5; /* jobs side by side, at most */
 const INTERVAL = 2000;     /* ms */
 
+/* One of a job's phases, or what it is itself. */
+const parts = (job) => job.phases || [job];
+
+const once = (list) => [...new Set(list)].join(' + ');
+
 export function mechanism(job) {
-  const {matrix = {}} = job;
+  return once(parts(job).map(matrixOf));
+}
+
+export const scheme = (job) => once(parts(job).map(({sampling}) => sampling.scheme));
+
+/* How many steps, all runs counted. */
+export const steps = (job) => job.phases
+  ? `${job.phases.length} ${job.phases.length === 1 ? 'phase' : 'phases'}`
+  : job.n === 'max' ? 'max' : number(job.n);
+
+function matrixOf({matrix = {}}) {
   const bands = matrix.bands ? `, ${matrix.bands} bands` : matrix.buffers ? `, ${matrix.buffers} buffers` : '';
   return `${matrix.family || 'identity'}${bands}`;
 }
@@ -20,7 +35,7 @@ export function mechanism(job) {
 /* What was asked for, with its sign. */
 export function answer(document) {
   const result = document.result;
-  const signs = {epsilon: 'ε', delta: 'δ', noise_multiplier: 'σ'};
+  const signs = {epsilon: 'ε', delta: 'δ', noise_multiplier: 'σ', n: 'n', count: 'count'};
   if (!result) {
     return document.error?.title || '';
   }
@@ -113,8 +128,8 @@ class List {
       return;
     }
     row.text = text;
-    const contents = [progress(document), answer(document), mechanism(document.job), document.job.sampling.scheme,
-                      number(document.job.n)];
+    const contents = [progress(document), answer(document), mechanism(document.job), scheme(document.job),
+                      steps(document.job)];
     row.cells.forEach((cell, column) => cell.replaceChildren(...[contents[column]].flat()));
     if (row.status && row.status !== document.status && document.status !== 'running') {
       announce(`${name(document)} ${document.status} ${answer(document)}`);

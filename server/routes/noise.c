@@ -204,6 +204,13 @@ static bool decode_job(struct streaming *streaming, struct source *source, const
         return false;
     }
     source->job = source->decoded->job;
+    if (source->job.phases_len > 0 || eps_job_unknown(&source->job) == EPS_SOLVE_N) {
+        streaming_fail(
+            streaming, API_PROBLEM_CONFLICT,
+            "this job is of phases, or asked for its n: draw by the factorization.id and the noise_multiplier of "
+            "its result, or of the phase");
+        return false;
+    }
     if (isnan(source->noise_multiplier)) { /* a curve alone is of the noise that it was asked for */
         source->noise_multiplier = source->job.query.noise_multiplier;
     }

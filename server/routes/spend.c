@@ -44,9 +44,6 @@ static void leave_out_unrun(struct eps_job *job)
 /* Why there is none; NULL: ask the library. */
 static const char *refusal(const struct drawing *drawing, const struct eps_job *job, bool phases)
 {
-    if (job->query.accountant.method == EPS_ACCOUNTANT_MONTE_CARLO) {
-        return "a Monte Carlo job has one value, and nothing is drawn again for its parts";
-    }
     if (job->query.curve) {
         return "a job for the whole curve has no delta at which epsilon is told; post it with one";
     }
