@@ -199,7 +199,7 @@ def test_a_misspelt_part_is_no_matrix(server):
     matrix = server.solve(DP_SGD)["links"]["matrix"]
     problem = check_problem(server.get(matrix + "?prat=noise"), 422, "invalid-job")
     assert problem["errors"] == [{"pointer": "?prat",
-                                  "detail": "is no member of this query; there are part, form"}]
+                                  "detail": "is no member of this query; there are part, form, phase"}]
     assert "?prat" in problem["detail"]
     assert server.get(matrix + "?part=noise").json()["part"] == "noise"
 

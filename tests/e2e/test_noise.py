@@ -253,7 +253,7 @@ def test_noise_of_another_matrix_is_refused(launch):
     server.stop()
     with sqlite3.connect(server.database) as connection:
         connection.create_function("digest", -1, digest)
-        columns = "hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, accountant"
+        columns = "hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, max_squared, last_squared, accountant"
         assert connection.execute(f"SELECT digest({columns}, factorization) = figures_checksum FROM results").fetchall() == [(1,)]
         connection.execute(f"UPDATE results SET factorization = ?1, figures_checksum = digest({columns}, ?1)", ("ab" * 32,))
     server.start()

@@ -225,6 +225,10 @@ def calls(server):
         yield "GET", job + "/error", path + "/error", {}
     for accept in ("text/csv", "image/png"):
         yield "GET", job + "/error", dense + "/error", {"headers": {"Accept": accept}}
+    for path in (ordinary, curve, NOBODY):
+        yield "GET", job + "/spend", path + "/spend", {}
+    for accept in ("text/csv", "image/png"):
+        yield "GET", job + "/spend", ordinary + "/spend", {"headers": {"Accept": accept}}
     for path in (ordinary, dense, curve, failed, NOBODY):
         yield "GET", job + "/statement", path + "/statement", {}
     for header in ({"Accept": "application/json"}, {"Accept": "image/png"}, {"If-None-Match": "*"}):

@@ -535,6 +535,26 @@ static bool ask_spectrum(double *out)
 }
 
 /* The candidates of a plan, with some that are refused, and what one of them can be at best. */
+static bool ask_spend(double *out)
+{
+    struct eps_job job;
+    struct eps_spend_point *points = NULL;
+    struct eps_error error = {0};
+    size_t len = 0;
+    eps_job_init(&job);
+    job.mechanism.n = 2;
+    job.mechanism.sampling.p = 0.1;
+    eps_job_defaults(&job);
+    enum eps_status status = eps_spend(NULL, &points, &len, &error, &job, 1, 1e-5);
+    assert_true(status == EPS_OK || (status == EPS_NO_MEMORY && error.status == EPS_NO_MEMORY));
+    if (status == EPS_OK) {
+        out[0] = (double)len;
+        out[1] = points[len - 1].epsilon;
+    }
+    free(points);
+    return status == EPS_OK;
+}
+
 static bool ask_plan(double *out)
 {
     const size_t n = 10;
