@@ -135,5 +135,6 @@ void api_noise_destroy(struct api_noise *noise)
         return;
     for (size_t i = 0; i < noise->kept.arrays_len; i++)
         free(noise->kept.arrays[i]);
+    free(noise->kept.arrays);
     free(noise);
 }

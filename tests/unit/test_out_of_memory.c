@@ -614,7 +614,8 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
                              {.ask = ask_scalar, .len = 18},
                              {.ask = ask_merged, .len = 9},
                              {.ask = ask_spectrum, .len = 4},
-                             {.ask = ask_plan, .len = 2}};
+                             {.ask = ask_plan, .len = 2},
+                             {.ask = ask_spend, .len = 2}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asked[i].whole = whole;
         asked[i].now = now;

@@ -461,6 +461,7 @@ static void make_older(struct tried *tried)
                      "ALTER TABLE results DROP COLUMN delta; ALTER TABLE results DROP COLUMN noise_multiplier;"
                      "ALTER TABLE results DROP COLUMN lower; ALTER TABLE results DROP COLUMN upper;"
                      "ALTER TABLE results DROP COLUMN mean_squared; ALTER TABLE results DROP COLUMN accountant;"
+                     "ALTER TABLE results DROP COLUMN max_squared; ALTER TABLE results DROP COLUMN last_squared;"
                      "ALTER TABLE results DROP COLUMN factorization;"
                      "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use;"
                      "DROP TABLE job_groups; DROP TABLE children; DROP TABLE orphans; DROP INDEX jobs_posted; DROP "
