@@ -292,6 +292,22 @@ static void poisson_phases_compose(void **state)
     }
 }
 
+/* dp_accounting 0.6's composition of the same three (remove, on a grid of 1e-4, rounded up) lies within the bracket and its grid. */
+static void poisson_phases_are_the_peers(void **state)
+{
+    (void)state;
+    const double deltas[] = {1e-4, 1e-6, 1e-9}, peers[] = {0.8944171012, 1.2783707630, 1.8683781338};
+    struct eps_phase phases[] = {poisson(300, 0.01, 1, 1), poisson(100, 0.03, 2, 1), poisson(1000, 0.002, 0.8, 1)};
+    for (size_t i = 0; i < 3; i++) {
+        struct eps_job job = training(phases, 3, NAN, deltas[i], 1.1);
+        job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
+        struct eps_result *result = solve(&job);
+        assert_true(result->bracket_lower <= peers[i] && result->epsilon <= peers[i] * 1.001);
+        assert_true(result->epsilon >= peers[i] - 1e-4);
+        eps_result_destroy(result);
+    }
+}
+
 /* ------------------------------------------------------------ curves */
 
 /* Every bin drawn anew in its epoch: phases of one epoch each are the same law. */
@@ -314,6 +330,20 @@ static void steps_beside_bins(void **state)
                      alike[] = {bins(20, 10, false, 1), bins(1, 1, false, 1)};
     alike[1].noise_scale = 2;
     struct eps_job one = training(phases, 2, NAN, 1e-6, 1), other = training(alike, 2, NAN, 1e-6, 1);
+    struct eps_result *a = solve(&one), *b = solve(&other);
+    assert_agree(a, b, 1.1e-3);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
+/* Poisson steps beside a Gaussian, which is a bin by itself: once by the curve of the steps, whose directions differ, once as steps. */
+static void sampled_steps_beside_bins(void **state)
+{
+    (void)state;
+    struct eps_phase curves[] = {poisson(60, 0.05, 1, 1), bins(1, 1, false, 1)},
+                     steps[] = {curves[0], unsampled(1, 3, 1)};
+    curves[1].noise_scale = 3;
+    struct eps_job one = training(curves, 2, NAN, 1e-6, 0.8), other = training(steps, 2, NAN, 1e-6, 0.8);
     struct eps_result *a = solve(&one), *b = solve(&other);
     assert_agree(a, b, 1.1e-3);
     eps_result_destroy(a);
@@ -496,7 +526,7 @@ static void what_is_spent_is_shared(void **state)
 static void a_curve_is_what_is_left(void **state)
 {
     (void)state;
-    const double spent = -14, epsilons[] = {0, 0.4, 1.1};
+    const double spent = -14, epsilons[] = {0, 0.4, 1.1, 1.4, 1.7};
     struct eps_phase phase = bins(40, 40, false, 2);
     struct eps_job job = training(&phase, 1, NAN, 1e-5, 1.5);
     struct eps__training *open = NULL;
@@ -680,6 +710,11 @@ static void nobody_takes_part(void **state)
     struct eps_result *result = solve(&job);
     assert_true(result->delta <= 100 * 1e-9 * (1 + 1e-6) && result->delta > 50 * 1e-9);
     eps_result_destroy(result);
+    struct eps__absence whole = eps__absence_nowhere(), one = eps__sampling_absence(&two[1].mechanism);
+    eps__absence_join(&whole, &one, 2);
+    struct eps__interval drawn = eps__absence_log_delta(&whole, EPS_REMOVE, 0.5);
+    assert_true(exp(drawn.upper) >= 40e-9 * (1 - 1e-7) && exp(drawn.upper) <= 40e-9 * (1 + 1e-7));
+    assert_true(drawn.lower <= drawn.upper && drawn.upper - drawn.lower < 1e-6);
     job = training(two, 2, 0.5, 1.0000001e-7, NAN);
     result = solve(&job);
     assert_true(result->noise_multiplier == 0);
@@ -822,8 +857,10 @@ int main(void)
         cmocka_unit_test(gaussians_have_a_closed_form),
         cmocka_unit_test(mixed_phases_compose),
         cmocka_unit_test(poisson_phases_compose),
+        cmocka_unit_test(poisson_phases_are_the_peers),
         cmocka_unit_test(epochs_as_phases_are_drawn_anew),
         cmocka_unit_test(steps_beside_bins),
+        cmocka_unit_test(sampled_steps_beside_bins),
         cmocka_unit_test(truncated_phases_compose),
         cmocka_unit_test(parts_compose),
         cmocka_unit_test(bad_events_add_up),
