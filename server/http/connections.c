@@ -24,7 +24,6 @@
 #include "server/ops/map.h"
 #include "server/ops/metrics.h"
 
-#define SPARES 16          /* places for questions of health */
 #define SPARE_SECONDS 5.0  /* in which a spare must have asked */
 #define EXPIRE_SECONDS 1.0 /* between walks for deadlines */
 
@@ -196,12 +195,12 @@ double connections_expire(struct connections *connections)
     return EXPIRE_SECONDS;
 }
 
-size_t connections_leaving(struct connections *connections)
+bool connections_full_of_leaving(struct connections *connections)
 {
     pthread_mutex_lock(&connections->mutex);
-    size_t leaving = connections->leaving;
+    bool full = connections->leaving >= connections->options.max_leaving;
     pthread_mutex_unlock(&connections->mutex);
-    return leaving;
+    return full;
 }
 
 /* ---------------------------------------------------------------- coming in */
@@ -232,7 +231,7 @@ static bool find_place_locked(struct connections *connections, const struct peer
     bool full = connections->open >= connections->options.max;
     *spare = (crowded && !evict_locked(connections, peer, false)) ||
              (!crowded && full && !evict_locked(connections, NULL, false));
-    return !*spare || connections->spares < SPARES || evict_locked(connections, NULL, true);
+    return !*spare || connections->spares < CONNECTIONS_SPARE || evict_locked(connections, NULL, true);
 }
 
 static struct connection *connection_new(int fd, const char *address)

@@ -22,6 +22,8 @@
 
 struct peer;
 
+#define CONNECTIONS_SPARE 16 /* places for questions of health */
+
 struct connection {
     int fd;
     bool spare;      /* over a limit */
@@ -38,6 +40,7 @@ struct connection {
 struct connections_options {
     size_t max;          /* at a time, spares apart */
     size_t max_of_one;   /* from one address (IPv6: from one network of 64 bits) */
+    size_t max_leaving;  /* shut down and not yet closed: from so many on nobody comes in */
     double idle_seconds; /* between requests, the next one's head included */
 };
 
@@ -57,8 +60,9 @@ void connections_remove(struct connections *connections, int fd);
 double connections_expire(struct connections *connections);
 /* Shuts the one down that has been idle longest. False: none is idle. */
 bool connections_evict(struct connections *connections);
-/* How many are shut down and not yet closed. */
-size_t connections_leaving(struct connections *connections);
+/* Whether so many are shut down and not yet closed that no other socket may be accepted. While every acceptor asks
+ * first, there are at most max + CONNECTIONS_SPARE + max_leaving sockets, and one more for every acceptor. */
+bool connections_full_of_leaving(struct connections *connections);
 
 /* The request's head is read; it has so long for what comes next (INFINITY: as long as it takes). */
 void connection_busy(struct connection *connection, double seconds);

@@ -12,7 +12,6 @@
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 
-#define LEAVING_MAX 64       /* evicted connections whose sockets are still open */
 #define STARVED_MS 50        /* until the next try when there are no descriptors */
 #define COMPLAINT_SECONDS 60 /* between two complaints of that */
 
@@ -34,7 +33,7 @@ int door_accept(struct door *door, struct MHD_Daemon *daemon)
     struct sockaddr_storage storage = {0};
     struct sockaddr *address = (struct sockaddr *)&storage;
     socklen_t len = sizeof storage;
-    if (connections_leaving(door->connections) >= LEAVING_MAX) {
+    if (connections_full_of_leaving(door->connections)) {
         return 1;
     }
     int fd = accept4(door->listener, address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);

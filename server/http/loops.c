@@ -30,6 +30,7 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
+#define LEAVING_MAX 64       /* connections that are shut down and whose sockets are still open */
 #define OTHER_DESCRIPTORS 64 /* of the log, the database, temporary files, and what a library may open */
 #define OTHER_A_THREAD 4     /* a reader of the database has two */
 
@@ -100,8 +101,9 @@ static bool loop_start(struct loop *loop, struct http *http, struct server *serv
     return loop->started;
 }
 
-/* Every connection is a file descriptor: as many as may be, and no more connections than that. */
-static size_t connections_allowed(const struct config *config)
+/* Every socket is a file descriptor, and a connection that is sent away keeps its own for a while: as many connections
+ * as leave room for both, and for what else the service opens. */
+static void limit_connections(struct connections_options *options, const struct config *config)
 {
     struct rlimit limit = {0};
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -109,24 +111,28 @@ static size_t connections_allowed(const struct config *config)
         setrlimit(RLIMIT_NOFILE, &limit);
     }
     getrlimit(RLIMIT_NOFILE, &limit);
-    uint64_t others = OTHER_DESCRIPTORS + OTHER_A_THREAD * (config->workers + config->http_threads);
-    uint64_t allowed = limit.rlim_cur > 2 * others ? limit.rlim_cur - others : limit.rlim_cur / 2;
-    if (config->max_connections <= allowed) {
-        return (size_t)config->max_connections;
+    uint64_t threads = config->workers + config->http_threads;
+    uint64_t others = OTHER_DESCRIPTORS + OTHER_A_THREAD * threads + CONNECTIONS_SPARE + config->http_threads;
+    uint64_t left = limit.rlim_cur > 2 * others ? limit.rlim_cur - others : limit.rlim_cur / 2;
+    uint64_t leaving = left / 4 < LEAVING_MAX ? left / 4 : LEAVING_MAX;
+    uint64_t allowed = left - leaving;
+    options->max_leaving = (size_t)leaving;
+    options->max = (size_t)config->max_connections;
+    if (config->max_connections > allowed) {
+        options->max = (size_t)allowed;
+        log_event(LOG_LEVEL_WARN, "descriptors", "max_connections=%llu detail=\"there are %llu file descriptors\"",
+                  (unsigned long long)allowed, (unsigned long long)limit.rlim_cur);
     }
-    log_event(LOG_LEVEL_WARN, "descriptors", "max_connections=%llu detail=\"there are %llu file descriptors\"",
-              (unsigned long long)allowed, (unsigned long long)limit.rlim_cur);
-    return (size_t)allowed;
 }
 
 /* Everything but the loops. */
 static bool http_build(struct http *http, const struct config *config, int fd)
 {
     struct connections_options options = {
-        .max = connections_allowed(config),
         .max_of_one = (size_t)config->max_connections_of_one,
         .idle_seconds = config->idle_seconds,
     };
+    limit_connections(&options, config);
     http->door.listener = fd;
     atomic_init(&http->door.complained, -INFINITY);
     http->door.connections = connections_create(&options);

@@ -185,7 +185,7 @@ def test_fewer_descriptors_mean_fewer_connections(launch, tmp_path, monkeypatch)
     wrapper.chmod(0o700)
     monkeypatch.setattr(conftest, "BINARY", str(wrapper))
     server = launch()
-    sockets = [wire.connect(server) for _ in range(250)]
+    sockets = [wire.connect(server) for _ in range(2000)]
     for _ in range(10):
         assert ask(server, GET_HEALTH).status == 200
     close_all(sockets)
