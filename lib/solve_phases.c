@@ -25,9 +25,12 @@
 #define NOISE_MOST 1e9
 #define SEARCH_SHARE 0.5     /* of the progress, before the phases are answered alone */
 #define SHARE_TOLERANCE 1e-3 /* of what is left when a phase is left out */
+#define MANY_TOLERANCE 1e-2  /* of each phase alone, where there are many */
 #define ROUNDS_MAX 2         /* of choosing accountants, where the noise multiplier is sought */
 
-enum { LEFT_OUT_MAX = 16 }; /* of more phases than this the shares are those of Gaussians */
+enum {
+    FEW = 16
+}; /* of more phases than this the shares are those of Gaussians, and each is answered alone but roughly */
 
 /* ------------------------------------------------------------ cost */
 
@@ -350,6 +353,8 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     job.query.delta = delta;
     job.query.noise_multiplier = noise_multiplier;
     job.query.curve = false;
+    if (training->len > FEW)
+        job.query.accountant.tolerance = fmax(job.query.accountant.tolerance, MANY_TOLERANCE);
     one.count = phase->count;
     struct eps_job own = job_of(&job, &one);
     struct eps__training *runs = NULL;
@@ -435,42 +440,115 @@ static void shares_of_gaussians(const struct eps_result *result, double *shares,
     }
 }
 
-/* Of each phase, 1 - epsilon without it / epsilon, at the answer's delta and noise multiplier. */
-static enum eps_status find_shares(const struct eps_result *result, double *shares, struct eps__training *training,
-                                   struct eps_error *error)
+/* Leaves out each in turn, with one choice of accountants for all of them and for the whole. */
+static enum eps_status shares_left_out(const struct eps_result *result, double *shares, struct eps__training *training,
+                                       const struct eps_query *query, struct eps_error *error)
 {
-    struct eps_query query = training->job->query;
     double whole, without;
     bool changed;
-    query.epsilon = NAN;
-    query.delta = result->delta;
-    query.noise_multiplier = result->noise_multiplier;
-    query.curve = false;
-    query.accountant.tolerance = fmax(query.accountant.tolerance, SHARE_TOLERANCE);
-    if (training->len == 1) {
-        shares[0] = training->phases[0].count > 0 ? 1 : 0;
-        return EPS_OK;
-    }
     enum eps_status status =
-        eps__training_choose(training, error, query.noise_multiplier, log(query.delta), NAN, &changed);
+        eps__training_choose(training, error, query->noise_multiplier, log(query->delta), NAN, &changed);
     struct eps_job job = *training->job;
     struct eps__setting setting = eps__training_setting(training);
     struct tasks tasks;
-    job.query = query;
+    job.query = *query;
     setting.job = &job;
     if (status == EPS_OK)
         status = search_both(&tasks, &setting, error);
     if (status != EPS_OK)
         return status;
     whole = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
-    if (training->len > LEFT_OUT_MAX && whole > 0)
-        shares_of_gaussians(result, shares, whole, log(query.delta));
-    for (size_t k = 0; k < training->len && status == EPS_OK && training->len <= LEFT_OUT_MAX; k++) {
+    for (size_t k = 0; k < result->alone_len && status == EPS_OK; k++) {
         without = whole;
         if (training->phases[k].count > 0 && whole > 0)
-            status = epsilon_without(training, &training->phases[k], &query, &without, error);
+            status = epsilon_without(training, &training->phases[k], query, &without, error);
         shares[k] = whole > 0 ? fmin(fmax(1 - without / whole, 0), 1) : NAN;
     }
+    return status;
+}
+
+/* Of each phase, 1 - epsilon without it / epsilon, at the answer's delta and noise multiplier. */
+static enum eps_status find_shares(const struct eps_result *result, double *shares, struct eps__training *training,
+                                   struct eps_error *error)
+{
+    struct eps_query query = training->job->query;
+    query.epsilon = NAN;
+    query.delta = result->delta;
+    query.noise_multiplier = result->noise_multiplier;
+    query.curve = false;
+    query.accountant.tolerance = fmax(query.accountant.tolerance, SHARE_TOLERANCE);
+    if (training->len == 1)
+        shares[0] = training->phases[0].count > 0 ? 1 : 0;
+    else if (training->len <= FEW)
+        return shares_left_out(result, shares, training, &query, error);
+    else if (result->epsilon > 0)
+        shares_of_gaussians(result, shares, result->epsilon, log(query.delta));
+    return EPS_OK;
+}
+
+/* Every phase alone, whichever is first. */
+struct alone {
+    const struct eps__training *training;
+    struct eps__context_part part, *own; /* of all, for their progress together; and of each */
+    struct eps__meters meters;
+    struct eps_result **results;
+    struct eps_error *errors;
+    enum eps_status *status;
+    double noise_multiplier, delta;
+};
+
+static void alone_task(void *arg, size_t k)
+{
+    struct alone *alone = arg;
+    const struct eps__phase *phase = &alone->training->phases[k];
+    const struct eps_context *context = eps__context_part(&alone->own[k], alone->training->context, 0, 1);
+    alone->own[k].context.progress = NULL;
+    if (phase->count > 0 && alone->noise_multiplier * phase->noise_scale <= NOISE_MOST)
+        alone->status[k] = solve_alone(context, &alone->results[k], &alone->errors[k], alone->training, phase,
+                                       alone->noise_multiplier, alone->delta);
+    eps__meter_end(&alone->meters.items[k]);
+}
+
+static enum eps_status solve_all_alone(struct eps_result *result, struct eps_error *error,
+                                       const struct eps__training *training)
+{
+    size_t len = training->len;
+    struct alone alone = {.training = training,
+                          .own = calloc(len, sizeof *alone.own),
+                          .results = result->alone,
+                          .errors = calloc(len, sizeof *alone.errors),
+                          .status = calloc(len, sizeof *alone.status),
+                          .noise_multiplier = result->noise_multiplier,
+                          .delta = result->delta};
+    const struct eps_context *context = eps__context_part(&alone.part, training->context, SEARCH_SHARE, 1);
+    alone.meters = (struct eps__meters){.context = context,
+                                        .items = calloc(len, sizeof(struct eps__meter)),
+                                        .len = len,
+                                        .stride = sizeof(struct eps__meter)};
+    enum eps_status status = EPS_NO_MEMORY;
+    if (!alone.own || !alone.errors || !alone.status || !alone.meters.items) {
+        eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+        goto out;
+    }
+    for (size_t k = 0; k < len; k++) {
+        alone.meters.items[k].all = &alone.meters;
+        alone.meters.items[k].expected = 1;
+    }
+    status = EPS_OK;
+    if (context && context->parallel_for)
+        context->parallel_for(context->user, len, alone_task, &alone);
+    for (size_t k = 0; k < len && status == EPS_OK; k++) {
+        if (!context || !context->parallel_for)
+            alone_task(&alone, k);
+        status = alone.status[k];
+        if (status != EPS_OK && error)
+            *error = alone.errors[k];
+    }
+out:
+    free(alone.own);
+    free(alone.errors);
+    free(alone.status);
+    free(alone.meters.items);
     return status;
 }
 
@@ -489,16 +567,10 @@ static enum eps_status fill_phases(struct eps_result *result, struct eps_error *
     }
     result->phases_len = job->phases_len;
     result->alone_len = training->len;
-    for (size_t k = 0; k < training->len && status == EPS_OK; k++) {
-        struct eps__phase *phase = &training->phases[k];
-        struct eps__context_part part;
-        double from = SEARCH_SHARE + (1 - SEARCH_SHARE) * (double)k / (double)training->len;
-        double to = SEARCH_SHARE + (1 - SEARCH_SHARE) * (double)(k + 1) / (double)training->len;
-        const struct eps_context *context = eps__context_part(&part, training->context, from, to);
+    for (size_t k = 0; k < training->len; k++)
         shares[k] = NAN;
-        if (alone && phase->count > 0 && sigma * phase->noise_scale <= NOISE_MOST)
-            status = solve_alone(context, &result->alone[k], error, training, phase, sigma, delta);
-    }
+    if (alone)
+        status = solve_all_alone(result, error, training);
     enum eps_accountant composed[EPS_PHASES_MAX][EPS_DIRECTIONS];
     for (size_t k = 0; k < training->len; k++)
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)

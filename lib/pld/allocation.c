@@ -334,7 +334,7 @@ static enum eps_status compose(struct eps__allocation *a, struct slot *slot, con
     for (int i = 0; i < WIDER_MAX && status == EPS_OK && step.len > 0; i++) {
         plan.tail_mass = fmin(fmax(plan.tail_mass, 1e-19), 1e-4);
         eps__pld_clear(&slot->sum);
-        status = eps__pld_compose(a->context, &slot->sum, &step, a->bins, 1, &plan);
+        status = eps__pld_compose(a->context, &slot->sum, &(struct eps__pld_power){&step, a->bins}, 1, 1, &plan);
         double needed = status == EPS_OK ? lost * sum_over(&slot->sum, target) / largest : INFINITY;
         if (plan.tail_mass <= 5 * needed)
             break;

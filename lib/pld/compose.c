@@ -523,21 +523,22 @@ out:
     return status;
 }
 
-enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__pld *pld, const struct eps__pld *step,
-                                 uint64_t count, size_t coarser, const struct eps__compose_plan *plan)
+enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__pld *pld,
+                                 const struct eps__pld_power *powers, size_t powers_len, size_t coarser,
+                                 const struct eps__compose_plan *plan)
 {
     struct tilted tilted;
     struct circle circle;
-    const struct eps__pld_power power = {step, count};
+    const struct eps__pld *step = powers[0].pld;
     struct eps__pld made = {.estimate = step->estimate, .tilt = plan->tilt};
-    enum eps_status status = compose_circle(context, &circle, &tilted, &power, 1, plan);
+    enum eps_status status = compose_circle(context, &circle, &tilted, powers, powers_len, plan);
     if (status != EPS_OK)
         goto out;
     made.spacing = step->spacing * (double)coarser;
     made.offset = tilted.offset;
     made.log_scale = tilted.log_scale;
     made.loss_error = tilted.widening + 8 * EPS__UNIT_ROUNDOFF * (double)circle.len * step->spacing;
-    made.infinity = eps__raise(tilted.infinity, 8);
+    made.infinity = eps__raise(tilted.infinity, 4 + 4 * (double)powers_len);
     if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
         made.infinity += exp(plan->log_infinity) * TAIL_SLACK;
     } else {

@@ -1,6 +1,6 @@
 /*
  * What the files of a composition share: composition.c keeps panels and answers from them, resolution.c decides how
- * fine they are, panels.c makes them, jumps.c those of an expansion.
+ * fine they are, panels.c makes them, levels.c those of many steps, jumps.c those of an expansion.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -76,7 +76,11 @@ void eps__slot_release(struct eps__panel_slot *slot);
 void eps__slot_clear(struct eps__panel_slot *slot);
 /* Room for len panels; false without memory. */
 bool eps__slot_reserve(struct eps__panel_slot *slot, size_t len);
-/* The PLDs of the steps, for one tilt and spacing, and an expansion or NULL: as many as there are, each to be cleared. */
+/* The PLD of the steps of kind k, for one tilt and spacing, and an expansion or NULL; to be cleared. */
+enum eps_status eps__build_step(const struct eps__composition *c, struct eps__pld *built, size_t k,
+                                enum eps__estimate estimate, const struct eps__saddle *saddle,
+                                const struct eps__expansion *expansion, double spacing);
+/* Those of all kinds: as many as there are, each to be cleared. */
 enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__pld *built, enum eps__estimate estimate,
                                  const struct eps__saddle *saddle, const struct eps__expansion *expansion,
                                  double spacing);
@@ -88,6 +92,15 @@ enum eps_status eps__compose_slot(const struct eps__composition *c, struct eps__
                                   const struct eps__saddle *saddle, double spacing);
 /* ln of the slot's bound on delta(eps). */
 double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps);
+
+/* ---- levels.c ---- */
+
+/* In how many levels the steps are best composed, >= 1. */
+size_t eps__levels(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing);
+/* Composes in so many levels, at least 2, the spacing being that of a single one. Out: *panel. */
+enum eps_status eps__compose_levels(const struct eps__composition *c, struct eps__panel *panel, size_t len,
+                                    enum eps__estimate estimate, const struct eps__saddle *saddle, double spacing,
+                                    const struct eps__compose_plan *plan);
 
 /* ---- jumps.c ---- */
 

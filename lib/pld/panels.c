@@ -1,9 +1,5 @@
 /*
- * Panels: step PLDs built side by side, composed around one epsilon.
- *
- * Where there are many equal steps, two levels: groups of about sqrt(n) steps on a fine grid, and the groups, with
- * the few steps that are left over, on one that is as much coarser as their deviation is larger. Then neither
- * transform is long.
+ * Panels: step PLDs built side by side, composed around one epsilon; in levels (levels.c) where there are many steps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,8 +9,6 @@
 #include <stdlib.h>
 
 #include "lib/numerics/normal.h"
-
-enum { GROUPS_FROM = 64 };
 
 void eps__slot_release(struct eps__panel_slot *slot)
 {
@@ -46,7 +40,28 @@ bool eps__slot_reserve(struct eps__panel_slot *slot, size_t len)
     return slot->panels && slot->log_counts && slot->bound_tilts && slot->bound_moments;
 }
 
-/* The PLDs of the steps, for one tilt and spacing: as many as there are, each to be cleared. */
+enum eps_status eps__build_step(const struct eps__composition *c, struct eps__pld *built, size_t k,
+                                enum eps__estimate estimate, const struct eps__saddle *saddle,
+                                const struct eps__expansion *expansion, double spacing)
+{
+    const struct eps__step *step = &c->steps.items[k];
+    struct eps__pld_plan one, *plans = step->len > 1 ? calloc(step->len, sizeof *plans) : &one;
+    if (!plans)
+        return EPS_NO_MEMORY;
+    eps__plan_common(&plans[0], c, step, saddle, spacing);
+    if (expansion)
+        eps__plan_expansion(&plans[0], c, expansion);
+    for (size_t b = step->len; b-- > 0;) {
+        plans[b] = plans[0];
+        eps__plan_range(&plans[b], &step->scouts[b], saddle);
+    }
+    enum eps_status status = eps__pld_obtain(c->context, c->tally, built, step->branches, plans, step->len, estimate);
+    if (plans != &one)
+        free(plans);
+    return status;
+}
+
+/* All of them. */
 struct build {
     const struct eps__composition *c;
     const struct eps__saddle *saddle;
@@ -59,23 +74,8 @@ struct build {
 
 static enum eps_status build_step(const struct build *build, size_t k)
 {
-    const struct eps__composition *c = build->c;
-    const struct eps__step *step = &c->steps.items[k];
-    struct eps__pld_plan one, *plans = step->len > 1 ? calloc(step->len, sizeof *plans) : &one;
-    if (!plans)
-        return EPS_NO_MEMORY;
-    eps__plan_common(&plans[0], c, step, build->saddle, build->spacing);
-    if (build->expansion)
-        eps__plan_expansion(&plans[0], c, build->expansion);
-    for (size_t b = step->len; b-- > 0;) {
-        plans[b] = plans[0];
-        eps__plan_range(&plans[b], &step->scouts[b], build->saddle);
-    }
-    enum eps_status status =
-        eps__pld_obtain(c->context, c->tally, &build->built[k], step->branches, plans, step->len, build->estimate);
-    if (plans != &one)
-        free(plans);
-    return status;
+    return eps__build_step(build->c, &build->built[k], k, build->estimate, build->saddle, build->expansion,
+                           build->spacing);
 }
 
 static void build_task(void *arg, size_t k)
@@ -155,46 +155,6 @@ enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double
     return status;
 }
 
-/* About sqrt(total), such that few steps are left over. */
-static uint64_t group_size(double total)
-{
-    uint64_t n = (uint64_t)total, root = (uint64_t)sqrt(total), best = root;
-    for (uint64_t m = root / 2 + 1; m <= 2 * root; m++)
-        if (n % m < n % best ||
-            (n % m == n % best && fabs((double)m - (double)root) < fabs((double)best - (double)root)))
-            best = m;
-    return best;
-}
-
-/* A grid for the groups as wide as where most of a group's loss lies would treat it as an atom between two knots, which
- * the lower estimate pays for dearly: the middle half of a step's tilted losses, times sqrt(group), must cover it. */
-static enum eps_status compose_groups(const struct eps__composition *c, struct eps__panel_slot *slot,
-                                      const struct eps__saddle *saddle, double spacing,
-                                      const struct eps__compose_plan *plan)
-{
-    struct eps__pld step = {0}, single = {0}, group = {0};
-    uint64_t n = (uint64_t)c->steps.total, size = group_size(c->steps.total), groups = n / size, left_over = n % size;
-    size_t coarser = (size_t)fmax(nearbyint(sqrt((double)size)), 2);
-    double fine = spacing * M_SQRT1_2;
-    /* What the groups lose must be little after all of them are composed. */
-    struct eps__compose_plan group_plan = *plan;
-    group_plan.tail_mass = plan->tail_mass * 0.1 / (double)groups;
-    group_plan.log_infinity = saddle->log_delta + log(1e-4 * c->accuracy.tolerance / (double)groups);
-    enum eps_status status = eps__build_steps(c, &step, slot->estimate, saddle, NULL, fine);
-    if (status == EPS_OK && left_over)
-        status = eps__build_steps(c, &single, slot->estimate, saddle, NULL, fine * (double)coarser);
-    if (status == EPS_OK)
-        status = eps__pld_compose(c->context, &group, &step, size, coarser, &group_plan);
-    if (status == EPS_OK) {
-        const struct eps__pld_power powers[] = {{&group, groups}, {&single, left_over}};
-        status = eps__compose(c->context, slot->panels, powers, left_over ? 2 : 1, plan);
-    }
-    eps__pld_clear(&step);
-    eps__pld_clear(&single);
-    eps__pld_clear(&group);
-    return status;
-}
-
 enum eps_status eps__compose_slot(const struct eps__composition *c, struct eps__panel_slot *slot,
                                   const struct eps__saddle *saddle, double spacing)
 {
@@ -209,8 +169,9 @@ enum eps_status eps__compose_slot(const struct eps__composition *c, struct eps__
     }
     if (!eps__slot_reserve(slot, 1))
         return EPS_NO_MEMORY;
-    if (steps->len == 1 && steps->total >= GROUPS_FROM && eps__scout_resolved(&steps->items[0], saddle, spacing))
-        return compose_groups(c, slot, saddle, spacing, &plan);
+    size_t levels = eps__levels(c, saddle, spacing);
+    if (levels > 1)
+        return eps__compose_levels(c, slot->panels, levels, slot->estimate, saddle, spacing, &plan);
     enum eps_status status = EPS_NO_MEMORY;
     struct eps__pld *built = calloc(steps->len, sizeof *built);
     struct eps__pld_power *powers = calloc(steps->len, sizeof *powers);

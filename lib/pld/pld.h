@@ -136,12 +136,12 @@ enum eps_status eps__compose(const struct eps_context *context, struct eps__pane
 void eps__panel_clear(struct eps__panel *panel);
 
 /*
- * The composition of `count` copies as a PLD again, on a grid `coarser` times as wide: the second of two levels, each
- * on a grid as fine as its own number of compositions needs. Tilted as planned. Out: *pld, released with
- * eps__pld_clear().
+ * The composition as a PLD again, on a grid `coarser` times as wide: of several levels, each on a grid as fine as its own
+ * number of compositions needs. Tilted as planned. Out: *pld, released with eps__pld_clear().
  */
-enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__pld *pld, const struct eps__pld *step,
-                                 uint64_t count, size_t coarser, const struct eps__compose_plan *plan);
+enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__pld *pld,
+                                 const struct eps__pld_power *powers, size_t powers_len, size_t coarser,
+                                 const struct eps__compose_plan *plan);
 
 /* ln of the bound on delta(eps): narrow inside the window, valid everywhere. */
 double eps__panel_log_delta(const struct eps__panel *panel, double eps);

@@ -260,7 +260,7 @@ static void two_levels_are_bracketed(void **unused)
             struct eps__panel panel = {0};
             enum eps_status status = build_pair(&step, &drawn.pair, &how, e);
             if (status == EPS_OK)
-                status = eps__pld_compose(NULL, &block, &step, inner, coarser, &plan);
+                status = eps__pld_compose(NULL, &block, &(struct eps__pld_power){&step, inner}, 1, coarser, &plan);
             const struct eps__pld_power power = {&block, outer};
             if (status == EPS_OK)
                 status = eps__compose(NULL, &panel, &power, 1, &plan);

@@ -34,11 +34,23 @@ double eps__strategy_largest_norm(const struct eps_strategy *strategy)
     return eps__sqrt_up(largest_column(strategy).upper);
 }
 
+/* So many times x. */
+static struct eps__interval times(struct eps__interval x, size_t count)
+{
+    double k = (double)count, lower = k * x.lower, upper = k * x.upper;
+    return (struct eps__interval){fma(k, x.lower, -lower) < 0 ? eps__lower(lower, 2) : lower,
+                                  fma(k, x.upper, -upper) > 0 ? eps__raise(upper, 2) : upper};
+}
+
 /* Sums of k squared column norms b apart, each from the one before it; every k-th afresh, so that the compensated sums,
  * which also subtract, stay within their error (L1). */
 static struct eps__interval separated_columns(const struct eps_strategy *s, const struct eps__participation *p)
 {
     struct eps__interval best = {0};
+    if (s->squares_len == 1) {
+        size_t most = (s->n - 1) / p->separation + 1;
+        return times(s->squares[0], p->epochs < most ? p->epochs : most);
+    }
     size_t b = p->separation, starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(p, s->n);
     for (size_t class = 0; class < b && class < starts; class ++) {
         struct eps__sum lower = {0}, upper = {0};
