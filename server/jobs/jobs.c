@@ -354,6 +354,14 @@ void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record)
     pthread_mutex_unlock(&jobs->mutex);
 }
 
+void jobs_unreserve_anyway(struct jobs *jobs, const struct job_record *record)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    jobs->bytes -= jobs_bytes(record);
+    jobs__count_locked(jobs, record, -1, 0);
+    pthread_mutex_unlock(&jobs->mutex);
+}
+
 void jobs_unreserve(struct jobs *jobs, size_t bytes)
 {
     pthread_mutex_lock(&jobs->mutex);

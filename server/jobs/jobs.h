@@ -61,6 +61,7 @@ bool jobs_reserve(struct jobs *jobs, size_t bytes);
 /* The same, of jobs_bytes(), for a job that is accepted already, room or not; that of a group's child is no place. */
 void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record);
 void jobs_unreserve(struct jobs *jobs, size_t bytes);
+void jobs_unreserve_anyway(struct jobs *jobs, const struct job_record *record);
 /* A group's place in the queue, and so many bytes, for as long as it is not final. anyway: it is accepted already. */
 bool jobs_take_place(struct jobs *jobs, size_t bytes, bool anyway);
 void jobs_give_place(struct jobs *jobs, size_t bytes);

@@ -29,6 +29,16 @@ static void write_time(struct text *out, const char *member, int64_t ms)
     }
 }
 
+static void write_links(struct text *out, const struct group_routes *routes, const char *id)
+{
+    text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"",
+                routes->path, id, routes->path, id, routes->path, id);
+    if (routes->children) {
+        text_printf(out, ",\"%s\":\"%s/%s/%s\"", routes->children, routes->path, id, routes->children);
+    }
+    text_puts(out, "}");
+}
+
 static void write_document(struct server *server, struct text *out, const struct group_routes *routes,
                            const struct group_record *record, bool brief)
 {
@@ -38,12 +48,8 @@ static void write_document(struct server *server, struct text *out, const struct
     write_time(out, "created_at", record->created_at);
     write_time(out, "finished_at", record->finished_at);
     routes->write(server, out, record, brief);
-    text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"",
-                routes->path, record->id, routes->path, record->id, routes->path, record->id);
-    if (routes->children) {
-        text_printf(out, ",\"%s\":\"%s/%s/%s\"", routes->children, routes->path, record->id, routes->children);
-    }
-    text_puts(out, "}}");
+    write_links(out, routes, record->id);
+    text_puts(out, "}");
 }
 
 enum store_status group_get(struct server *server, const struct group_routes *routes, const char *id,
@@ -59,6 +65,35 @@ enum store_status group_get(struct server *server, const struct group_routes *ro
     *document = document_make(&text, id, job_status_final(record.status));
     group_record_clear(&record);
     return *document ? STORE_OK : STORE_FAILED;
+}
+
+/* A row that fails its digests: all that is certain of it is its id. */
+static void write_damaged(struct text *out, const struct group_routes *routes, const struct group_record *record)
+{
+    char detail[96], instance[96];
+    snprintf(instance, sizeof instance, "%s/%s", routes->path, record->id);
+    snprintf(detail, sizeof detail, "what is stored of this %s fails its checksum", routes->noun);
+    json_t *problem = api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL);
+    char *error = problem ? api_json_text(problem) : NULL;
+    json_decref(problem);
+    text_printf(out, "{\"id\":\"%s\",\"status\":\"failed\",\"label\":null,\"total\":0,\"done\":0,\"failed\":0",
+                record->id);
+    text_puts(out, ",\"created_at\":null,\"finished_at\":null,\"error\":");
+    text_puts(out, error ? error : "null");
+    write_links(out, routes, record->id);
+    text_puts(out, "}");
+    free(error);
+}
+
+static void write_item(struct server *server, struct text *out, const struct group_routes *routes,
+                       struct group_record *record)
+{
+    if (record->damaged && !record->request) {
+        write_damaged(out, routes, record);
+        return;
+    }
+    groups_settle(server->groups, record);
+    write_document(server, out, routes, record, true);
 }
 
 enum store_status group_list(struct server *server, const struct group_routes *routes, const struct list_filter *filter,
@@ -78,7 +113,7 @@ enum store_status group_list(struct server *server, const struct group_routes *r
     for (size_t i = 0; i < len; i++) {
         if (i < filter->limit) {
             text_puts(items, i ? "," : "");
-            write_document(server, items, routes, &records[i], true);
+            write_item(server, items, routes, &records[i]);
         }
         group_record_clear(&records[i]);
     }
@@ -284,6 +319,8 @@ static void post_decide(struct pool_task *task)
     }
     record->kind = posting->routes->kind;
     record->created_at = clock_now_ms();
+    snprintf(record->request_id, sizeof record->request_id, "%s", posting->request->id);
+    snprintf(record->client, sizeof record->client, "%s", posting->request->place->address);
     uuid_next(record->id);
     posting->reserved = !store_full(server->store) && groups_reserve(server->groups, record);
     if (!posting->reserved) {

@@ -13,6 +13,7 @@
 struct group_routes {
     enum group_kind_id kind;
     const char *path;
+    const char *noun;
     const char *children; /* the name of their link: "points"; NULL: they are in the document */
     const char *child;    /* of their event: "point" */
     /* Appends its members, each with a comma before; brief: as lists show it. */

@@ -245,6 +245,7 @@ static void *decode(struct server *server, struct api_errors *errors, struct gro
 static const struct group_routes plans = {
     .kind = GROUP_PLAN,
     .path = "/v1/plans",
+    .noun = "plan",
     .child = "candidate",
     .write = write_members,
     .write_child = write_candidate,

@@ -339,6 +339,7 @@ static void *decode(struct server *server, struct api_errors *errors, struct gro
 static const struct group_routes sweeps = {
     .kind = GROUP_SWEEP,
     .path = "/v1/sweeps",
+    .noun = "sweep",
     .children = "points",
     .child = "point",
     .write = write_members,
