@@ -102,6 +102,19 @@ enum store_status groups_read(struct groups *groups, enum group_kind_id kind, co
     return status;
 }
 
+void groups_each_under_way(struct groups *groups, const char *id,
+                           void (*each)(void *user, size_t number, const char *job), void *user)
+{
+    pthread_mutex_lock(&groups->mutex);
+    const struct group *group = find_locked(groups, id);
+    for (const struct child *child = group ? group->children : NULL; child; child = child->next) {
+        if (child->id[0]) {
+            each(user, child->insert.number, child->id);
+        }
+    }
+    pthread_mutex_unlock(&groups->mutex);
+}
+
 bool groups_is_live(struct groups *groups, enum group_kind_id kind, const char *id)
 {
     pthread_mutex_lock(&groups->mutex);

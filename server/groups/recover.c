@@ -47,6 +47,7 @@ static void recover_child(void *user, const struct child_record *record)
         recovery->failed = true;
         return;
     }
+    child->insert.number = record->number;
     memcpy(child->id, record->job, UUID_SIZE);
     groups__child_add_locked(group, child);
     group->under_way++;

@@ -13,6 +13,7 @@
 #include "server/jobs/document.h"
 #include "server/ops/clock.h"
 #include "server/ops/metrics.h"
+#include "server/routes/fetch.h"
 #include "server/work/pool.h"
 
 /* ---------------------------------------------------------------- documents */
@@ -131,7 +132,7 @@ struct telling {
     struct server *server;
     const struct group_routes *routes;
     const struct group_record *record;
-    void *asked; /* or NULL: no child was told yet */
+    void *view; /* or NULL: no child was told yet */
     struct text *text;
     uint64_t seen;
     size_t len;
@@ -140,17 +141,17 @@ struct telling {
 static void tell_child(void *user, const struct child_record *child)
 {
     struct telling *telling = user;
-    if (!telling->asked) {
-        telling->asked = telling->routes->asks->open(telling->record);
+    if (!telling->view) {
+        telling->view = telling->routes->open_view(telling->server, telling->record);
     }
-    if (!telling->asked) { /* and ends the stream */
+    if (!telling->view) { /* and ends the stream */
         telling->text->failed = true;
         return;
     }
     telling->seen = child->ended + FIRST_NUMBER;
     telling->len++;
     event_begin(telling->text, telling->routes->child, telling->seen);
-    telling->routes->write_child(telling->server, telling->text, telling->record, telling->asked, child);
+    telling->routes->write_child(telling->server, telling->text, telling->record, telling->view, child);
     event_end(telling->text);
 }
 
@@ -200,8 +201,8 @@ enum events_next group_tell(struct server *server, const struct group_routes *ro
     struct telling telling = {.server = server, .routes = routes, .record = &record, .text = text, .seen = *seen};
     enum events_next next = tell_news(&telling, live);
     *seen = telling.seen;
-    if (telling.asked) {
-        routes->asks->close(telling.asked);
+    if (telling.view) {
+        routes->close_view(telling.view);
     }
     group_record_clear(&record);
     return next;
@@ -224,6 +225,7 @@ struct posting {
     void *asked;
     json_t *problem; /* or NULL */
     bool reserved;
+    struct fetching fetching;
 };
 
 static void posting_free(void *state)
@@ -237,6 +239,7 @@ static void posting_free(void *state)
         posting->routes->asks->close(posting->asked);
     }
     json_decref(posting->problem);
+    fetching_clear(&posting->fetching);
     group_record_clear(&posting->record);
     free(posting);
 }
@@ -336,12 +339,23 @@ static void post_decide(struct pool_task *task)
     store_insert_group(server->store, &posting->insert);
 }
 
+static enum handled post_reply(struct request *request)
+{
+    enum handled handled;
+    struct posting *posting = request->state;
+    struct document *document = fetching_take(&posting->fetching, &handled);
+    if (!document) {
+        return handled;
+    }
+    reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", posting->routes->path, document->id);
+    return reply_document(request, document->final ? 200 : 202, document, false);
+}
+
 static enum handled post_resume(struct request *request)
 {
     struct posting *posting = request->state;
     const struct store_key *key = &posting->insert.key;
     enum handled handled;
-    struct document *document;
     if (posting->problem) {
         json_t *problem = posting->problem;
         posting->problem = NULL;
@@ -351,12 +365,7 @@ static enum handled post_resume(struct request *request)
         return handled;
     }
     const char *id = key->use == KEY_FREE ? posting->record.id : key->id;
-    enum store_status status = group_get(request->server, posting->routes, id, &document);
-    if (status != STORE_OK) {
-        return reply_unreadable(request, status);
-    }
-    reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", posting->routes->path, document->id);
-    return reply_document(request, document->final ? 200 : 202, document, false);
+    return resource_fetch(request, &posting->fetching, id, post_reply);
 }
 
 enum handled group_post(struct request *request, const struct group_routes *routes)

@@ -37,10 +37,10 @@ static void write_name(struct text *out, const char *name)
     text_json(out, name[0] ? name : NULL);
 }
 
-static void write_point(struct server *server, struct text *out, const struct group_record *record, void *asked,
+static void write_point(struct server *server, struct text *out, const struct group_record *record, void *view,
                         const struct child_record *child)
 {
-    const struct api_sweep *sweep = asked;
+    const struct api_sweep *sweep = view;
     const char *pointer;
     json_t *values;
     size_t k = 0;
@@ -323,6 +323,17 @@ static void write_members(struct server *server, struct text *out, const struct 
     }
 }
 
+static void *open_view(struct server *server, const struct group_record *record)
+{
+    (void)server;
+    return api_sweep_read(record->request);
+}
+
+static void close_view(void *view)
+{
+    api_sweep_destroy(view);
+}
+
 static void *decode(struct server *server, struct api_errors *errors, struct group_record *record, const json_t *json)
 {
     struct api_sweep *sweep = api_sweep_decode(errors, json, (size_t)server->config->max_n);
@@ -343,6 +354,8 @@ static const struct group_routes sweeps = {
     .children = "points",
     .child = "point",
     .write = write_members,
+    .open_view = open_view,
+    .close_view = close_view,
     .write_child = write_point,
     .decode = decode,
     .asks = &sweep_kind,
@@ -403,6 +416,7 @@ static void remove_one(struct server *server, struct store_delete *deletion)
 const struct resource sweep_resource = {
     .path = "/v1/sweeps",
     .noun = "sweep",
+    .heavy = true,
     .get = get,
     .is_live = is_live,
     .watch = watch,
