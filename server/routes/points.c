@@ -154,8 +154,9 @@ struct table {
     struct group_record record;
     struct api_sweep *sweep;
     bool csv;
-    size_t at;  /* the point that is written next */
-    size_t end; /* before this one */
+    size_t most; /* points; 0: all */
+    size_t at;   /* the point that is written next */
+    size_t end;  /* before this one */
     bool begun;
     enum store_status status;
     struct text text;
@@ -221,25 +222,43 @@ static void table_head(struct table *table)
     text_puts(&table->text, "\n");
 }
 
-/* On the thread of the lists. */
-static void table_task(struct pool_task *task)
+static bool table_open(struct table *table)
 {
-    struct table *table = (struct table *)task;
-    struct children_filter filter = {
-        .parent = table->record.id, .after = table->at, .limit = table->end > table->at ? table->end - table->at : 1};
-    table->begun = true;
+    const struct request *request = table->request;
+    table->status = groups_read(request->server->groups, GROUP_SWEEP, request->param, &table->record);
+    if (table->status != STORE_OK) {
+        return false;
+    }
     table->sweep = api_sweep_read(table->record.request);
     table->status = table->sweep ? STORE_OK : STORE_FAILED;
-    if (table->sweep) {
-        table_head(table);
-    }
-    if (table->sweep && !table->text.failed) {
+    size_t total = table->record.total;
+    table->at = table->at < total ? table->at : total;
+    table->end = !table->most || total - table->at < table->most ? total : table->at + table->most;
+    return table->sweep != NULL;
+}
+
+static void table_write(struct table *table)
+{
+    struct children_filter filter = {
+        .parent = table->record.id, .after = table->at, .limit = table->end > table->at ? table->end - table->at : 1};
+    table_head(table);
+    if (!table->text.failed) {
         table->status = store_each_child(table->request->server->store, &filter, table_child, table);
         table_fill(table, table->end);
     }
     if (!table->csv) {
         text_puts(&table->text, "],\"next\":");
         text_printf(&table->text, table->end < table->record.total ? "\"%zu\"}\n" : "null}\n", table->end);
+    }
+}
+
+/* On the thread of the lists. */
+static void table_task(struct pool_task *task)
+{
+    struct table *table = (struct table *)task;
+    table->begun = true;
+    if (table_open(table)) {
+        table_write(table);
     }
     request_resume(table->request);
 }
@@ -274,22 +293,23 @@ static bool table_take_back(void *user)
     return pool_withdraw(table->request->server->lists, &table->task);
 }
 
-/* Which points; CSV is the whole. */
-static void table_range(struct table *table, const struct request *request)
+/* Which points are asked for; CSV is the whole. */
+static void table_range(struct table *table)
 {
+    const struct request *request = table->request;
     const char *limit = request_query(request, "limit");
     const char *cursor = request_query(request, "cursor");
-    size_t total = table->record.total;
-    size_t most = limit ? strtoul(limit, NULL, 10) : LIMIT_DEFAULT;
     table->csv = request->offer == 1;
+    table->most = table->csv ? 0 : limit ? strtoul(limit, NULL, 10) : LIMIT_DEFAULT;
     table->at = cursor && !table->csv ? strtoul(cursor, NULL, 10) : 0;
-    table->at = table->at < total ? table->at : total;
-    table->end = table->csv || total - table->at < most ? total : table->at + most;
 }
 
 enum handled handle_sweep_points(struct request *request)
 {
     static const struct holder holder = {table_give, table_take_back};
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
     struct table *table = calloc(1, sizeof *table);
     if (!table) {
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
@@ -298,13 +318,7 @@ enum handled handle_sweep_points(struct request *request)
     request->state_free = table_free;
     table->task.run = table_task;
     table->request = request;
-    enum store_status status = uuid_valid(request->param)
-                                   ? groups_read(request->server->groups, GROUP_SWEEP, request->param, &table->record)
-                                   : STORE_NONE;
-    if (status != STORE_OK) {
-        return reply_unreadable(request, status);
-    }
-    table_range(table, request);
+    table_range(table);
     if (!request_suspend(request, table_resume)) {
         return reply_stopping(request);
     }
