@@ -16,7 +16,7 @@
 #include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
 
-#define DETAIL_BYTES 640 /* that the reason of one may have, at most */
+#define DETAIL_BYTES 640 /* that the reason of one may have */
 
 /* What never changes of a candidate are three texts, members of its object, one after the other. */
 struct candidate {
@@ -198,7 +198,7 @@ static void take_row(void *user, const struct child_record *child)
         return;
     }
     struct candidate *candidate = &ranking->candidates[child->number];
-    char *detail = child->detail ? strndup(child->detail, DETAIL_BYTES) : NULL;
+    char *detail = child->detail ? strdup(child->detail) : NULL;
     free((char *)(uintptr_t)candidate->row.detail);
     reading->failed = reading->failed || !detail != !child->detail;
     candidate->row = *child;
