@@ -66,6 +66,11 @@ static void loss_done(struct store_write *write, enum store_status status)
         return;
     }
     metric_add(METRIC_JOBS_FAILED, 1);
+    child->record.status = JOB_FAILED;
+    child->record.finished_at = child->change.finished_at;
+    child->record.error = child->change.error; /* borrowed */
+    jobs_log_end(&child->record, NULL);
+    child->record.error = NULL;
     pthread_mutex_lock(&groups->mutex);
     groups__child_end_locked(child, true);
     groups__go_on_locked(group);
@@ -81,7 +86,6 @@ static void loss_held(struct store_write *write)
 static void lose(struct child *child)
 {
     const struct api_problem_type *type = api_problem_type(API_PROBLEM_INTERNAL);
-    log_event(LOG_LEVEL_ERROR, "child-failed", "job=%s detail=\"there was no memory to run it\"", child->id);
     snprintf(child->detail, sizeof child->detail,
              "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,"
              "\"detail\":\"there was no memory to run it; post it again\",\"instance\":\"/v1/jobs/%s\"}",
@@ -127,6 +131,7 @@ static void count_final(const struct child *child)
     if (child->result) {
         metric_add(METRIC_JOBS_ACCEPTED, 1);
         metric_add(METRIC_JOBS_SUCCEEDED, 1);
+        jobs_log_end(&child->record, child->result);
     }
 }
 

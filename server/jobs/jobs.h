@@ -69,6 +69,9 @@ void jobs_give_place(struct jobs *jobs, size_t bytes);
  * beside it. Takes the record's texts and the reservation, which was of jobs_bytes(). False: no memory; the reservation is the caller's. */
 bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_seconds);
 
+/* The log's line of a job that is final. result: NULL where there is none. */
+void jobs_log_end(const struct job_record *record, const struct result_record *result);
+
 /* A finished job's document goes to memory; mark: jobs_mark() from before its row was written. */
 uint64_t jobs_mark(struct jobs *jobs);
 void jobs_remember(struct jobs *jobs, struct document *document, uint64_t mark);
