@@ -68,7 +68,7 @@ enum store_status group_get(struct server *server, const struct group_routes *ro
     return *document ? STORE_OK : STORE_FAILED;
 }
 
-/* A row that fails its digests: all that is certain of it is its id. */
+/* A row that fails its digests: all that is certain of it is its id, and when that was made. */
 static void write_damaged(struct text *out, const struct group_routes *routes, const struct group_record *record)
 {
     char detail[96], instance[96];
@@ -79,7 +79,8 @@ static void write_damaged(struct text *out, const struct group_routes *routes, c
     json_decref(problem);
     text_printf(out, "{\"id\":\"%s\",\"status\":\"failed\",\"label\":null,\"total\":0,\"done\":0,\"failed\":0",
                 record->id);
-    text_puts(out, ",\"created_at\":null,\"finished_at\":null,\"error\":");
+    write_time(out, "created_at", uuid_time(record->id));
+    text_puts(out, ",\"finished_at\":null,\"error\":");
     text_puts(out, error ? error : "null");
     write_links(out, routes, record->id);
     text_puts(out, "}");

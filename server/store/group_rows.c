@@ -47,7 +47,7 @@ static enum store_status group_of_row(struct group_record *record, sqlite3_stmt 
     const char *id = (const char *)sqlite3_column_text(row, 0);
     const char *request_id = (const char *)sqlite3_column_text(row, 12);
     *record = (struct group_record){0};
-    if (!id || strlen(id) != UUID_SIZE - 1) {
+    if (!id || !uuid_valid(id)) {
         return store__damaged("job_groups", id ? id : "");
     }
     memcpy(record->id, id, UUID_SIZE);
