@@ -190,8 +190,10 @@ TEST_LIBS = $(LIBS_CMOCKA) $(LIBS_SERVER) $(LIBS_LIB)
 $(TESTS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)
 
-# Looks at who writes a document, and when.
+# Look at who writes a document, and when; at a job that is not admitted; at the rows that are read.
 $(B)/tests/unit/test_server_jobs: LDFLAGS += -Wl,--wrap=document_create
+$(B)/tests/unit/test_server_groups: LDFLAGS += -Wl,--wrap=jobs_admit
+$(B)/tests/unit/test_server_ranking: LDFLAGS += -Wl,--wrap=store_each_child
 
 # Where these ask for memory, tests/unit/scarcity.c decides whether they get it.
 SCARCE := malloc calloc realloc strdup free fftw_alloc_real fftw_alloc_complex fftw_free fftw_sprint_plan \

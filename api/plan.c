@@ -4,20 +4,19 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "api/plan.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/codec_values.h"
+#include "api/plan_text.h"
 
 #define WHERE_MAX 96
 
-static const char *const members[] = {"n",       "epochs",   "batch_size", "dataset_size", "epsilon",
-                                      "delta",   "workload", "objective",  "adjacency",    "max_bands",
-                                      "schemes", "families", "label"};
+const char *const api__plan_members[] = {"n",        "epochs",    "batch_size", "dataset_size", "epsilon", "delta",
+                                         "workload", "objective", "adjacency",  "max_bands",    "schemes", "families",
+                                         "label",    NULL};
 
 struct reading {
     struct api_errors *errors;
@@ -227,9 +226,9 @@ static void refuse_unknown(struct reading *reading)
     json_object_foreach ((json_t *)(uintptr_t)reading->json, name, value) {
         size_t i = 0;
         char where[WHERE_MAX];
-        while (i < sizeof members / sizeof *members && strcmp(members[i], name) != 0)
+        while (api__plan_members[i] && strcmp(api__plan_members[i], name) != 0)
             i++;
-        if (i < sizeof members / sizeof *members)
+        if (api__plan_members[i])
             continue;
         snprintf(where, sizeof where, "/%.80s", name);
         api_errors_add(reading->errors, where,
@@ -258,48 +257,19 @@ static void report(void *user, const char *pointer, const char *message)
     api_errors_add(user, pointer, "%s", message);
 }
 
-/* ---------------------------------------------------------------- what is kept */
+/* ---------------------------------------------------------------- the plan */
 
-/* A candidate as an object; NULL: out of memory. */
-static json_t *encode_candidate(const struct eps_plan_candidate *candidate)
+/* Each candidate's job has the workload's numbers. */
+static void check_workload(struct reading *reading)
 {
-    const struct eps_mechanism *mechanism = &candidate->job.mechanism;
-    struct api_job job = {.job = candidate->job}; /* its arrays are the plan's */
-    bool posts = candidate->status == EPS_OK || candidate->status == EPS_TOO_COSTLY;
-    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:b, s:o, s:o}", "family",
-                     eps_family_name(mechanism->matrix.family), "bands",
-                     candidate->bands ? json_integer((json_int_t)candidate->bands) : json_null(), "scheme",
-                     eps_scheme_name(mechanism->sampling.scheme), "n", (json_int_t)mechanism->n, "batch_size",
-                     (json_int_t)mechanism->sampling.batch_size, "buffers", (json_int_t)candidate->buffers, "bounded",
-                     candidate->bounded, "reason", candidate->reason[0] ? json_string(candidate->reason) : json_null(),
-                     "job", posts ? api_job_encode(&job, false) : json_null());
-}
-
-static json_t *encode_candidates(const struct eps_plan_candidate *candidates, size_t len)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; array && i < len; i++)
-        if (json_array_append_new(array, encode_candidate(&candidates[i])) != 0) {
-            json_decref(array);
-            array = NULL;
-        }
-    return array;
-}
-
-/* As it was asked, without the label and what is null; the objective is always there. */
-static json_t *encode_asked(const struct reading *reading)
-{
-    json_t *asked = json_object();
-    bool ok = asked;
-    for (size_t i = 0; ok && i < sizeof members / sizeof *members; i++) {
-        json_t *value = json_object_get(reading->json, members[i]);
-        if (value && !json_is_null(value) && strcmp(members[i], "label") != 0)
-            ok = json_object_set(asked, members[i], value) == 0;
-    }
-    if (ok && json_object_set_new(asked, "objective", json_string(eps_objective_name(reading->plan.objective))) == 0)
-        return asked;
-    json_decref(asked);
-    return NULL;
+    const struct eps_plan *plan = &reading->plan;
+    size_t pairs = (plan->n_len + plan->epochs_len) * plan->batch_sizes_len;
+    if (plan->workload.coefficients_len * pairs > API_PLAN_NUMBERS)
+        api_errors_add(
+            reading->errors, "/workload/coefficients",
+            "has %zu numbers, for each of %zu pairs of sizes, and the job of every candidate would have them: a "
+            "plan takes %d in all; try the mechanisms of interest in a sweep",
+            plan->workload.coefficients_len, pairs, API_PLAN_NUMBERS);
 }
 
 static struct api_plan *make(struct reading *reading, const struct eps_context *context)
@@ -315,24 +285,9 @@ static struct api_plan *make(struct reading *reading, const struct eps_context *
             api_errors_add(reading->errors, error.pointer, "%s", error.message);
         return NULL;
     }
-    struct api_plan *plan = calloc(1, sizeof *plan);
-    if (plan) {
-        plan->objective = reading->plan.objective;
-        plan->asked = encode_asked(reading);
-        plan->candidates = encode_candidates(candidates, len);
-    }
-    char *asked = plan && plan->asked ? api_json_text(plan->asked) : NULL;
-    char *list = plan && plan->candidates ? api_json_text(plan->candidates) : NULL;
-    size_t size = asked && list ? strlen(asked) + strlen(list) + 32 : 0;
-    if (size && (plan->request = malloc(size)) != NULL) {
-        snprintf(plan->request, size, "{\"asked\":%s,\"candidates\":%s}", asked, list);
-    } else {
+    struct api_plan *plan = api__plan_write(reading->json, reading->plan.objective, candidates, len);
+    if (!plan)
         reading->errors->out_of_memory = true;
-        api_plan_destroy(plan);
-        plan = NULL;
-    }
-    free(asked);
-    free(list);
     free(candidates);
     return plan;
 }
@@ -362,7 +317,8 @@ struct api_plan *api_plan_decode(struct api_errors *errors, const struct eps_con
         reading.plan.adjacency = job->mechanism.adjacency;
         reading.plan.epsilon = job->query.epsilon;
         reading.plan.delta = job->query.delta;
-        if (eps_plan_check(&reading.plan, max_n, report, errors) == 0)
+        check_workload(&reading);
+        if (eps_plan_check(&reading.plan, max_n, report, errors) == 0 && !errors->len)
             plan = make(&reading, context);
     }
     api_job_destroy(reading.job);
@@ -371,47 +327,4 @@ struct api_plan *api_plan_decode(struct api_errors *errors, const struct eps_con
     else
         free(label);
     return plan;
-}
-
-struct api_plan *api_plan_read(const char *request)
-{
-    char message[64];
-    struct api_plan *plan = calloc(1, sizeof *plan);
-    json_t *json = plan ? api_json_parse(request, strlen(request), message, sizeof message) : NULL;
-    if (json) {
-        plan->asked = json_incref(json_object_get(json, "asked"));
-        plan->candidates = json_incref(json_object_get(json, "candidates"));
-        const char *objective = json_string_value(json_object_get(plan->asked, "objective"));
-        bool largest = objective && !strcmp(objective, eps_objective_name(EPS_OBJECTIVE_MAX_SQUARED));
-        plan->objective = largest ? EPS_OBJECTIVE_MAX_SQUARED : EPS_OBJECTIVE_MEAN_SQUARED;
-    }
-    bool whole = plan && json_is_object(plan->asked) && json_is_array(plan->candidates);
-    json_decref(json);
-    if (!whole) {
-        api_plan_destroy(plan);
-        return NULL;
-    }
-    return plan;
-}
-
-void api_plan_destroy(struct api_plan *plan)
-{
-    if (!plan)
-        return;
-    json_decref(plan->asked);
-    json_decref(plan->candidates);
-    free(plan->label);
-    free(plan->request);
-    free(plan);
-}
-
-double api_plan_error(const struct api_plan *plan, double mean_squared, double max_squared)
-{
-    return plan->objective == EPS_OBJECTIVE_MAX_SQUARED ? max_squared : mean_squared;
-}
-
-double api_plan_rank(const struct api_plan *plan, size_t i, double error)
-{
-    double batch = (double)json_integer_value(api_plan_member(plan, i, "batch_size"));
-    return error / (batch * batch);
 }

@@ -9,6 +9,8 @@
 
 #include "api/codec.h"
 
+#define API_PLAN_NUMBERS 4096 /* coefficients of the workload, times the pairs of sizes */
+
 /* Immutable after decoding; many threads may read it. */
 struct api_plan {
     json_t *asked;      /* what was asked, defaults filled in, without the label */

@@ -14,104 +14,9 @@
 #include <string.h>
 
 #include "api/json_numbers.h"
+#include "api/json_pointer.h"
 
-#define POINTER_MAX 256     /* bytes */
 #define TRIED_BYTES 8388608 /* of the texts of points that are tried */
-
-/* ---------------------------------------------------------------- pointers */
-
-/* The next token of a pointer, unescaped; *at moves behind it. False: it is no pointer, or too long. */
-static bool token_next(const char **at, char token[POINTER_MAX])
-{
-    const char *from = *at;
-    size_t len = 0;
-    if (*from++ != '/')
-        return false;
-    for (; *from && *from != '/'; from++) {
-        if (len + 1 == POINTER_MAX || (*from == '~' && from[1] != '0' && from[1] != '1'))
-            return false;
-        token[len++] = *from == '~' ? (*++from == '0' ? '~' : '/') : *from;
-    }
-    token[len] = '\0';
-    *at = from;
-    return true;
-}
-
-static bool pointer_valid(const char *pointer)
-{
-    char token[POINTER_MAX];
-    const char *at = pointer;
-    if (strlen(pointer) >= POINTER_MAX || !*pointer)
-        return false;
-    while (*at) {
-        if (!token_next(&at, token))
-            return false;
-    }
-    return true;
-}
-
-/* Whether `pointer` is `outer`, or of something in it. */
-static bool pointer_within(const char *pointer, const char *outer)
-{
-    size_t len = strlen(outer);
-    return strncmp(pointer, outer, len) == 0 && (!pointer[len] || pointer[len] == '/');
-}
-
-/* "/grid" and the pointer as one token of it. */
-static void grid_pointer(char out[2 * POINTER_MAX + 8], const char *pointer)
-{
-    char *to = out + sprintf(out, "/grid/");
-    for (size_t i = 0; pointer[i] && i < POINTER_MAX - 1; i++) {
-        if (pointer[i] == '~' || pointer[i] == '/') {
-            *to++ = '~';
-            *to++ = pointer[i] == '~' ? '0' : '1';
-        } else {
-            *to++ = pointer[i];
-        }
-    }
-    *to = '\0';
-}
-
-/* The element of an array that a token names; NULL: none. */
-static json_t *element(json_t *array, const char *token)
-{
-    char *end;
-    unsigned long index = strtoul(token, &end, 10);
-    return *token >= '0' && *token <= '9' && !*end ? json_array_get(array, index) : NULL;
-}
-
-/* What the token names in a value; an object gets a new one where there is none. NULL: there is no place for it, or no
- * memory: *failed. */
-static json_t *step(json_t *value, const char *token, bool *failed)
-{
-    if (json_is_array(value))
-        return element(value, token);
-    json_t *member = json_object_get(value, token);
-    if (json_is_object(value) && !member) {
-        *failed = json_object_set_new(value, token, json_object()) != 0;
-        member = json_object_get(value, token);
-    }
-    return member;
-}
-
-/* Puts a value in the place of the pointer. False: there is no such place, or no memory: *failed. */
-static bool put(json_t *root, const char *pointer, json_t *value, bool *failed)
-{
-    char token[POINTER_MAX];
-    const char *at = pointer;
-    json_t *place = root;
-    while (place && token_next(&at, token) && *at)
-        place = step(place, token, failed);
-    if (json_is_array(place)) {
-        char *end;
-        unsigned long index = strtoul(token, &end, 10);
-        return element(place, token) && json_array_set(place, index, value) == 0;
-    }
-    if (!json_is_object(place))
-        return false;
-    *failed = json_object_set(place, token, value) != 0;
-    return !*failed;
-}
 
 /* ---------------------------------------------------------------- points */
 
@@ -165,7 +70,7 @@ struct api_job *api_sweep_point(const struct api_sweep *sweep, struct api_errors
         json_t *copy =
             json_deep_copy(json_array_get(values, point / rest % len)); /* a later pointer may lead into it */
         bool failed = !job || !copy;
-        if (!failed && !put(job, pointer, copy, &failed) && !failed) {
+        if (!failed && !api__pointer_put(job, pointer, copy, &failed) && !failed) {
             api_errors_add(errors, pointer, "is no member here: what it would belong to is no object");
             placed = false;
         }
@@ -178,6 +83,21 @@ struct api_job *api_sweep_point(const struct api_sweep *sweep, struct api_errors
 }
 
 /* ---------------------------------------------------------------- decoding */
+
+/* "/grid" and the pointer as one token of it. */
+static void grid_pointer(char out[2 * API_POINTER_MAX + 8], const char *pointer)
+{
+    char *to = out + sprintf(out, "/grid/");
+    for (size_t i = 0; pointer[i] && i < API_POINTER_MAX - 1; i++) {
+        if (pointer[i] == '~' || pointer[i] == '/') {
+            *to++ = '~';
+            *to++ = pointer[i] == '~' ? '0' : '1';
+        } else {
+            *to++ = pointer[i];
+        }
+    }
+    *to = '\0';
+}
 
 /* A list's values as an array: long ones of numbers come packed. New reference; NULL: out of memory. */
 static json_t *unpacked(json_t *list)
@@ -198,7 +118,7 @@ static json_t *unpacked(json_t *list)
 
 static void read_list(struct api_sweep *sweep, struct api_errors *errors, const char *pointer, json_t *list)
 {
-    char where[2 * POINTER_MAX + 8];
+    char where[2 * API_POINTER_MAX + 8];
     const char *earlier;
     json_t *ignored, *values = unpacked(list);
 
@@ -207,12 +127,12 @@ static void read_list(struct api_sweep *sweep, struct api_errors *errors, const 
         errors->out_of_memory = true;
         return;
     }
-    if (!pointer_valid(pointer))
+    if (!api__pointer_valid(pointer))
         api_errors_add(errors, where, "must be a JSON pointer to a member of the job, as \"/sampling/p\"");
     if (!json_is_array(values) || !json_array_size(values))
         api_errors_add(errors, where, "must be a list of at least 1 value");
     json_object_foreach (sweep->grid, earlier, ignored) {
-        if (pointer_within(earlier, pointer))
+        if (api__pointer_within(earlier, pointer))
             api_errors_add(errors, where, "would replace what \"%.100s\" has set: put it first", earlier);
     }
     size_t len = json_array_size(values);
@@ -292,14 +212,15 @@ static void read_members(struct api_sweep *sweep, struct api_errors *errors, jso
 }
 
 /* Where the client wrote what is wrong with a point: in a list, or in the base. *listed: the former. */
-static void locate(const struct api_sweep *sweep, const char *pointer, char where[2 * POINTER_MAX + 8], bool *listed)
+static void locate(const struct api_sweep *sweep, const char *pointer, char where[2 * API_POINTER_MAX + 8],
+                   bool *listed)
 {
     const char *outer;
     json_t *values;
     *listed = false;
-    snprintf(where, 2 * POINTER_MAX + 8, "/base%.*s", POINTER_MAX, pointer);
+    snprintf(where, 2 * API_POINTER_MAX + 8, "/base%.*s", API_POINTER_MAX, pointer);
     json_object_foreach (sweep->grid, outer, values) {
-        if (pointer_within(pointer, outer)) {
+        if (api__pointer_within(pointer, outer)) {
             grid_pointer(where, outer);
             *listed = true;
         }
@@ -316,13 +237,13 @@ static void judge(const struct api_sweep *sweep, struct api_errors *errors, cons
 {
     bool wrong = false;
     for (size_t i = 0; i < found->len; i++) {
-        char where[2 * POINTER_MAX + 8];
+        char where[2 * API_POINTER_MAX + 8];
         bool listed;
         locate(sweep, found->items[i].pointer, where, &listed);
         wrong = wrong || !listed || is_unknown_member(&found->items[i]);
     }
     for (size_t i = 0; i < found->len && wrong; i++) {
-        char where[2 * POINTER_MAX + 8];
+        char where[2 * API_POINTER_MAX + 8];
         bool listed;
         locate(sweep, found->items[i].pointer, where, &listed);
         api_errors_add(errors, where, "%s", found->items[i].detail);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/accountants/least_noise.h"
 #include "lib/check.h"
 #include "lib/error.h"
 #include "lib/plan_choose.h"
@@ -261,7 +262,7 @@ static enum eps_status add_family(struct list *list, const struct eps_plan *plan
         if (!row->planned(&mechanism->matrix, mechanism->n, i))
             break;
         candidate.bands = mechanism->matrix.bands;
-        candidate.bounded = eps__sampling_bins(mechanism) > 0;
+        candidate.bounded = eps__least_noise_concerns(mechanism);
         candidate.buffers = row->buffers ? row->buffers(&mechanism->matrix, mechanism->n) : mechanism->n - 1;
         if (plan->max_bands > 0 && candidate.buffers >= plan->max_bands)
             continue;
@@ -354,23 +355,26 @@ static enum eps_status choose_accountants(struct list *list)
     return EPS_OK;
 }
 
-static bool takes_long(const struct eps_plan_candidate *candidate)
+enum turn { FIRST, BOUNDED, LAST, TURNS };
+
+/* Those that may be ruled out come after those that may rule them out, and those whose strategy takes long after all. */
+static enum turn turn_of(const struct eps_plan_candidate *candidate)
 {
     double operations, bytes;
     eps__strategy_cost(&candidate->job.mechanism, &operations, &bytes);
-    return candidate->status == EPS_OK && operations > LONG;
+    return candidate->status == EPS_OK && operations > LONG ? LAST : candidate->bounded ? BOUNDED : FIRST;
 }
 
-/* The others keep their order. */
-static enum eps_status put_long_ones_last(struct list *list)
+/* Those of one turn keep their order. */
+static enum eps_status put_in_turn(struct list *list)
 {
     struct eps_plan_candidate *ordered = malloc((list->len ? list->len : 1) * sizeof *ordered);
     size_t len = 0;
     if (!ordered)
         return EPS_NO_MEMORY;
-    for (int last = 0; last < 2; last++)
+    for (enum turn turn = FIRST; turn < TURNS; turn++)
         for (size_t i = 0; i < list->len; i++)
-            if (takes_long(&list->items[i]) == last)
+            if (turn_of(&list->items[i]) == turn)
                 ordered[len++] = list->items[i];
     free(list->items);
     list->items = ordered;
@@ -402,7 +406,7 @@ enum eps_status eps_plan_candidates(const struct eps_context *context, struct ep
     if (status == EPS_OK)
         status = choose_accountants(&list);
     if (status == EPS_OK)
-        status = put_long_ones_last(&list);
+        status = put_in_turn(&list);
     if (status != EPS_OK) {
         free(list.items);
         return eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the plan was not made");

@@ -22,10 +22,12 @@
 #include "server/http/listen.h"
 #include "server/http/wait.h"
 #include "server/jobs/jobs.h"
+#include "server/jobs/memory.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
+#include "server/routes/ranking.h"
 #include "server/routes/routes.h"
 #include "server/store/store.h"
 #include "server/work/work.h"
@@ -53,8 +55,9 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->waits = waits_create();
     server->jobs = server->works ? jobs_create(server) : NULL;
     server->groups = server->jobs ? groups_create(server) : NULL;
+    server->rankings = rankings_create((size_t)config->memory_bytes / 8);
     if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->side || !server->waits ||
-        !server->groups) {
+        !server->groups || !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -118,6 +121,7 @@ static void server_free(struct server *server)
     pool_destroy(server->pool);
     store_close(server->store);
     groups_destroy(server->groups);
+    memory_destroy(server->rankings);
     jobs_destroy(server->jobs);
     waits_destroy(server->waits);
     works_destroy(server->works);

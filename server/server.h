@@ -12,6 +12,7 @@
 struct store;
 struct jobs;
 struct groups;
+struct memory;
 struct pool;
 struct waits;
 struct works;
@@ -25,11 +26,12 @@ struct server {
     struct pool *side;   /* two threads: questions about finished jobs, which do not wait for those that run */
     struct pool *gate;   /* one thread: decides whether a job is accepted, where that takes time */
     struct pool *bulk;   /* one thread: the same for jobs of large bodies, so that others need not wait for them */
-    struct pool *lists;  /* one thread: pages of jobs */
+    struct pool *lists;  /* one thread: pages of lists, and what sweeps and plans show */
     struct works *works; /* what is under way, and who waits for it */
     struct waits *waits;
     struct jobs *jobs;
     struct groups *groups;
+    struct memory *rankings; /* of plans, see routes/ranking.h */
     struct budget bodies;  /* in memory, of requests under way */
     struct budget replies; /* in memory, while they are sent */
     struct budget spool;   /* on disk, of matrices while they are written and sent */

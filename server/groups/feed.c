@@ -14,6 +14,7 @@
 #include "server/groups/internal.h"
 #include "server/jobs/submit.h"
 #include "server/ops/clock.h"
+#include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
 #define PORTION 64
@@ -55,7 +56,49 @@ void groups__skip_begun(struct group *group)
 
 /* ---------------------------------------------------------------- after the commit */
 
-/* The row is there; its job is queued. One that cannot be, for want of memory, waits for the next process. */
+/* On the writer thread: of a job that has failed before it began. */
+static void loss_done(struct store_write *write, enum store_status status)
+{
+    struct child *child = (struct child *)(void *)((char *)write - offsetof(struct child, loss));
+    struct group *group = child->group;
+    struct groups *groups = group->groups;
+    if (status != STORE_OK) { /* the store closes: the job waits for the next process, and its group with it */
+        return;
+    }
+    metric_add(METRIC_JOBS_FAILED, 1);
+    child->record.status = JOB_FAILED;
+    child->record.finished_at = child->change.finished_at;
+    child->record.error = child->change.error; /* borrowed */
+    jobs_log_end(&child->record, NULL);
+    child->record.error = NULL;
+    pthread_mutex_lock(&groups->mutex);
+    groups__child_end_locked(child, true);
+    groups__go_on_locked(group);
+    pthread_mutex_unlock(&groups->mutex);
+}
+
+static void loss_held(struct store_write *write)
+{
+    groups__tell_held(((struct child *)(void *)((char *)write - offsetof(struct child, loss)))->group);
+}
+
+/* Fails a job that there is no memory for, and takes none for that. */
+static void lose(struct child *child)
+{
+    const struct api_problem_type *type = api_problem_type(API_PROBLEM_INTERNAL);
+    snprintf(child->detail, sizeof child->detail,
+             "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,"
+             "\"detail\":\"there was no memory to run it; post it again\",\"instance\":\"/v1/jobs/%s\"}",
+             type->name, type->title, type->status, child->id);
+    job_change_of(&child->change, &child->record, child->detail);
+    child->change.status = JOB_FAILED;
+    child->change.finished_at = clock_now_ms();
+    child->loss = (struct store_update){
+        .write = {.done = loss_done, .held = loss_held}, .changes = &child->change, .changes_len = 1};
+    store_update_jobs(child->group->groups->server->store, &child->loss);
+}
+
+/* The row is there; its job is queued. */
 static void begin(struct child *child)
 {
     struct group *group = child->group;
@@ -66,10 +109,14 @@ static void begin(struct child *child)
     }
     metric_add(METRIC_JOBS_ACCEPTED, 1);
     if (jobs_stopping(jobs)) {
-        return; /* as above */
+        return; /* it waits for the next process */
     }
     jobs_reserve_anyway(jobs, &child->record);
-    jobs_admit(jobs, &child->record, 0);
+    if (!jobs_admit(jobs, &child->record, 0)) {
+        jobs_unreserve_anyway(jobs, &child->record);
+        lose(child);
+        return;
+    }
     pthread_mutex_lock(&groups->mutex);
     bool canceled = group->canceled; /* ends come on this thread: the child, and so the group, is still there */
     pthread_mutex_unlock(&groups->mutex);
@@ -84,6 +131,7 @@ static void count_final(const struct child *child)
     if (child->result) {
         metric_add(METRIC_JOBS_ACCEPTED, 1);
         metric_add(METRIC_JOBS_SUCCEEDED, 1);
+        jobs_log_end(&child->record, child->result);
     }
 }
 
@@ -128,6 +176,8 @@ static void propose(struct child *child, struct api_job *job)
         return;
     }
     memcpy(record->parent, child->group->record.id, UUID_SIZE);
+    memcpy(record->request, child->group->record.request_id, sizeof record->request);
+    memcpy(record->client, child->group->record.client, sizeof record->client);
     record->child = (int)child->insert.number;
     child->insert.record = record;
     child->insert.result = child->result;

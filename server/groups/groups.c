@@ -37,7 +37,7 @@ static void child_free(struct child *child)
     free(child);
 }
 
-static void group_free(struct group *group)
+void groups__group_free(struct group *group)
 {
     while (group->children) {
         struct child *child = group->children;
@@ -62,7 +62,7 @@ void groups_destroy(struct groups *groups)
         while (node) {
             struct group *group = MAP_ENTRY(node, struct group, node);
             node = node->next;
-            group_free(group);
+            groups__group_free(group);
         }
     }
     map_clear(&groups->live);
@@ -84,10 +84,35 @@ static struct group *find_kind_locked(const struct groups *groups, enum group_ki
 
 /* ---------------------------------------------------------------- reading */
 
+void groups_settle(struct groups *groups, struct group_record *record)
+{
+    if (record->damaged && !job_status_final(record->status) && !groups_is_live(groups, record->kind, record->id)) {
+        record->status = JOB_CANCELED;
+        record->done = record->total;
+    }
+}
+
 enum store_status groups_read(struct groups *groups, enum group_kind_id kind, const char *id,
                               struct group_record *record)
 {
-    return store_read_group(groups->server->store, kind, id, record);
+    enum store_status status = store_read_group(groups->server->store, kind, id, record);
+    if (status == STORE_OK) {
+        groups_settle(groups, record);
+    }
+    return status;
+}
+
+void groups_each_under_way(struct groups *groups, const char *id,
+                           void (*each)(void *user, size_t number, const char *job), void *user)
+{
+    pthread_mutex_lock(&groups->mutex);
+    const struct group *group = find_locked(groups, id);
+    for (const struct child *child = group ? group->children : NULL; child; child = child->next) {
+        if (child->id[0]) {
+            each(user, child->insert.number, child->id);
+        }
+    }
+    pthread_mutex_unlock(&groups->mutex);
 }
 
 bool groups_is_live(struct groups *groups, enum group_kind_id kind, const char *id)
@@ -129,9 +154,12 @@ static void end_done(struct store_write *write, enum store_status status)
     struct group *group = (struct group *)(void *)((char *)write - offsetof(struct group, end));
     struct groups *groups = group->groups;
     struct works *works = groups->server->works;
+    char request[REQUEST_ID_SIZE + 2];
     if (status == STORE_OK) {
-        log_event(LOG_LEVEL_INFO, "group-end", "group=%s status=%s children=%zu", group->record.id,
-                  job_status_name(group->end.status), group->record.total);
+        log_event(
+            LOG_LEVEL_INFO, "group-end", "group=%s request=%s status=%s children=%zu", group->record.id,
+            log_quote(request, sizeof request, group->record.request_id[0] ? group->record.request_id : "unknown"),
+            job_status_name(group->end.status), group->record.total);
     } else {
         log_event(LOG_LEVEL_ERROR, "group-end-lost", "group=%s detail=\"it ends after a restart\"", group->record.id);
     }
@@ -142,7 +170,7 @@ static void end_done(struct store_write *write, enum store_status status)
     waiters_call(works, &group->listeners);
     waiters_call(works, &group->cancelers);
     jobs_give_place(groups->server->jobs, group->bytes);
-    group_free(group);
+    groups__group_free(group);
 }
 
 /* On the writer thread: a write will be tried again. Who cancels does not wait for that. */
@@ -235,8 +263,7 @@ void groups_unreserve(struct groups *groups, const struct group_record *record)
     jobs_give_place(groups->server->jobs, group_bytes(record));
 }
 
-/* A copy, with what it needs while it lives. */
-static struct group *group_create(struct groups *groups, const struct group_record *record)
+struct group *groups__group_create(struct groups *groups, const struct group_record *record)
 {
     struct group *group = calloc(1, sizeof *group);
     if (!group) {
@@ -252,29 +279,29 @@ static struct group *group_create(struct groups *groups, const struct group_reco
     group->record.label = NULL; /* the row has it */
     group->record.request = strdup(record->request);
     if (!group->record.request) {
-        group_free(group);
+        groups__group_free(group);
         return NULL;
     }
     return group;
 }
 
-static bool register_locked(struct groups *groups, struct group *group)
+bool groups__register_locked(struct groups *groups, struct group *group)
 {
     return map_insert(&groups->live, &group->node, group->record.id);
 }
 
 bool groups_admit(struct groups *groups, const struct group_record *record, void *asked)
 {
-    struct group *group = group_create(groups, record);
+    struct group *group = groups__group_create(groups, record);
     pthread_mutex_lock(&groups->mutex);
-    bool admitted = group && register_locked(groups, group);
+    bool admitted = group && groups__register_locked(groups, group);
     if (admitted) {
         group->asked = asked;
         groups__go_on_locked(group);
     }
     pthread_mutex_unlock(&groups->mutex);
     if (group && !admitted) {
-        group_free(group);
+        groups__group_free(group);
     }
     return admitted;
 }
@@ -315,99 +342,4 @@ enum cancel_outcome groups_cancel(struct groups *groups, enum group_kind_id kind
     }
     free(ids);
     return CANCEL_STARTED;
-}
-
-/* ---------------------------------------------------------------- after a restart */
-
-struct recovery {
-    struct groups *groups;
-    struct group *group; /* whose children are read */
-    size_t len;
-    bool failed;
-};
-
-/* Whether its job is still to end. One whose row was lost, or is another's by damage, is not waited for. */
-static bool job_open(const struct groups *groups, const char *id)
-{
-    struct job_record job = {0};
-    enum store_status status = store_read_job(groups->server->store, id, &job);
-    bool open = (status == STORE_OK || status == STORE_CORRUPT) && job.job && !job_status_final(job.status);
-    job_record_clear(&job);
-    if (!open) {
-        log_event(LOG_LEVEL_ERROR, "child-lost", "job=%s", id);
-    }
-    return open;
-}
-
-static void recover_child(void *user, const struct child_record *record)
-{
-    struct recovery *recovery = user;
-    struct group *group = recovery->group;
-    if (record->number < group->record.total) {
-        group->begun[record->number / 8] |= (unsigned char)(1U << record->number % 8);
-    }
-    if (record->ended || !record->job[0] || !job_open(recovery->groups, record->job)) {
-        return;
-    }
-    struct child *child = calloc(1, sizeof *child);
-    if (!child) {
-        recovery->failed = true;
-        return;
-    }
-    memcpy(child->id, record->job, UUID_SIZE);
-    groups__child_add_locked(group, child);
-    group->under_way++;
-}
-
-static bool read_children(struct recovery *recovery, struct group *group)
-{
-    struct children_filter all = {.parent = group->record.id};
-    group->asked = group->kind->open(&group->record);
-    group->begun = calloc(group->record.total / 8 + 1, 1);
-    recovery->group = group;
-    bool read = group->asked && group->begun &&
-                store_each_child(recovery->groups->server->store, &all, recover_child, recovery) == STORE_OK;
-    if (read) {
-        groups__skip_begun(group);
-    }
-    return read && !recovery->failed;
-}
-
-static void recover_group(void *user, const struct group_record *record)
-{
-    struct recovery *recovery = user;
-    struct groups *groups = recovery->groups;
-    struct group *group = group_create(groups, record);
-    pthread_mutex_lock(&groups->mutex);
-    bool ok = group && read_children(recovery, group) && register_locked(groups, group);
-    pthread_mutex_unlock(&groups->mutex);
-    if (ok) {
-        jobs_take_place(groups->server->jobs, group->bytes, true);
-        recovery->len++;
-    } else if (group) {
-        group_free(group);
-    }
-    recovery->failed = recovery->failed || !ok;
-}
-
-bool groups_recover(void *user)
-{
-    struct groups *groups = user;
-    struct recovery recovery = {.groups = groups};
-    enum store_status status = store_each_open_group(groups->server->store, recover_group, &recovery);
-    if (recovery.len) {
-        log_event(LOG_LEVEL_INFO, "recovered", "groups=%zu", recovery.len);
-    }
-    return status == STORE_OK && !recovery.failed;
-}
-
-void groups_start(struct groups *groups)
-{
-    pthread_mutex_lock(&groups->mutex);
-    for (size_t i = 0; i < groups->live.capacity; i++) {
-        for (struct map_node *node = groups->live.buckets[i]; node; node = node->next) {
-            groups__go_on_locked(MAP_ENTRY(node, struct group, node));
-        }
-    }
-    pthread_mutex_unlock(&groups->mutex);
 }

@@ -60,6 +60,11 @@ void groups_destroy(struct groups *groups);
 /* A row of the kind as it is now. */
 enum store_status groups_read(struct groups *groups, enum group_kind_id kind, const char *id,
                               struct group_record *record);
+/* The state of a row whose own is damaged: what is not live has ended, and without all of its children it was canceled. */
+void groups_settle(struct groups *groups, struct group_record *record);
+/* Calls for each child whose job waits or runs, or is about to; each() must call nothing of the groups or the jobs. */
+void groups_each_under_way(struct groups *groups, const char *id,
+                           void (*each)(void *user, size_t number, const char *job), void *user);
 /* Whether it is not final. */
 bool groups_is_live(struct groups *groups, enum group_kind_id kind, const char *id);
 /* The waiter waits for its end. False: it is not live. */

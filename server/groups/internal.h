@@ -23,6 +23,8 @@ struct child {
     struct job_record record;
     struct result_record *result; /* or NULL */
     char detail[640];
+    struct store_update loss; /* of the end of one that there was no memory to begin */
+    struct job_change change;
 };
 
 struct group {
@@ -54,6 +56,10 @@ struct groups {
     struct map live;
 };
 
+/* A copy, with what it needs while it lives; NULL: out of memory. */
+struct group *groups__group_create(struct groups *groups, const struct group_record *record);
+void groups__group_free(struct group *group);
+bool groups__register_locked(struct groups *groups, struct group *group);
 /* Feeds, or ends, if it is time for that. */
 void groups__go_on_locked(struct group *group);
 /* The last write. */

@@ -100,9 +100,12 @@ static enum child_kind candidate(const struct server *server, const struct group
 {
     const struct api_plan *plan = asked;
     const char *reason = json_string_value(api_plan_member(plan, number, "reason"));
+    bool bounded = json_is_true(api_plan_member(plan, number, "bounded"));
     struct api_errors errors = {0};
     if (reason) {
         snprintf(detail, detail_size, "%s", reason);
+    }
+    if (reason && !(bounded && json_is_object(api_plan_member(plan, number, "job")))) {
         return CHILD_SKIPPED;
     }
     *job = api_job_decode(&errors, api_plan_member(plan, number, "job"), (size_t)server->config->max_n);
@@ -113,9 +116,9 @@ static enum child_kind candidate(const struct server *server, const struct group
     if (!*job) {
         return CHILD_WRONG;
     }
-    bool bounded = json_is_true(api_plan_member(plan, number, "bounded"));
+    /* Of one that costs too much, too: that it is no better is the better reason. */
     bool hopeless = bounded && is_hopeless(server, record, plan, number, *job, detail, detail_size);
-    return hopeless ? CHILD_SKIPPED : CHILD_JOB;
+    return hopeless || reason ? CHILD_SKIPPED : CHILD_JOB;
 }
 
 const struct group_kind plan_kind = {

@@ -74,7 +74,7 @@ static size_t take(struct events *events, char *out, size_t most)
 
 /* ---------------------------------------------------------------- what there is to say */
 
-static void compose(struct events *events)
+void events_compose(struct events *events)
 {
     double now = clock_monotonic();
     enum events_next next = events->source->next(events);
@@ -86,6 +86,7 @@ static void compose(struct events *events)
     }
     events->rests_until = next == EVENTS_SOME ? now + REST_SECONDS : 0;
     events->ended = next == EVENTS_LAST || next == EVENTS_BROKEN || events->text.failed;
+    events->composed = next != EVENTS_MORE;
 }
 
 /* Whether the request came back before its time: its client has hung up. */
@@ -98,7 +99,9 @@ static bool client_gone(struct events *events)
 
 static const struct holder *holder_of(const struct events *events)
 {
-    return events->rests_until > 0 ? &events->source->end : &events->source->changes;
+    return events->composing         ? events->source->composer
+           : events->rests_until > 0 ? &events->source->end
+                                     : &events->source->changes;
 }
 
 static bool give(void *user)
@@ -114,18 +117,25 @@ static bool take_back(void *user)
     return back;
 }
 
-static ssize_t suspend(struct events *events)
+static ssize_t suspend(struct events *events, double deadline)
 {
     static const struct holder holder = {give, take_back};
     struct request *request = events->request;
-    events->deadline =
-        events->rests_until > 0 ? fmin(events->rests_until, events->heartbeat_due) : events->heartbeat_due;
+    events->deadline = deadline;
     connection_busy(request->place, INFINITY);
     if (!request_suspend(request, NULL)) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
-    request_give(request, &holder, events, events->deadline);
+    request_give(request, &holder, events, deadline);
     return 0;
+}
+
+/* Until something happens, or is to be said. */
+static ssize_t suspend_for_news(struct events *events)
+{
+    events->composed = false;
+    return suspend(events,
+                   events->rests_until > 0 ? fmin(events->rests_until, events->heartbeat_due) : events->heartbeat_due);
 }
 
 static ssize_t events_read(void *cls, uint64_t position, char *out, size_t most)
@@ -137,16 +147,21 @@ static ssize_t events_read(void *cls, uint64_t position, char *out, size_t most)
     if (waits_stopping(request->server->waits) || client_gone(events)) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
+    events->composing = false;
     size_t len = take(events, out, most);
-    if (!len && !events->ended) {
-        compose(events);
+    if (!len && !events->ended && !events->composed && events->source->composer) {
+        events->composing = true;
+        return suspend(events, INFINITY);
+    }
+    if (!len && !events->ended && !events->composed) {
+        events_compose(events);
         len = take(events, out, most);
     }
     if (len) {
         reply_goes_on(request, len);
         return (ssize_t)len;
     }
-    return events->ended ? MHD_CONTENT_READER_END_OF_STREAM : suspend(events);
+    return events->ended ? MHD_CONTENT_READER_END_OF_STREAM : suspend_for_news(events);
 }
 
 enum handled reply_events(struct request *request, struct events *events)

@@ -25,8 +25,11 @@ struct events;
 
 /* Where they come from. */
 struct events_source {
-    /* Appends the events after events->seen to events->text, some kilobytes at most, and moves `seen` on. On an HTTP thread. */
+    /* Appends the events after events->seen to events->text, some kilobytes at most, and moves `seen` on. On an HTTP thread, */
     enum events_next (*next)(struct events *events);
+    /* unless that takes milliseconds: this one has another thread call events_compose(), and then resume the request (the user
+     * is the events). NULL: it does not. */
+    const struct holder *composer;
     /* Resumes the request (the user is the events) at the next change after `seen`, and at the end alone. */
     struct holder changes;
     struct holder end;
@@ -41,6 +44,8 @@ struct events {
     struct shared_text tail; /* a line that follows the text, as the last thing of all; or without data */
     /* Private. */
     size_t sent;          /* of text and tail */
+    bool composed;        /* they hold all that had happened: what comes next is waited for */
+    bool composing;       /* the composer has the request */
     bool ended;           /* nothing comes after them */
     bool taken_back;      /* by who keeps the deadline, which is the next one */
     double deadline;      /* monotonic seconds */
@@ -51,6 +56,9 @@ struct events {
 /* "id", "event" and the beginning of "data" of an event, whose data has no line feed in it; and its end. */
 void event_begin(struct text *text, const char *name, uint64_t number);
 void event_end(struct text *text);
+
+/* For the composer. */
+void events_compose(struct events *events);
 
 /* Takes the events over, which are freed in the end. */
 enum handled reply_events(struct request *request, struct events *events);

@@ -57,7 +57,7 @@ static void publish(struct jobs *jobs, struct live *live, const struct job_chang
         document_release(document);
     }
     if (stored) {
-        jobs__log_end(&final, result);
+        jobs_log_end(&final, result);
     }
     count_end(change->status);
     pthread_mutex_lock(&jobs->mutex);

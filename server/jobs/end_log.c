@@ -47,7 +47,7 @@ static const char *detail_of(char *out, unsigned size, const char *error)
     return out;
 }
 
-void jobs__log_end(const struct job_record *record, const struct result_record *result)
+void jobs_log_end(const struct job_record *record, const struct result_record *result)
 {
     char accountant[32];
     char detail[620];

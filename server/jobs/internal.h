@@ -72,8 +72,6 @@ void jobs__count_locked(struct jobs *jobs, const struct job_record *record, int 
 /* Makes the ending of `lives` (already marked), with changes all zero; NULL: out of memory. */
 struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives);
 void jobs__ending_submit(struct ending *ending);
-/* result: NULL where there is none. */
-void jobs__log_end(const struct job_record *record, const struct result_record *result);
 void jobs__run_task(struct pool_task *task); /* run.c */
 void jobs__live_release(struct live *live);
 memory_count_fn jobs__prototype_retain; /* submit.c */

@@ -52,7 +52,7 @@ struct jobs *jobs_create(struct server *server)
     size_t quarter = (size_t)server->config->memory_bytes / 4;
     jobs->documents = memory_create(2 * quarter, retain_document, release_document);
     jobs->results = memory_create(quarter, retain_result, release_result);
-    jobs->requests = memory_create(quarter, jobs__prototype_retain, jobs__prototype_release);
+    jobs->requests = memory_create(quarter / 2, jobs__prototype_retain, jobs__prototype_release);
     if (!jobs->documents || !jobs->results || !jobs->requests) {
         jobs_destroy(jobs);
         return NULL;
@@ -351,6 +351,14 @@ void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record)
     pthread_mutex_lock(&jobs->mutex);
     jobs->bytes += jobs_bytes(record);
     jobs__count_locked(jobs, record, 1, 0);
+    pthread_mutex_unlock(&jobs->mutex);
+}
+
+void jobs_unreserve_anyway(struct jobs *jobs, const struct job_record *record)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    jobs->bytes -= jobs_bytes(record);
+    jobs__count_locked(jobs, record, -1, 0);
     pthread_mutex_unlock(&jobs->mutex);
 }
 

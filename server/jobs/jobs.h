@@ -61,12 +61,16 @@ bool jobs_reserve(struct jobs *jobs, size_t bytes);
 /* The same, of jobs_bytes(), for a job that is accepted already, room or not; that of a group's child is no place. */
 void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record);
 void jobs_unreserve(struct jobs *jobs, size_t bytes);
+void jobs_unreserve_anyway(struct jobs *jobs, const struct job_record *record);
 /* A group's place in the queue, and so many bytes, for as long as it is not final. anyway: it is accepted already. */
 bool jobs_take_place(struct jobs *jobs, size_t bytes, bool anyway);
 void jobs_give_place(struct jobs *jobs, size_t bytes);
 /* After the commit of its row: queues the job, or joins it to its equal. alone_seconds: for so long nothing else starts
  * beside it. Takes the record's texts and the reservation, which was of jobs_bytes(). False: no memory; the reservation is the caller's. */
 bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_seconds);
+
+/* The log's line of a job that is final. result: NULL where there is none. */
+void jobs_log_end(const struct job_record *record, const struct result_record *result);
 
 /* A finished job's document goes to memory; mark: jobs_mark() from before its row was written. */
 uint64_t jobs_mark(struct jobs *jobs);

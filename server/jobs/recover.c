@@ -81,7 +81,7 @@ static void fail(struct job_record *record, struct job_change *change, enum api_
     final.status = change->status;
     final.finished_at = change->finished_at;
     final.error = change->error;
-    jobs__log_end(&final, NULL);
+    jobs_log_end(&final, NULL);
     job_record_clear(record);
 }
 

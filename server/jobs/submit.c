@@ -227,7 +227,7 @@ static void accept_stored(struct submission *submission)
     }
     if (submission->result) {
         metric_add(METRIC_JOBS_SUCCEEDED, 1);
-        jobs__log_end(&submission->record, submission->result);
+        jobs_log_end(&submission->record, submission->result);
         submission->outcome = SUBMIT_FINISHED;
         return;
     }

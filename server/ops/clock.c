@@ -126,6 +126,15 @@ void uuid_floor(char out[UUID_SIZE], int64_t ms)
     uuid_write(out, bytes);
 }
 
+int64_t uuid_time(const char *id)
+{
+    char digits[13];
+    memcpy(digits, id, 8);
+    memcpy(digits + 8, id + 9, 4); /* after the dash */
+    digits[12] = '\0';
+    return (int64_t)strtoull(digits, NULL, 16);
+}
+
 bool uuid_valid(const char *text)
 {
     if (strlen(text) != UUID_SIZE - 1) {

@@ -26,6 +26,8 @@ void clock_rfc3339(char out[25], int64_t ms);
 void uuid_next(char out[UUID_SIZE]);
 /* The smallest UUIDv7 of that millisecond: a bound for comparing ids with times. */
 void uuid_floor(char out[UUID_SIZE], int64_t ms);
+/* The millisecond of a valid UUIDv7. */
+int64_t uuid_time(const char *id);
 /* Lower-case canonical text of a UUID: the only spelling under which an id is stored. */
 bool uuid_valid(const char *text);
 

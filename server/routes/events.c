@@ -4,10 +4,11 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/routes/resource.h"
+#include "server/routes/fetch.h"
 #include "server/routes/waiting.h"
 
 #define FINAL "final"
@@ -16,7 +17,22 @@
 struct following {
     struct events events; /* first */
     struct watching watching;
+    struct pool_task task;
 };
+
+/* A stream about to begin. */
+struct beginning {
+    struct fetching fetching;
+    uint64_t seen;
+    bool all;
+};
+
+static void beginning_free(void *state)
+{
+    struct beginning *beginning = state;
+    fetching_clear(&beginning->fetching);
+    free(beginning);
+}
 
 static void free_document(void *document)
 {
@@ -84,25 +100,42 @@ static bool last_heard(const struct request *request, uint64_t *seen, bool *all)
     return !id || !*id || *all;
 }
 
-enum handled handle_resource_events(struct request *request)
+/* On the thread of the lists. */
+static void compose_task(struct pool_task *task)
 {
-    static const struct events_source source = {next, {changes_give, take_back}, {end_give, take_back}};
-    struct document *document;
-    uint64_t seen;
-    bool all;
-    if (!uuid_valid(request->param)) {
-        return reply_unreadable(request, STORE_NONE);
-    }
-    if (!last_heard(request, &seen, &all)) {
-        return reply_problem(request, API_PROBLEM_INVALID_JOB, "Last-Event-ID must be the id of an earlier event");
-    }
-    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
-    if (status != STORE_OK) {
-        return reply_unreadable(request, status);
+    struct following *following = (struct following *)(void *)((char *)task - offsetof(struct following, task));
+    events_compose(&following->events);
+    request_resume(following->events.request);
+}
+
+static bool compose_give(void *user)
+{
+    struct following *following = user;
+    following->task = (struct pool_task){.run = compose_task};
+    pool_submit(following->events.request->server->lists, &following->task);
+    return true;
+}
+
+static bool compose_take_back(void *user)
+{
+    struct following *following = user;
+    return pool_withdraw(following->events.request->server->lists, &following->task);
+}
+
+static enum handled begin(struct request *request)
+{
+    static const struct holder composer = {compose_give, compose_take_back};
+    static const struct events_source light = {next, NULL, {changes_give, take_back}, {end_give, take_back}};
+    static const struct events_source heavy = {next, &composer, {changes_give, take_back}, {end_give, take_back}};
+    enum handled handled;
+    struct beginning *beginning = request->state;
+    struct document *document = fetching_take(&beginning->fetching, &handled);
+    if (!document) {
+        return handled;
     }
     bool final = document->final;
     document_release(document);
-    if (final && all) {
+    if (final && beginning->all) {
         return reply_empty(request, 204);
     }
     struct following *following = calloc(1, sizeof *following);
@@ -110,7 +143,24 @@ enum handled handle_resource_events(struct request *request)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
     }
     memcpy(request->job, request->param, UUID_SIZE);
-    following->events.source = &source;
-    following->events.seen = seen;
+    following->events.source = resource_of(request)->heavy ? &heavy : &light;
+    following->events.seen = beginning->seen;
     return reply_events(request, &following->events);
+}
+
+enum handled handle_resource_events(struct request *request)
+{
+    if (!uuid_valid(request->param)) {
+        return reply_unreadable(request, STORE_NONE);
+    }
+    struct beginning *beginning = calloc(1, sizeof *beginning);
+    if (!beginning) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request->state = beginning;
+    request->state_free = beginning_free;
+    if (!last_heard(request, &beginning->seen, &beginning->all)) {
+        return reply_problem(request, API_PROBLEM_INVALID_JOB, "Last-Event-ID must be the id of an earlier event");
+    }
+    return resource_fetch(request, &beginning->fetching, request->param, begin);
 }

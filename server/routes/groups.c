@@ -13,6 +13,7 @@
 #include "server/jobs/document.h"
 #include "server/ops/clock.h"
 #include "server/ops/metrics.h"
+#include "server/routes/fetch.h"
 #include "server/work/pool.h"
 
 /* ---------------------------------------------------------------- documents */
@@ -29,6 +30,16 @@ static void write_time(struct text *out, const char *member, int64_t ms)
     }
 }
 
+static void write_links(struct text *out, const struct group_routes *routes, const char *id)
+{
+    text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"",
+                routes->path, id, routes->path, id, routes->path, id);
+    if (routes->children) {
+        text_printf(out, ",\"%s\":\"%s/%s/%s\"", routes->children, routes->path, id, routes->children);
+    }
+    text_puts(out, "}");
+}
+
 static void write_document(struct server *server, struct text *out, const struct group_routes *routes,
                            const struct group_record *record, bool brief)
 {
@@ -38,12 +49,8 @@ static void write_document(struct server *server, struct text *out, const struct
     write_time(out, "created_at", record->created_at);
     write_time(out, "finished_at", record->finished_at);
     routes->write(server, out, record, brief);
-    text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"",
-                routes->path, record->id, routes->path, record->id, routes->path, record->id);
-    if (routes->children) {
-        text_printf(out, ",\"%s\":\"%s/%s/%s\"", routes->children, routes->path, record->id, routes->children);
-    }
-    text_puts(out, "}}");
+    write_links(out, routes, record->id);
+    text_puts(out, "}");
 }
 
 enum store_status group_get(struct server *server, const struct group_routes *routes, const char *id,
@@ -59,6 +66,36 @@ enum store_status group_get(struct server *server, const struct group_routes *ro
     *document = document_make(&text, id, job_status_final(record.status));
     group_record_clear(&record);
     return *document ? STORE_OK : STORE_FAILED;
+}
+
+/* A row that fails its digests: all that is certain of it is its id, and when that was made. */
+static void write_damaged(struct text *out, const struct group_routes *routes, const struct group_record *record)
+{
+    char detail[96], instance[96];
+    snprintf(instance, sizeof instance, "%s/%s", routes->path, record->id);
+    snprintf(detail, sizeof detail, "what is stored of this %s fails its checksum", routes->noun);
+    json_t *problem = api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL);
+    char *error = problem ? api_json_text(problem) : NULL;
+    json_decref(problem);
+    text_printf(out, "{\"id\":\"%s\",\"status\":\"failed\",\"label\":null,\"total\":0,\"done\":0,\"failed\":0",
+                record->id);
+    write_time(out, "created_at", uuid_time(record->id));
+    text_puts(out, ",\"finished_at\":null,\"error\":");
+    text_puts(out, error ? error : "null");
+    write_links(out, routes, record->id);
+    text_puts(out, "}");
+    free(error);
+}
+
+static void write_item(struct server *server, struct text *out, const struct group_routes *routes,
+                       struct group_record *record)
+{
+    if (record->damaged && !record->request) {
+        write_damaged(out, routes, record);
+        return;
+    }
+    groups_settle(server->groups, record);
+    write_document(server, out, routes, record, true);
 }
 
 enum store_status group_list(struct server *server, const struct group_routes *routes, const struct list_filter *filter,
@@ -78,7 +115,7 @@ enum store_status group_list(struct server *server, const struct group_routes *r
     for (size_t i = 0; i < len; i++) {
         if (i < filter->limit) {
             text_puts(items, i ? "," : "");
-            write_document(server, items, routes, &records[i], true);
+            write_item(server, items, routes, &records[i]);
         }
         group_record_clear(&records[i]);
     }
@@ -96,7 +133,7 @@ struct telling {
     struct server *server;
     const struct group_routes *routes;
     const struct group_record *record;
-    void *asked; /* or NULL: no child was told yet */
+    void *view; /* or NULL: no child was told yet */
     struct text *text;
     uint64_t seen;
     size_t len;
@@ -105,17 +142,17 @@ struct telling {
 static void tell_child(void *user, const struct child_record *child)
 {
     struct telling *telling = user;
-    if (!telling->asked) {
-        telling->asked = telling->routes->asks->open(telling->record);
+    if (!telling->view) {
+        telling->view = telling->routes->open_view(telling->server, telling->record);
     }
-    if (!telling->asked) { /* and ends the stream */
+    if (!telling->view) { /* and ends the stream */
         telling->text->failed = true;
         return;
     }
     telling->seen = child->ended + FIRST_NUMBER;
     telling->len++;
     event_begin(telling->text, telling->routes->child, telling->seen);
-    telling->routes->write_child(telling->server, telling->text, telling->record, telling->asked, child);
+    telling->routes->write_child(telling->server, telling->text, telling->record, telling->view, child);
     event_end(telling->text);
 }
 
@@ -165,8 +202,8 @@ enum events_next group_tell(struct server *server, const struct group_routes *ro
     struct telling telling = {.server = server, .routes = routes, .record = &record, .text = text, .seen = *seen};
     enum events_next next = tell_news(&telling, live);
     *seen = telling.seen;
-    if (telling.asked) {
-        routes->asks->close(telling.asked);
+    if (telling.view) {
+        routes->close_view(telling.view);
     }
     group_record_clear(&record);
     return next;
@@ -189,6 +226,7 @@ struct posting {
     void *asked;
     json_t *problem; /* or NULL */
     bool reserved;
+    struct fetching fetching;
 };
 
 static void posting_free(void *state)
@@ -202,6 +240,7 @@ static void posting_free(void *state)
         posting->routes->asks->close(posting->asked);
     }
     json_decref(posting->problem);
+    fetching_clear(&posting->fetching);
     group_record_clear(&posting->record);
     free(posting);
 }
@@ -284,6 +323,8 @@ static void post_decide(struct pool_task *task)
     }
     record->kind = posting->routes->kind;
     record->created_at = clock_now_ms();
+    snprintf(record->request_id, sizeof record->request_id, "%s", posting->request->id);
+    snprintf(record->client, sizeof record->client, "%s", posting->request->place->address);
     uuid_next(record->id);
     posting->reserved = !store_full(server->store) && groups_reserve(server->groups, record);
     if (!posting->reserved) {
@@ -299,12 +340,23 @@ static void post_decide(struct pool_task *task)
     store_insert_group(server->store, &posting->insert);
 }
 
+static enum handled post_reply(struct request *request)
+{
+    enum handled handled;
+    struct posting *posting = request->state;
+    struct document *document = fetching_take(&posting->fetching, &handled);
+    if (!document) {
+        return handled;
+    }
+    reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", posting->routes->path, document->id);
+    return reply_document(request, document->final ? 200 : 202, document, false);
+}
+
 static enum handled post_resume(struct request *request)
 {
     struct posting *posting = request->state;
     const struct store_key *key = &posting->insert.key;
     enum handled handled;
-    struct document *document;
     if (posting->problem) {
         json_t *problem = posting->problem;
         posting->problem = NULL;
@@ -314,12 +366,7 @@ static enum handled post_resume(struct request *request)
         return handled;
     }
     const char *id = key->use == KEY_FREE ? posting->record.id : key->id;
-    enum store_status status = group_get(request->server, posting->routes, id, &document);
-    if (status != STORE_OK) {
-        return reply_unreadable(request, status);
-    }
-    reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", posting->routes->path, document->id);
-    return reply_document(request, document->final ? 200 : 202, document, false);
+    return resource_fetch(request, &posting->fetching, id, post_reply);
 }
 
 enum handled group_post(struct request *request, const struct group_routes *routes)

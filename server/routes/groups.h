@@ -13,18 +13,22 @@
 struct group_routes {
     enum group_kind_id kind;
     const char *path;
+    const char *noun;
     const char *children; /* the name of their link: "points"; NULL: they are in the document */
     const char *child;    /* of their event: "point" */
     /* Appends its members, each with a comma before; brief: as lists show it. */
     void (*write)(struct server *server, struct text *out, const struct group_record *record, bool brief);
-    /* Appends a child, as an object. asked: as struct group_kind opens it. */
-    void (*write_child)(struct server *server, struct text *out, const struct group_record *record, void *asked,
+    /* What write_child() needs, of one group; NULL: damaged, or out of memory. */
+    void *(*open_view)(struct server *server, const struct group_record *record);
+    void (*close_view)(void *view);
+    /* Appends a child that has ended, as an object. */
+    void (*write_child)(struct server *server, struct text *out, const struct group_record *record, void *view,
                         const struct child_record *child);
     /*
      * What is asked, from a body: fills in request, total and label of the record. NULL with errors. On the bulk's thread.
      */
     void *(*decode)(struct server *server, struct api_errors *errors, struct group_record *record, const json_t *json);
-    const struct group_kind *asks; /* open and close */
+    const struct group_kind *asks; /* closes that */
 };
 
 enum handled group_post(struct request *request, const struct group_routes *routes);

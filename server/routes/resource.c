@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "server/ops/clock.h"
+#include "server/routes/fetch.h"
 #include "server/routes/waiting.h"
 
 #define ENDING_SECONDS 5 /* that a cancel waits for one that is just being finished */
@@ -59,56 +60,94 @@ enum handled reply_document(struct request *request, int status, struct document
 
 const struct query_member wait_query[] = {{"wait", query_is_seconds, "must be a whole number of seconds"}, {0}};
 
-static enum handled get_resume(struct request *request)
+/* What GET needs while it waits. */
+struct getting {
+    struct fetching fetching;
+    struct watching watching;
+    double seconds; /* that it waits for the end */
+};
+
+static void getting_free(void *state)
 {
-    struct document *document;
-    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
-    return status == STORE_OK ? reply_document(request, 200, document, true) : reply_unreadable(request, status);
+    struct getting *getting = state;
+    fetching_clear(&getting->fetching);
+    free(getting);
+}
+
+static enum handled get_reply(struct request *request)
+{
+    enum handled handled;
+    struct getting *getting = request->state;
+    struct document *document = fetching_take(&getting->fetching, &handled);
+    return document ? reply_document(request, 200, document, true) : handled;
+}
+
+static enum handled get_again(struct request *request)
+{
+    struct getting *getting = request->state;
+    return resource_fetch(request, &getting->fetching, request->param, get_reply);
+}
+
+static enum handled get_or_wait(struct request *request)
+{
+    enum handled handled;
+    struct getting *getting = request->state;
+    struct document *document = fetching_take(&getting->fetching, &handled);
+    if (!document) {
+        return handled;
+    }
+    bool waits = getting->seconds > 0 && !document->final;
+    if (!waits || !request_suspend(request, get_again)) {
+        return reply_document(request, 200, document, true);
+    }
+    document_release(document);
+    watch_end(&getting->watching, request, request->param, clock_monotonic() + getting->seconds);
+    return HANDLED_SUSPENDED;
 }
 
 enum handled handle_resource_get(struct request *request)
 {
-    struct document *document;
     bool preferred;
     if (!uuid_valid(request->param)) {
         return reply_unreadable(request, STORE_NONE);
     }
-    double seconds = request_wait_seconds(request, &preferred);
+    struct getting *getting = calloc(1, sizeof *getting);
+    if (!getting) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request->state = getting;
+    request->state_free = getting_free;
+    getting->seconds = request_wait_seconds(request, &preferred);
     if (preferred) {
-        reply_header(request, "Preference-Applied", "wait=%.0f", seconds);
+        reply_header(request, "Preference-Applied", "wait=%.0f", getting->seconds);
     }
-    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
-    if (status != STORE_OK) {
-        return reply_unreadable(request, status);
-    }
-    bool waits = seconds > 0 && !document->final;
-    request->state = waits ? malloc(sizeof(struct watching)) : NULL;
-    request->state_free = free;
-    if (!request->state || !request_suspend(request, get_resume)) {
-        return reply_document(request, 200, document, true);
-    }
-    document_release(document);
-    watch_end(request->state, request, request->param, clock_monotonic() + seconds);
-    return HANDLED_SUSPENDED;
+    return resource_fetch(request, &getting->fetching, request->param, get_or_wait);
 }
 
 /* ---------------------------------------------------------------- cancel */
 
 struct canceling {
     struct watching watching;
+    struct fetching fetching;
     enum cancel_outcome outcome;
 };
 
-static enum handled cancel_resume(struct request *request)
+static void canceling_free(void *state)
 {
-    struct canceling *canceling = request->state;
-    struct document *document;
-    if (canceling->outcome == CANCEL_FAILED) {
-        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    struct canceling *canceling = state;
+    if (canceling) {
+        fetching_clear(&canceling->fetching);
     }
-    enum store_status status = resource_of(request)->get(request->server, request->param, &document);
-    if (status != STORE_OK) {
-        return reply_unreadable(request, status);
+    free(canceling);
+}
+
+static enum handled cancel_reply(struct request *request)
+{
+    enum handled handled;
+    struct canceling *canceling = request->state;
+    struct document *document = fetching_take(&canceling->fetching, &handled);
+    if (!document) {
+        return handled;
     }
     if (!document->final) {
         document_release(document);
@@ -119,12 +158,21 @@ static enum handled cancel_resume(struct request *request)
     return reply_document(request, canceling->outcome == CANCEL_STARTED ? 202 : 200, document, false);
 }
 
+static enum handled cancel_resume(struct request *request)
+{
+    struct canceling *canceling = request->state;
+    if (canceling->outcome == CANCEL_FAILED) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    return resource_fetch(request, &canceling->fetching, request->param, cancel_reply);
+}
+
 enum handled handle_resource_cancel(struct request *request)
 {
     const struct resource *resource = resource_of(request);
     struct canceling *canceling = calloc(1, sizeof *canceling);
     request->state = canceling;
-    request->state_free = free;
+    request->state_free = canceling_free;
     if (!uuid_valid(request->param)) {
         return reply_unreadable(request, STORE_NONE);
     }

@@ -14,6 +14,7 @@
 struct resource {
     const char *path; /* "/v1/jobs" */
     const char *noun; /* "job" */
+    bool heavy;       /* get() and tell() take milliseconds: the thread of the lists calls them */
     /* The document as it is now, retained for the caller. STORE_NONE: there is none of this id. */
     enum store_status (*get)(struct server *server, const char *id, struct document **document);
     /* Whether it is not final. */

@@ -67,13 +67,16 @@ struct group_record {
     char id[UUID_SIZE];
     enum group_kind_id kind;
     enum job_status status;
-    char *label;         /* or NULL */
-    char *request;       /* JSON: an object */
-    size_t total;        /* children */
-    size_t done;         /* of these, those that are final */
-    size_t failed;       /* of these */
-    int64_t created_at;  /* ms */
-    int64_t finished_at; /* 0: not yet */
+    char *label;                      /* or NULL */
+    char *request;                    /* JSON: an object */
+    size_t total;                     /* children */
+    size_t done;                      /* of these, those that are final */
+    size_t failed;                    /* of these */
+    int64_t created_at;               /* ms */
+    int64_t finished_at;              /* 0: not yet */
+    char request_id[REQUEST_ID_SIZE]; /* of the request that brought it; "": not known */
+    char client[INET6_ADDRSTRLEN];    /* who sent that; "": not known, as after a restart */
+    bool damaged;                     /* read from a row of which a digest is wrong: see store_read_group() */
 };
 
 void group_record_clear(struct group_record *record);
@@ -92,6 +95,7 @@ struct child_record {
     double last_squared;
     char accountant[32]; /* "": none */
     const char *detail;  /* lent; or NULL */
+    bool damaged;        /* the row fails its digest: it is told as failed */
 };
 
 void job_record_clear(struct job_record *record);

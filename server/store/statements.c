@@ -27,9 +27,11 @@
 
 #define GROUP_FIXED "digest(id, kind, label, total, created_at, request)"
 #define GROUP_STATE "digest(id, status, done, failed, finished_at)"
+/* Of a row whose state is damaged nobody knows whether it is final. */
+#define GROUP_LOST "NOT coalesce(state_checksum = " GROUP_STATE ", 0)"
 #define GROUP_COLUMNS                                                                                         \
     "id, kind, label, status, total, done, failed, created_at, finished_at, request, checksum = " GROUP_FIXED \
-    ", state_checksum = " GROUP_STATE
+    ", state_checksum = " GROUP_STATE ", request_id"
 #define CHILD_COLUMNS                                                                                                \
     "number, ended, job, status, epsilon, delta, noise_multiplier, mean_squared, max_squared, last_squared, "        \
     "accountant, "                                                                                                   \
@@ -76,8 +78,8 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_JOB_PARENT] = "SELECT parent, child FROM jobs WHERE id = ?1 AND parent IS NOT NULL",
 
     [SQL_GROUP_INSERT] = "INSERT INTO job_groups (id, kind, label, status, total, done, failed, created_at, request, "
-                         "checksum, state_checksum) VALUES (?1,?2,?3,0,?4,0,0,?5,?6, digest(?1,?2,?3,?4,?5,?6), "
-                         "digest(?1,0,0,0,NULL))",
+                         "request_id, checksum, state_checksum) VALUES (?1,?2,?3,0,?4,0,0,?5,?6,?7, "
+                         "digest(?1,?2,?3,?4,?5,?6), digest(?1,0,0,0,NULL))",
     [SQL_GROUP_START] = "UPDATE job_groups SET status = 1, state_checksum = digest(id,1,done,failed,NULL) "
                         "WHERE id = ?1 AND status = 0",
     [SQL_GROUP_COUNT] = "UPDATE job_groups SET done = done + 1, failed = failed + ?2, "
@@ -85,7 +87,9 @@ static const char *const statements[SQL_COUNT] = {
     /* Those that never had their turn are as final as their canceled group. */
     [SQL_GROUP_END] = "UPDATE job_groups SET status = ?2, finished_at = ?3, done = total, "
                       "state_checksum = digest(id,?2,total,failed,?3) WHERE id = ?1 AND status < 2",
-    [SQL_GROUP_DELETE] = "DELETE FROM job_groups WHERE id = ?1 AND kind = ?2 AND status >= 2",
+    [SQL_GROUP_REPAIR] = "UPDATE job_groups SET status = ?2, done = ?3, failed = ?4, finished_at = ?5, "
+                         "state_checksum = digest(id,?2,?3,?4,?5) WHERE id = ?1",
+    [SQL_GROUP_DELETE] = "DELETE FROM job_groups WHERE id = ?1 AND kind = ?2 AND (status >= 2 OR " GROUP_LOST ")",
     [SQL_GROUP_READ] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id = ?1 AND kind = ?2",
     [SQL_GROUP_LIST] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 ORDER BY id DESC LIMIT ?2",
     [SQL_GROUP_LIST_STATUS] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
@@ -94,7 +98,7 @@ static const char *const statements[SQL_COUNT] = {
                              "ORDER BY id DESC LIMIT ?2",
     [SQL_GROUP_LIST_BOTH] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
                             "AND label = ?4 ORDER BY id DESC LIMIT ?2",
-    [SQL_GROUP_OPEN] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE status < 2 ORDER BY id",
+    [SQL_GROUP_OPEN] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE status < 2 OR " GROUP_LOST " ORDER BY id",
     [SQL_GROUP_EXPIRE] = "DELETE FROM job_groups WHERE id IN (SELECT id FROM job_groups WHERE id < ?1 AND status >= 2 "
                          "AND finished_at < ?2 AND coalesce(state_checksum = " GROUP_STATE ", 1) LIMIT ?3)",
 

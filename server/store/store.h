@@ -152,6 +152,9 @@ struct store_group_end {
 };
 void store_end_group(struct store *store, struct store_group_end *end);
 
+/* Writes the record's state over that of a row that was damaged. Not from the writer thread. */
+enum store_status store_repair_group_wait(struct store *store, const struct group_record *record);
+
 /* A change of state of one job: the columns that change after the insert. */
 struct job_change {
     char id[UUID_SIZE];
@@ -200,7 +203,12 @@ enum store_status store_read_result(struct store *store, const char *hash, int v
 /* What use was made of the key so far. STORE_CORRUPT is logged and counted. */
 enum store_status store_key_read(struct store *store, struct store_key *key);
 
-/* STORE_CORRUPT, logged and counted: a digest is wrong. */
+/*
+ * STORE_CORRUPT, logged and counted: a digest is wrong, and but for the id and record->damaged nothing is left of the record.
+ * If the group itself is whole and only its state is not, record->damaged is set and the state is what the rows of the
+ * children make of it (STORE_OK): succeeded where all are final, else running, whether or not it was canceled; when it
+ * ended is not known.
+ */
 enum store_status store_read_group(struct store *store, enum group_kind_id kind, const char *id,
                                    struct group_record *record);
 
@@ -215,10 +223,11 @@ struct list_filter {
  * as store_read_job() gives them. */
 enum store_status store_list_jobs(struct store *store, const struct list_filter *filter, struct job_record **records,
                                   size_t *len);
-/* The same of groups. Rows that fail their digests are left out. */
+/* The same of groups; rows that fail their digests are as store_read_group() gives them. */
 enum store_status store_list_groups(struct store *store, enum group_kind_id kind, const struct list_filter *filter,
                                     struct group_record **records, size_t *len);
-/* Calls for each group that is not final. */
+/* Calls for each group that is not final, and for those of which a digest says that nobody knows, as store_read_group()
+ * gives them. */
 enum store_status store_each_open_group(struct store *store,
                                         void (*each)(void *user, const struct group_record *record), void *user);
 

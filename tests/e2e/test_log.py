@@ -85,6 +85,38 @@ def test_every_way_to_end(launch):
         assert len(ends(server, job_id)) == 1
 
 
+def test_points_and_candidates_are_ended_in_the_name_of_who_posted_them(launch):
+    server = launch(*ONE_BY_ONE)
+    points = {"base": dict(DP_SGD, noise_multiplier=None), "grid": {"/noise_multiplier": [1, 2, 1]}}
+    sweep = post(server, points, "swept", "/v1/sweeps")
+    server.get(f"/v1/sweeps/{sweep}?wait=100")
+    candidates = {"n": 8, "batch_size": 10, "dataset_size": 40, "epsilon": 4, "delta": 1e-5, "families": ["identity"]}
+    plan = post(server, candidates, "planned", "/v1/plans")
+    server.get(f"/v1/plans/{plan}?wait=100")
+    # Some of this one are for the next process.
+    endless = {"base": dict(ENDLESS, epsilon=None), "grid": {"/epsilon": [1, 2, 3, 4, 5, 6]}}
+    later = post(server, endless, "later", "/v1/sweeps")
+    server.stop()
+    server.start()
+    assert server.post(None, f"/v1/sweeps/{later}/cancel").status_code == 202
+    for parent, name, client in ((sweep, "swept", "127.0.0.1"), (plan, "planned", "127.0.0.1"), (later, "later", "unknown")):
+        jobs = [row[0] for row in server.stored("SELECT id FROM jobs WHERE parent = ? ORDER BY id", parent)]
+        assert jobs
+        for job in jobs:
+            found = end(server, job)
+            assert (found["request"], found["client"]) == (name, client)
+        line = [line for line in server.log_text().splitlines() if f" event=group-end group={parent} " in line]
+        assert len(line) == 1 and f" request={name} " in line[0]
+    # What a group brings forth after a restart has its name, too.
+    more = {"base": dict(DP_SGD, noise_multiplier=None, n=20000), "grid": {"/noise_multiplier": [1 + i / 8 for i in range(30)]}}
+    more = post(server, more, "more", "/v1/sweeps")
+    server.kill()
+    server.start()
+    server.get(f"/v1/sweeps/{more}?wait=100")
+    assert server.stored("SELECT DISTINCT request FROM jobs WHERE parent = ?", more) == [("more",)]
+    assert server.stored("SELECT count(*) FROM jobs WHERE parent = ?", more) == [(30,)]
+
+
 def test_a_job_that_waits_for_the_next_process_keeps_its_name(launch):
     server = launch(*ONE_BY_ONE)
     running = post(server, ENDLESS, "endless")

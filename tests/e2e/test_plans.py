@@ -4,6 +4,9 @@ things go wrong.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import contextlib
+import sqlite3
+
 import pytest
 
 from conftest import check_problem, until
@@ -130,6 +133,8 @@ def test_what_is_refused(server):
     refused("/families", families=["dense"])
     refused("/label", label="x" * 201)
     refused("/noise_multiplier", noise_multiplier=1)
+    refused("/workload/coefficients", n=[2500, 2600],
+            workload={"type": "toeplitz", "coefficients": [1 / (i + 1) for i in range(2100)]})
     check_problem(server.post([1], "/v1/plans"), 422, "invalid-job", "")
 
 
@@ -202,6 +207,40 @@ def test_a_plan_survives_a_kill(launch):
     assert {c["status"] for c in done["candidates"]} <= {"succeeded", "skipped"}
     assert [c["job"] for c in accepted["candidates"]] and sorted(
         str(c["job"]) for c in done["candidates"]) == sorted(str(c["job"]) for c in accepted["candidates"])
+
+
+def test_a_plan_with_damaged_rows_ranks_the_others(launch):
+    server = launch()
+    body = dict(SMALL, families=["identity", "square_root"], schemes=["none", "poisson"])
+    done = ended(server, plan(server, body))
+    server.stop()
+    number, worst = server.stored("SELECT number, mean_squared FROM children ORDER BY mean_squared DESC")[0]
+    with contextlib.closing(sqlite3.connect(server.database)) as database, database:
+        database.execute("UPDATE children SET mean_squared = 0.1 WHERE number = ?", (number,))
+        database.execute("UPDATE job_groups SET done = 1")
+    server.start()
+    found = server.get(done["links"]["self"]).json()
+    answered = [c for c in done["candidates"] if c["rank"]]
+    assert answered[-1]["error"]["mean_squared"] == worst
+    assert found["candidates"][:len(answered) - 1] == answered[:-1]
+    (lost,) = [c for c in found["candidates"] if c["job"] == answered[-1]["job"]]
+    assert (lost["status"], lost["rank"]) == ("failed", None) and "checksum" in lost["reason"]
+    assert (found["status"], found["failed"]) == ("succeeded", 1)
+
+
+def test_a_plan_is_ranked_the_same_by_a_process_that_knows_nothing_of_it(launch):
+    server = launch()
+    done = ended(server, plan(server, dict(SMALL, families=["identity", "square_root"])))
+    events = follow(server, done["links"]["events"])
+    server.stop()
+    server.start()
+    again = follow(server, done["links"]["events"])
+    assert [(e.id, e.data) for e in again if e.name == "candidate"] == [
+        (e.id, e.data) for e in events if e.name == "candidate"]
+    assert server.get(done["links"]["self"]).json() == done
+    assert server.request("DELETE", done["links"]["self"]).status_code == 204
+    check_problem(server.get(done["links"]["self"]), 404, "not-found")
+    check_problem(server.get(done["links"]["events"]), 404, "not-found")
 
 
 def test_plans_are_listed_without_candidates(server, small):

@@ -334,6 +334,11 @@ def test_ten_thousand_points(launch):
     assert len(table) == 10000 and sum(line["status"] == "succeeded" for line in table[:100]) == 100
 
 
+def damage(server, statement, *values):
+    with contextlib.closing(sqlite3.connect(server.database, timeout=60)) as database, database:
+        assert database.execute(statement, values).rowcount == 1
+
+
 def test_a_sweep_expires_with_its_points(launch):
     server = launch("--keep", "2s")
     document = sweep(server, {"/noise_multiplier": [1, 2]})
@@ -353,14 +358,68 @@ def test_damage_is_told_and_not_believed(launch):
     for one in (document, other):
         ended(server, one)
     server.stop()
-    with contextlib.closing(sqlite3.connect(server.database)) as database, database:
-        database.execute("UPDATE children SET epsilon = 0 WHERE parent = ? AND number = 1", (document["id"],))
-        database.execute("UPDATE job_groups SET total = 2 WHERE id = ?", (other["id"],))
+    damage(server, "UPDATE children SET epsilon = 0 WHERE parent = ? AND number = 1", document["id"])
+    damage(server, "UPDATE job_groups SET total = 2 WHERE id = ?", other["id"])
     server.start()
     table = rows(server, document)
     assert [row["status"] for row in table] == ["succeeded", "failed"]
     assert "checksum" in table[1]["detail"] and table[1]["epsilon"] is None
     check_problem(server.get(other["links"]["self"]), 500, "internal")
     check_problem(server.get(other["links"]["points"]), 500, "internal")
-    assert [item["id"] for item in server.get("/v1/sweeps").json()["items"]] == [document["id"]]
+    told, whole = server.get("/v1/sweeps").json()["items"]
+    assert (told["id"], told["status"], told["links"]) == (other["id"], "failed", other["links"])
+    assert "checksum" in told["error"]["detail"] and told["error"]["instance"] == other["links"]["self"]
+    assert whole["id"] == document["id"] and "error" not in whole
     assert server.request("DELETE", other["links"]["self"]).status_code == 204
+
+
+@pytest.mark.parametrize("state", ["status = 0", "status = 'x', done = 7", "failed = 2", "finished_at = 1"])
+def test_a_damaged_state_is_counted_anew(launch, state):
+    """What a sweep came to stands in the rows of its points, too."""
+    server = launch()
+    document = ended(server, sweep(server, {"/noise_multiplier": [1, 2, -1]}))
+    damage(server, f"UPDATE job_groups SET {state} WHERE id = ?", document["id"])
+    found = server.get(document["links"]["self"])
+    assert found.status_code == 200 and found.json() == dict(document, finished_at=None)
+    assert server.get("/v1/sweeps").json()["items"][0]["done"] == 3
+    assert len(rows(server, document)) == 3
+    server.stop()
+    server.start()
+    again = ended(server, document)
+    assert again == dict(document, finished_at=again["finished_at"]) and again["finished_at"]
+    failures = server.metric("epsilond_checksum_failures_total")
+    assert server.get(document["links"]["self"]).json() == again
+    assert server.metric("epsilond_checksum_failures_total") == failures
+    assert server.request("DELETE", document["links"]["self"]).status_code == 204
+
+
+def interrupted(launch):
+    """A sweep in whose middle the server was killed."""
+    server = launch("--workers", "2")
+    base = {"n": 20000, "sampling": {"scheme": "poisson", "p": 0.01}, "delta": 1e-8}
+    document = sweep(server, {"/noise_multiplier": [1 + i / 32 for i in range(20)]}, base)
+    until(lambda: server.get(document["links"]["self"]).json()["done"] >= 5)
+    server.kill()
+    return server, document
+
+
+def test_a_sweep_whose_state_was_damaged_goes_on(launch):
+    server, document = interrupted(launch)
+    damage(server, "UPDATE job_groups SET done = 20, status = 4 WHERE id = ?", document["id"])
+    server.start()
+    done = ended(server, document)
+    assert (done["status"], done["done"], done["failed"]) == ("succeeded", 20, 0)
+    assert [row["status"] for row in rows(server, document)] == 20 * ["succeeded"]
+    assert sorted(row[0] for row in server.stored("SELECT ended FROM children")) == list(range(1, 21))
+
+
+def test_a_sweep_of_which_nobody_knows_what_it_asked_has_failed(launch):
+    server, document = interrupted(launch)
+    damage(server, "UPDATE job_groups SET request = replace(request, '1e-8', '1e-7') WHERE id = ?", document["id"])
+    server.start()
+    problem = check_problem(server.get(document["links"]["self"]), 500, "internal")
+    assert "checksum" in problem["detail"] and "post the sweep again" in problem["detail"]
+    assert [item["status"] for item in server.get("/v1/sweeps").json()["items"]] == ["failed"]
+    assert server.stored("SELECT status FROM job_groups") == [(3,)]
+    assert server.request("DELETE", document["links"]["self"]).status_code == 204
+    until(lambda: server.stored("SELECT count(*) FROM jobs WHERE status < 2") == [(0,)])

@@ -21,7 +21,7 @@
 #include "server/store/store.h"
 #include "tests/unit/scarcity.h"
 
-enum { BLOB = 3000, POINTS = 4, DEPTH = 5 };
+enum { BLOB = 3000, POINTS = 4, DEPTH = 5, MEAN = 7 };
 
 enum step {
     OPENED,
@@ -38,18 +38,44 @@ enum step {
     GROUPED,
     FED,
     TOLD,
+    PLANNED,
+    TRIED,
+    RANKED,
+    FIGURED,
+    COUNTED,
+    REPAIRED,
     STEPS
 };
-static const char *const step_names[STEPS] = {"open", "insert", "end",     "keep",   "get",   "read",  "result",
-                                              "key",  "list",   "waiting", "delete", "group", "child", "table"};
+static const char *const step_names[STEPS] = {"open",
+                                              "insert",
+                                              "end",
+                                              "keep",
+                                              "get",
+                                              "read",
+                                              "result",
+                                              "key",
+                                              "list",
+                                              "waiting",
+                                              "delete",
+                                              "group",
+                                              "child",
+                                              "table",
+                                              "plan",
+                                              "candidate",
+                                              "end of a candidate",
+                                              "ranking",
+                                              "damaged group",
+                                              "repair"};
 
 struct tried {
     char folder[64], path[96];
     struct job_record done, dropped;
-    struct group_record group;
+    struct group_record group, plan;
+    struct job_record candidate; /* the plan's only one so far */
     struct result_record *result;
     uint8_t key[32], data[BLOB];
-    bool fresh; /* the database is made anew each time */
+    struct store *store; /* of a damaged database */
+    bool fresh;          /* the database is made anew each time */
     bool ok[STEPS];
     const char *wrong;
 };
@@ -118,7 +144,27 @@ static bool insert_child(struct store *store, const char *parent)
     return landed();
 }
 
-static bool drop_group(struct store *store, const char *id)
+/* One with a job that waits. */
+static bool insert_candidate(struct store *store, const struct tried *tried)
+{
+    struct store_child_insert insertion = {.write.done = land, .record = &tried->candidate};
+    memcpy(insertion.parent, tried->plan.id, sizeof insertion.parent);
+    store_insert_child(store, &insertion);
+    return landed();
+}
+
+static bool end_candidate(struct store *store, const struct tried *tried)
+{
+    struct job_change change;
+    struct store_update update = {.changes = &change, .changes_len = 1, .result = tried->result, .result_kept = true};
+    job_change_of(&change, &tried->candidate, NULL);
+    change.status = JOB_SUCCEEDED;
+    change.version = EPS_ACCOUNTING_VERSION;
+    change.finished_at = tried->candidate.created_at;
+    return store_update_jobs_wait(store, &update) == STORE_OK;
+}
+
+static bool drop_group(struct store *store, enum group_kind_id kind, const char *id)
 {
     struct store_group_end end = {.write.done = land, .status = JOB_SUCCEEDED, .finished_at = 1};
     struct store_delete deletion = {.write.done = land};
@@ -126,7 +172,7 @@ static bool drop_group(struct store *store, const char *id)
     memcpy(deletion.id, id, sizeof deletion.id);
     store_end_group(store, &end);
     bool ended = landed();
-    store_delete_group(store, GROUP_SWEEP, &deletion);
+    store_delete_group(store, kind, &deletion);
     return landed() && ended;
 }
 
@@ -250,6 +296,28 @@ static void read_group(struct tried *tried, struct store *store)
     note(tried, TOLD, ok, seen.right && seen.children == done);
 }
 
+static void see_candidate(void *user, const struct child_record *child)
+{
+    struct seen *seen = user;
+    seen->children++;
+    seen->right = seen->right && child->number == 0 && child->ended == 1 && child->status == JOB_SUCCEEDED &&
+                  child->mean_squared == MEAN && !child->damaged && strcmp(child->job, seen->tried->candidate.id) == 0;
+}
+
+/* The plan's rows in the order of their ends: none, or the one that has ended, with its figures. */
+static void read_plan(struct tried *tried, struct store *store)
+{
+    struct seen seen = {tried, 0, true};
+    struct group_record record = {0};
+    const struct children_filter ended = {.parent = tried->plan.id, .by_end = true};
+    bool ok = store_read_group(store, GROUP_PLAN, tried->plan.id, &record) == STORE_OK;
+    seen.right = !ok || (same_text(record.request, tried->plan.request) && strcmp(record.request_id, "brought") == 0);
+    size_t done = record.done;
+    group_record_clear(&record);
+    ok = ok && store_each_child(store, &ended, see_candidate, &seen) == STORE_OK;
+    note(tried, FIGURED, ok, seen.right && seen.children == done);
+}
+
 /* Which wait; with only the first of them there. */
 static void read_waiting(struct tried *tried, struct store *store)
 {
@@ -296,6 +364,11 @@ static void use(void *user)
     tried->ok[GROUPED] = insert_group(store, &tried->group);
     tried->ok[FED] = insert_child(store, tried->group.id);
     read_group(tried, store);
+    tried->ok[PLANNED] = insert_group(store, &tried->plan);
+    tried->ok[TRIED] = insert_candidate(store, tried);
+    tried->ok[RANKED] = end_candidate(store, tried);
+    read_plan(tried, store);
+    tried->ok[COUNTED] = tried->ok[REPAIRED] = true; /* see below */
     store_close(store);
 }
 
@@ -335,8 +408,13 @@ static void forget_rows(struct tried *tried, struct store *store)
 {
     drop(store, tried->done.id);
     drop(store, tried->dropped.id);
-    drop_group(store, tried->group.id);
+    drop(store, tried->candidate.id);
+    drop_group(store, GROUP_SWEEP, tried->group.id);
+    drop_group(store, GROUP_PLAN, tried->plan.id);
     uuid_next(tried->group.id);
+    uuid_next(tried->plan.id);
+    uuid_next(tried->candidate.id);
+    memcpy(tried->candidate.parent, tried->plan.id, UUID_SIZE);
     uuid_next(tried->done.id);
     uuid_next(tried->dropped.id);
 }
@@ -355,10 +433,12 @@ static void check(void *user, bool struck)
         fail_tried(message);
     read_rows(&again, store);
     read_group(&again, store);
+    read_plan(&again, store);
     if (again.wrong)
         fail_tried(again.wrong);
     if ((tried->ok[INSERTED] && !again.ok[READ]) || (tried->ok[ENDED] && !again.ok[ANSWERED]) ||
-        (tried->ok[INSERTED] && !again.ok[REPLAYED]) || !again.ok[LISTED] || (tried->ok[GROUPED] && !again.ok[TOLD]))
+        (tried->ok[INSERTED] && !again.ok[REPLAYED]) || !again.ok[LISTED] || (tried->ok[GROUPED] && !again.ok[TOLD]) ||
+        (tried->ok[PLANNED] && !again.ok[FIGURED]))
         fail_tried("what was acknowledged is not there");
     forget_rows(tried, store);
     store_close(store);
@@ -397,6 +477,14 @@ static int set_up(void **state)
     tried->group = (struct group_record){
         .total = 2, .created_at = clock_now_ms(), .label = strdup("group"), .request = strdup("{\"base\":{}}")};
     uuid_next(tried->group.id);
+    tried->plan = (struct group_record){.kind = GROUP_PLAN,
+                                        .total = 2,
+                                        .created_at = clock_now_ms(),
+                                        .request = strdup("{\"asked\":{},\"candidates\":[]}"),
+                                        .request_id = "brought"};
+    uuid_next(tried->plan.id);
+    tried->candidate = record_new(NULL, '1');
+    memcpy(tried->candidate.parent, tried->plan.id, UUID_SIZE);
     tried->result = result_record_create(tried->done.hash);
     assert_non_null(tried->result);
     *tried->result = (struct result_record){.references = 1,
@@ -406,7 +494,8 @@ static int set_up(void **state)
                                             .cache = strdup("{}"),
                                             .curve = strdup("{\"points\":[]}"),
                                             .points = calloc(POINTS, sizeof *tried->result->points),
-                                            .points_len = POINTS};
+                                            .points_len = POINTS,
+                                            .figures.mean_squared = MEAN};
     memcpy(tried->result->hash, tried->done.hash, HASH_SIZE);
     memset(tried->key, 7, sizeof tried->key);
     memset(tried->data, 9, sizeof tried->data);
@@ -421,7 +510,9 @@ static int tear_down(void **state)
     rmdir(tried->folder);
     job_record_clear(&tried->done);
     job_record_clear(&tried->dropped);
+    job_record_clear(&tried->candidate);
     group_record_clear(&tried->group);
+    group_record_clear(&tried->plan);
     result_record_release(tried->result);
     free(tried);
     return 0;
@@ -513,6 +604,83 @@ static void an_older_database_is_migrated_whole_or_not(void **state)
     assert_true(struck > 50);
 }
 
+/* A sweep of two points, one of which has failed, whose row says something else. */
+static void make_damaged(struct tried *tried)
+{
+    char message[256];
+    sqlite3 *db = NULL;
+    struct store *store = open_store(tried, message, sizeof message);
+    assert_non_null(store);
+    assert_true(insert_group(store, &tried->group) && insert_child(store, tried->group.id));
+    store_close(store);
+    assert_int_equal(sqlite3_open(tried->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE job_groups SET done = 2, status = 2", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static bool counted_anew(const struct group_record *record)
+{
+    return record->damaged && record->status == JOB_RUNNING && record->done == 1 && record->failed == 1 &&
+           record->total == 2;
+}
+
+static void repair(void *user, const struct group_record *record)
+{
+    struct tried *tried = user;
+    struct group_record again = {0};
+    tried->ok[COUNTED] = true;
+    if (!counted_anew(record))
+        tried->wrong = "counts of an open group";
+    tried->ok[REPAIRED] = store_repair_group_wait(tried->store, record) == STORE_OK;
+    if (store_read_group(tried->store, GROUP_SWEEP, tried->group.id, &again) == STORE_OK &&
+        again.damaged == tried->ok[REPAIRED])
+        tried->wrong = "a row after its repair";
+    group_record_clear(&again);
+}
+
+static void use_damaged(void *user)
+{
+    struct tried *tried = user;
+    char message[256] = "";
+    struct group_record record = {0}, *records = NULL;
+    size_t len = 0;
+    const struct list_filter filter = {.status = JOB_STATUS_COUNT, .limit = 10};
+    memset(tried->ok, 0, sizeof tried->ok);
+    tried->store = open_store(tried, message, sizeof message);
+    if (!tried->store)
+        return;
+    if (store_read_group(tried->store, GROUP_SWEEP, tried->group.id, &record) == STORE_OK && !counted_anew(&record))
+        tried->wrong = "counts";
+    group_record_clear(&record);
+    if (store_list_groups(tried->store, GROUP_SWEEP, &filter, &records, &len) == STORE_OK) {
+        if (len != 1 || !counted_anew(&records[0]))
+            tried->wrong = "counts in a list";
+        for (size_t i = 0; i < len; i++)
+            group_record_clear(&records[i]);
+        free(records);
+    }
+    if (store_each_open_group(tried->store, repair, tried) == STORE_OK && !tried->ok[COUNTED])
+        tried->wrong = "an open group that was passed over";
+    store_close(tried->store);
+}
+
+static void check_damaged(void *user, bool struck)
+{
+    struct tried *tried = user;
+    if (tried->wrong || (!struck && !tried->ok[REPAIRED]))
+        fail_tried(tried->wrong ? tried->wrong : "repair");
+    remove_files(tried);
+    make_damaged(tried);
+}
+
+static void a_damaged_group_is_counted_anew_or_not(void **state)
+{
+    make_damaged(*state);
+    size_t struck = scarcity_each(use_damaged, check_damaged, *state, DEPTH);
+    print_message("# %zu runs\n", struck);
+    assert_true(struck > 50);
+}
+
 static void copy(void *user)
 {
     struct tried *tried = user;
@@ -555,6 +723,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_new_database_is_made_whole_or_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_written_whole_or_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_older_database_is_migrated_whole_or_not, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_group_is_counted_anew_or_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_result_is_copied_whole_or_not, set_up, tear_down),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
     };
