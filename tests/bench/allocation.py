@@ -13,10 +13,9 @@ import json
 import os
 import subprocess
 
-from peers import peer_python
+from peers import ask_peer
 
 PEER = "pld-accounting[performance]==2.0"
-HERE = os.path.dirname(os.path.abspath(__file__))
 DELTA = 1e-5
 AGREE = 1e-10
 
@@ -79,15 +78,8 @@ def main():
 
     print("\nPLD_accounting 2.0 with numba (its bracket of epsilon) and ours, C = I\n")
     peers = [None] * len(PEERS)
-    try:
-        if not options.skip_peer:
-            python = peer_python(options.build, "venv-allocation", PEER)
-            lines = "".join(json.dumps(case) + "\n" for case in PEERS)
-            done = subprocess.run([python, os.path.join(HERE, "peer_allocation.py")], input=lines, text=True,
-                                  check=True, stdout=subprocess.PIPE)
-            peers = [json.loads(line) for line in done.stdout.splitlines()]
-    except subprocess.CalledProcessError:
-        print("  it is not there: it could not be installed, or did not run")
+    if not options.skip_peer:
+        peers = ask_peer(options.build, "venv-allocation", PEER, "peer_allocation.py", PEERS)
     for case, peer in zip(PEERS, peers):
         ours = ask(options.objects, "epsilon", "identity", case["bins"], case["bins"], 0, case["sigma"], "pld")
         theirs, verdict = "", ""

@@ -25,7 +25,7 @@ import tempfile
 import time
 import urllib.parse
 
-from peers import peer_python
+from peers import ask_peer
 
 PEER = "dp-accounting==0.6.0"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,13 +35,6 @@ CASES = [
     {"name": "Poisson q=0.01, n=1e5, sigma=1", "n": 100000, "p": 0.01, "noise_multiplier": 1.0, "delta": 1e-6},
     {"name": "Gaussian, n=1, sigma=2", "n": 1, "p": 1.0, "noise_multiplier": 2.0, "delta": 1e-6},
 ]
-
-
-def time_peer(python, repeat):
-    lines = "".join(json.dumps({**case, "repeat": repeat}) + "\n" for case in CASES)
-    done = subprocess.run([python, os.path.join(HERE, "peer.py")], input=lines, text=True, check=True,
-                          stdout=subprocess.PIPE)
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def time_library(objects, case, peer_epsilon, repeat):
@@ -166,14 +159,15 @@ def main():
     parser.add_argument("--skip-peer", action="store_true", help="ours alone, at the default tolerance")
     options = parser.parse_args()
 
-    if options.skip_peer:
-        peers = [{"epsilon": float("inf"), "seconds": float("nan")}] * len(CASES)
-    else:
-        peers = time_peer(peer_python(options.build, "venv", PEER), options.repeat)
+    absent = {"epsilon": float("inf"), "seconds": float("nan")}
+    peers = [None] * len(CASES)
+    if not options.skip_peer:
+        peers = ask_peer(options.build, "venv", PEER, "peer.py", [{**case, "repeat": options.repeat} for case in CASES])
     print(f"\nTime per solve for epsilon at delta = 1e-6, best of {options.repeat}; the peer is {PEER}, interval 1e-4\n")
     print(f"  {'':<32}{'dp_accounting':>24}{'ours, in process':>36}{'ours, HTTP':>14}{'faster':>10}")
     print(f"  {'case':<32}{'epsilon':>13}{'ms':>11}{'epsilon':>13}{'tolerance':>12}{'ms':>11}{'ms':>14}{'times':>10}")
     for case, peer in zip(CASES, peers):
+        peer = peer or absent
         ours = time_library(options.objects, case, peer["epsilon"], options.repeat)
         web = time_http(options.build, case, ours["tolerance"], options.repeat)
         if web["epsilon"] != ours["epsilon"]:
@@ -182,14 +176,9 @@ def main():
         print(f"  {case['name']:<32}{peer['epsilon']:>13.8f}{1e3 * peer['seconds']:>11.3f}{ours['epsilon']:>13.8f}"
               f"{ours['tolerance']:>12.1e}{1e3 * ours['seconds']:>11.3f}{1e3 * web['seconds']:>14.3f}"
               f"{peer['seconds'] / ours['seconds']:>10.0f}{verdict}", flush=True)
-    subprocess.run([sys.executable, os.path.join(HERE, "strategies.py"), "--build", options.build, "--objects",
-                    options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
-    peer = [] if options.skip_peer else ["--python", peer_python(options.build, "venv", PEER)]
-    subprocess.run([sys.executable, os.path.join(HERE, "mmcc.py"), "--build", options.build, *peer], check=True)
-    subprocess.run([sys.executable, os.path.join(HERE, "allocation.py"), "--build", options.build, "--objects",
-                    options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
-    subprocess.run([sys.executable, os.path.join(HERE, "draws.py"), "--build", options.build, "--objects",
-                    options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
+    for part in ("strategies.py", "mmcc.py", "allocation.py", "draws.py"):
+        subprocess.run([sys.executable, os.path.join(HERE, part), "--build", options.build, "--objects",
+                        options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
     subprocess.run([sys.executable, os.path.join(HERE, "costs.py"), "--objects", options.objects], check=True)
     throughput(options.build, options.seconds)
 

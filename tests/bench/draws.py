@@ -2,8 +2,8 @@
 
 A draw is a sample of the outputs of n steps and its privacy loss: b-min-sep with separation = bands, square root with unit columns,
 cold, remove, sigma 1. The roofline is what n bands multiply-adds and n normals take at the peak of a loop of nothing else, measured
-beside (bench_draws). Best of several short runs, in processor time. Both mean losses are printed: a rate without its answer says
-nothing. Where the peer cannot be installed its column says so.
+beside (bench_draws); 256 bands pass it, by FFT. Best of several short runs, in processor time. Both mean losses are printed: a
+rate without its answer says nothing. Where the peer cannot be installed its column says so.
 
     draws.py --build build --objects build/release [--seconds 4] [--skip-peer]
 
@@ -14,10 +14,9 @@ import json
 import os
 import subprocess
 
-from peers import peer_python
+from peers import ask_peer
 
 PEER = "jax-privacy==2.0.0"
-HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = [
     {"n": 1024, "bands": 16, "p": 1 / 49},
     {"n": 7200, "bands": 256, "p": 1.25e-4},
@@ -33,16 +32,8 @@ def time_library(objects, case, seconds):
 
 def time_peer(build, seconds):
     """Of every case; none where there is no such peer."""
-    lines = "".join(json.dumps({**case, "seconds": seconds}) + "\n" for case in CASES)
-    one = {**os.environ, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    try:
-        python = peer_python(build, "venv-strategies", PEER)
-        done = subprocess.run([python, os.path.join(HERE, "peer_draws.py")], input=lines, text=True, check=True,
-                              stdout=subprocess.PIPE, env=one)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"bench: no {PEER}: {error}")
-        return [None] * len(CASES)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return ask_peer(build, "venv-strategies", PEER, "peer_draws.py", [{**case, "seconds": seconds} for case in CASES],
+                    JAX_PLATFORMS="cpu", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 
 def name_of(case):

@@ -1,7 +1,7 @@
 """The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same over dp_accounting at n = 64. Then
 MMCC beside renyi, where bands are few: the noise that each finds, and processor time.
 
-    mmcc.py --build build --python build/venv/bin/python [--skip-peer]
+    mmcc.py --build build [--skip-peer]
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -11,7 +11,9 @@ import os
 import subprocess
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from peers import ask_peer
+
+PEER = "dp-accounting==0.6.0"
 CASES = [
     {"name": "Toeplitz n=64, p=1/64", "n": 64, "p": 1 / 64, "noise_multiplier": 61.82359560291439, "peer": True},
     {"name": "Toeplitz n=2048, p=1/2048", "n": 2048, "p": 1 / 2048, "noise_multiplier": 37.4},
@@ -57,7 +59,7 @@ def few_bands(build):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
-    parser.add_argument("--python", help="an interpreter that has dp_accounting")
+    parser.add_argument("--objects", help="as its neighbours take; the program itself is timed")
     parser.add_argument("--skip-peer", action="store_true")
     options = parser.parse_args()
     print("\nMMCC: epsilon at delta = 1e-6, one run; the peer is the paper's algorithm over dp_accounting's mixtures\n")
@@ -66,11 +68,10 @@ def main():
         result, seconds, usage = run(options.build, job_of(case))
         epsilon, size = result["epsilon"], usage.ru_maxrss / 1024
         theirs, ratio = f"{'':>22}", ""
-        if case.get("peer") and not options.skip_peer and options.python:
-            line = json.dumps({**case, "delta": 1e-6}) + "\n"
-            done = subprocess.run([options.python, os.path.join(HERE, "peer_mmcc.py")], input=line, text=True,
-                                  check=True, stdout=subprocess.PIPE)
-            peer = json.loads(done.stdout)
+        peer = None
+        if case.get("peer") and not options.skip_peer:
+            peer, = ask_peer(options.build, "venv", PEER, "peer_mmcc.py", [{**case, "delta": 1e-6}])
+        if peer:
             theirs = f"{peer['epsilon']:>13.8f}{peer['seconds']:>9.2f}"
             ratio = f"{peer['seconds'] / seconds:>10.0f}" + ("" if epsilon <= peer["epsilon"] else "  LOOSER")
         print(f"  {case['name']:<32}{theirs}{epsilon:>13.8f}{seconds:>9.2f}{size:>8.0f}{ratio}", flush=True)

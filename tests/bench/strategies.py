@@ -14,10 +14,9 @@ import json
 import os
 import subprocess
 
-from peers import peer_python
+from peers import ask_peer
 
 PEER = "jax-privacy==2.0.0"
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def case(kind, n, size, epochs=1, objective="mean_squared", peer=True):
@@ -38,13 +37,11 @@ CASES = [
 MINIMISERS = [(256, 4), (1024, 8), (1024, 32), (4096, 16)]
 
 
-def time_peer(python, repeat):
+def time_peer(build, repeat):
     """The peer's answers by index in CASES."""
     with_peer = [i for i, item in enumerate(CASES) if item["peer"]]
-    lines = "".join(json.dumps({**CASES[i], "repeat": repeat}) + "\n" for i in with_peer)
-    done = subprocess.run([python, os.path.join(HERE, "peer_strategies.py")], input=lines, text=True, check=True,
-                          stdout=subprocess.PIPE, env={**os.environ, "JAX_PLATFORMS": "cpu"})
-    return dict(zip(with_peer, map(json.loads, done.stdout.splitlines())))
+    cases = [{**CASES[i], "repeat": repeat} for i in with_peer]
+    return dict(zip(with_peer, ask_peer(build, "venv-strategies", PEER, "peer_strategies.py", cases, JAX_PLATFORMS="cpu")))
 
 
 def ask(objects, *arguments):
@@ -77,7 +74,7 @@ def main():
     parser.add_argument("--skip-peer", action="store_true")
     options = parser.parse_args()
 
-    peers = {} if options.skip_peer else time_peer(peer_python(options.build, "venv-strategies", PEER), options.repeat)
+    peers = {} if options.skip_peer else time_peer(options.build, options.repeat)
     print(f"\nStrategies, best of {options.repeat}; the peer is {PEER} on the CPU, double precision\n")
     print(f"  {'':<46}{'jax_privacy':>26}{'ours, in process':>26}{'faster':>10}")
     print(f"  {'case':<46}{'root loss':>14}{'ms':>12}{'root loss':>14}{'ms':>12}{'times':>10}")
