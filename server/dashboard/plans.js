@@ -5,13 +5,14 @@
  */
 import {post} from './api.js';
 import {drawAll, dropAll, lineChart} from './charts.js';
-import {write} from './build.js';
+import {json, write} from './build.js';
 import {badge, h, number, safe} from './dom.js';
 import {families, schemes} from './fields.js';
 import {showGroup, showList} from './groups.js';
 import {sortable} from './sortable.js';
 
-const KIND = {noun: 'plan', plural: 'plans', children: 'candidates'};
+const KIND = {noun: 'plan', plural: 'plans', children: 'candidates',
+              asked: ['n', 'epochs', 'batch_size', 'dataset_size', 'epsilon', 'delta', 'workload', 'objective', 'adjacency', 'max_bands', 'schemes', 'families']};
 
 /* member: [label, help, first value, how it is written] */
 const FIELDS = {
@@ -22,6 +23,7 @@ const FIELDS = {
   epsilon: ['Epsilon', 'That the training may have, in nats.', '4'],
   delta: ['Delta', 'Between 0 and 1.', '1e-5'],
   max_bands: ['Most rows of noise', 'That fit into memory, the present one included; any number if empty.', '16'],
+  workload: ['Workload', 'As JSON, such as {"type": "momentum", "momentum": 0.9}; prefix sums, which are plain SGD, if empty.', '', 'json'],
 };
 const CHOICES = {
   objective: ['Objective', 'The error that is to be small.', ['mean_squared', 'max_squared']],
@@ -50,16 +52,26 @@ function ticks(member, [label, help, names]) {
            h('p', {class: 'error', id: `${id}-error`}));
 }
 
-/* What is empty is not sent; what is no number is sent as it was written, and the service says so. */
+const numeral = (text) => text === '' || Number.isNaN(Number(text)) ? text : Number(text);
+
+/* What cannot be read as what it should be is sent as it was written, and the service says so. */
+const readers = {
+  json,
+  number: numeral,
+  list: (text) => {
+    const values = text.split(/[\s,;]+/).filter(Boolean).map(numeral);
+    return values.length > 1 ? values : numeral(text);
+  },
+};
+
+/* What is empty is not sent. */
 function read(form) {
-  const numeral = (text) => text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
   const data = new FormData(form);
   const plan = {};
-  for (const [member, [, , , kind]] of Object.entries(FIELDS)) {
+  for (const [member, [, , , kind = 'number']] of Object.entries(FIELDS)) {
     const text = data.get(member).trim();
-    const values = text.split(/[\s,;]+/).filter(Boolean).map(numeral);
     if (text) {
-      plan[member] = kind === 'list' && values.length > 1 ? values : numeral(text);
+      plan[member] = readers[kind](text);
     }
   }
   Object.keys(CHOICES).forEach((member) => { plan[member] = data.get(member); });
@@ -97,7 +109,7 @@ function planForm() {
     }
   }}, summary, h('fieldset', {}, h('legend', {}, 'New plan'),
     Object.entries(FIELDS).map(([member, [label, help, value]]) =>
-      row(member, label, help, h('input', {type: 'text', name: member, value, autocomplete: 'off', inputmode: 'decimal'}))),
+      row(member, label, help, h('input', {type: 'text', name: member, value, autocomplete: 'off'}))),
     Object.entries(CHOICES).map(([member, [label, help, values]]) =>
       row(member, label, help, h('select', {name: member}, values.map((value) => h('option', {}, value))))),
     Object.entries(SETS).map(([member, set]) => ticks(member, set)),

@@ -5,12 +5,13 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {get, post} from './api.js';
+import {saveButton} from './buttons.js';
 import {drawAll, dropAll, lineChart} from './charts.js';
 import {badge, h, number, safe} from './dom.js';
 import {showGroup, showList} from './groups.js';
 import {sortable} from './sortable.js';
 
-const KIND = {noun: 'sweep', plural: 'sweeps', children: 'points'};
+const KIND = {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid']};
 const PAGE = 500; /* points a request */
 const LINES = 12; /* of a chart, at most */
 const FOUND = ['epsilon', 'delta', 'noise_multiplier', 'mean_squared'];
@@ -159,7 +160,7 @@ class Points {
     this.x = this.axes[0];
     this.y = FOUND.find((member) => !(member in sweep.base) && !(`/${member}` in sweep.grid)) || FOUND[0];
     this.sorted = sortable('points', 'Points', columns(this.pointers));
-    this.table.append(this.sorted.element);
+    this.table.append(this.sorted.element, h('div', {class: 'actions'}, saveButton('Save as CSV', 'sweep.csv', sweep.links.points, 'text/csv')));
   }
 
   async fill(sweep, fail) {
