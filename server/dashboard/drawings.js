@@ -58,9 +58,20 @@ function error(document) {
   });
 }
 
-function spend({links}) {
-  return fetched(links.spend, ({points}) => [lineChart({id: 'spend', title: 'Epsilon at the job’s delta, by the steps done', x: 'step', y: 'epsilon',
-    lines: [{label: 'epsilon', points: points.map(({step, epsilon}) => ({x: step, y: epsilon}))}]}), csv(links.spend, 'spend')]);
+/* The steps at which phases end, all runs counted. */
+function ends({job, result}) {
+  let step = 0;
+  return (job.phases || []).map(({n}, index) => step += n * result.phases[index].count);
+}
+
+function spend(document) {
+  const {links} = document;
+  return fetched(links.spend, (body) => {
+    const points = body.points.map(({step, epsilon}) => ({x: step, y: epsilon}));
+    const marked = points.filter(({x}) => ends(document).includes(x));
+    return [lineChart({id: 'spend', title: 'Epsilon at the job’s delta, by the steps done', x: 'step', y: 'epsilon', lines: [{label: 'epsilon', points},
+      ...(marked.length ? [{label: 'end of a phase', points: marked, marks: true, colour: 3}] : [])]}), csv(links.spend, 'spend')];
+  });
 }
 
 /* ---------------------------------------------------------------- the matrix */

@@ -17,7 +17,7 @@ const CACHES = {
   result: {hit: 'The whole answer was in the cache.', miss: 'The answer was computed for this job.'},
   factorization: {hit: 'The matrix was in the cache.', miss: 'The matrix was computed.', unused: 'No matrix had to be computed.'},
   pld: {hit: 'Privacy loss distributions were in the cache.', miss: 'Privacy loss distributions were computed.',
-        unused: 'No privacy loss distribution was used.'},
+        unused: 'The cache of privacy loss distributions was not asked.'},
 };
 const NEIGHBOURS = {
   zero_out: 'one example’s contribution set to zero (zero_out)',
