@@ -23,8 +23,8 @@ async function byPhase({job}, show) {
   }
   const body = h('div', {}, await show('phase=0'));
   const choose = async ({target}) => put(body, await show(`phase=${target.value}`));
-  return [h('label', {}, 'Phase ', h('select', {onchange: choose}, job.phases.map((_, index) => h('option', {value: String(index)}, String(index))))),
-          body];
+  const options = job.phases.map((_, index) => h('option', {value: String(index)}, String(index)));
+  return [h('label', {}, 'Phase ', h('select', {onchange: choose}, options)), body];
 }
 
 /* ---------------------------------------------------------------- lines */
@@ -42,7 +42,8 @@ function curve({links, result: {epsilon, delta}}) {
     if (epsilon !== null && delta !== null) {
       lines.push({label: 'this job', points: [{x: epsilon, y: delta}], marks: true, colour: 3});
     }
-    return [lineChart({id: 'curve', title: 'Delta against epsilon', x: 'epsilon', y: 'delta', least: LEAST_DELTA, lines}), csv(links.curve, 'curve')];
+    return [lineChart({id: 'curve', title: 'Delta against epsilon', x: 'epsilon', y: 'delta', least: LEAST_DELTA, lines}),
+            csv(links.curve, 'curve')];
   });
 }
 
@@ -69,18 +70,21 @@ function spend(document) {
   return fetched(links.spend, (body) => {
     const points = body.points.map(({step, epsilon}) => ({x: step, y: epsilon}));
     const marked = points.filter(({x}) => ends(document).includes(x));
-    return [lineChart({id: 'spend', title: 'Epsilon at the job’s delta, by the steps done', x: 'step', y: 'epsilon', lines: [{label: 'epsilon', points},
-      ...(marked.length ? [{label: 'end of a phase', points: marked, marks: true, colour: 3}] : [])]}), csv(links.spend, 'spend')];
+    const lines = [{label: 'epsilon', points}, {label: 'end of a phase', points: marked, marks: true, colour: 3}];
+    return [lineChart({id: 'spend', title: 'Epsilon at the job’s delta, by the steps done', x: 'step', y: 'epsilon',
+                       lines: lines.slice(0, marked.length ? 2 : 1)}), csv(links.spend, 'spend')];
   });
 }
 
 /* ---------------------------------------------------------------- the matrix */
 
-const PARTS = {encoder: ['C', 'C, the strategy'], noise: ['C⁻¹', 'C⁻¹, which correlates the noise'], decoder: ['B', 'B = A C⁻¹, the decoder']};
+const PARTS = {encoder: ['C', 'C, the strategy'], noise: ['C⁻¹', 'C⁻¹, which correlates the noise'],
+               decoder: ['B', 'B = A C⁻¹, the decoder']};
 
 function matrix(document) {
   return byPhase(document, async (query) => {
-    const show = (part) => fetched(`${document.links.matrix}?part=${part}${query && '&'}${query}`, (body) => heatMap(body, PARTS[part][0]));
+    const show = (part) => fetched(`${document.links.matrix}?part=${part}${query && '&'}${query}`,
+                                   (body) => heatMap(body, PARTS[part][0]));
     const map = h('div', {}, await show('encoder'));
     return [h('label', {for: 'part'}, 'Part'), ' ',
             h('select', {id: 'part', onchange: async ({target}) => put(map, await show(target.value))},

@@ -1,8 +1,8 @@
 /*
  * A resource as it goes: by its events (Server-Sent Events) while they come, by polling while they do not. A stream may be
- * refused, break, or be held back by a proxy: all of these are one state, in which no event has come, and it ends with the
- * next event. A browser opens six connections to a server, for all its pages together, so a page that nobody sees gives its
- * stream back.
+ * refused (an EventSource can send no header such as Authorization, where a proxy wants one), break, or be held back: all
+ * of these are one state, in which no event has come, and it ends with the next event. A browser opens six connections to a
+ * server, for all its pages together, so a page that nobody sees gives its stream back.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -23,11 +23,12 @@ export function showList(main, kind, query, form) {
   const headings = [title.slice(0, -1), 'State', 'Done', 'Failed', 'Created'];
   let text = '';
   const row = (group) => h('tr', {'data-id': group.id},
-    h('th', {scope: 'row'}, h('a', {href: `#/${kind.plural}/${group.id}`, title: group.id}, name(group))), h('td', {}, badge(group.status)),
+    h('th', {scope: 'row'}, h('a', {href: `${address}/${group.id}`, title: group.id}, name(group))), h('td', {}, badge(group.status)),
     h('td', {}, `${group.done} of ${group.total}`), h('td', {}, number(group.failed)), h('td', {}, when(group.created_at)));
-  main.append(h('h1', {tabindex: '-1'}, title), filterForm(kind.plural, address, query), notes, h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title},
-    h('table', {id: kind.plural}, h('caption', {class: 'unseen'}, `${title}, newest first`),
-      h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))), body)), pages, form);
+  main.append(h('h1', {tabindex: '-1'}, title), filterForm(kind.plural, address, query), notes,
+    h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title},
+      h('table', {id: kind.plural}, h('caption', {class: 'unseen'}, `${title}, newest first`),
+        h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))), body)), pages, form);
   return poll(listed(`/v1/${kind.plural}`, query), INTERVAL, ({status, problem, body: list}) => {
     notes.replaceChildren(...(problem ? [trouble(problem)] : list.items.length ? [] : [h('p', {class: 'empty'}, `No ${kind.plural} here.`)]));
     if (problem) {

@@ -67,8 +67,8 @@ class Page {
       this.title.textContent = title;
       document.title = `${title} – epsilond`;
     }
-    this.state.replaceChildren(badge(body.status), ` ${mechanism(body.job)}, ${scheme(body.job)}, ${steps(body.job)}${body.job.phases ? '' : ' steps'}; created `,
-                               when(body.created_at));
+    const length = `${steps(body.job)}${body.job.phases ? '' : ' steps'}`;
+    this.state.replaceChildren(badge(body.status), ` ${mechanism(body.job)}, ${scheme(body.job)}, ${length}; created `, when(body.created_at));
     if (this.final !== final) {
       this.act(body, final);
       if (this.final === false) {
@@ -80,7 +80,8 @@ class Page {
       this.wait(body);
       return true;
     }
-    this.body.replaceChildren(...(body.status === 'succeeded' ? [...succeeded(body), drawings(body), statement(body)] : failed(body)).filter(Boolean),
+    const content = body.status === 'succeeded' ? [...succeeded(body), drawings(body), statement(body)] : failed(body);
+    this.body.replaceChildren(...content.filter(Boolean),
       h('details', {}, h('summary', {}, 'The job, to post again'),
         h('pre', {tabindex: '0', id: 'job-json'}, JSON.stringify(body.job, null, 2))));
     return false;

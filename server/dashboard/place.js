@@ -13,8 +13,11 @@ export async function fetched(path, show) {
   return problem ? h('p', {class: 'quiet'}, problem.detail || problem.title) : show(body);
 }
 
-/* Content in the place of what was there before, with its charts. */
+/* Content in the place of what was there before, with its charts; of a view that has been left there is none. */
 export function put(body, content) {
+  if (!body.isConnected) {
+    return;
+  }
   dropAll(body);
   body.replaceChildren(...[content].flat());
   drawAll(body);

@@ -11,8 +11,6 @@ import {families, schemes} from './fields.js';
 import {showGroup, showList} from './groups.js';
 import {sortable} from './sortable.js';
 
-const KIND = {noun: 'plan', plural: 'plans', children: 'candidates',
-              asked: ['n', 'epochs', 'batch_size', 'dataset_size', 'epsilon', 'delta', 'workload', 'objective', 'adjacency', 'max_bands', 'schemes', 'families']};
 
 /* member: [label, help, first value, how it is written] */
 const FIELDS = {
@@ -33,6 +31,8 @@ const SETS = {
   schemes: ['Schemes', 'What the data loader can do; every one if none is ticked.', Object.keys(schemes)],
   families: ['Families', 'Every one if none is ticked.', Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
 };
+
+const KIND = {noun: 'plan', plural: 'plans', children: 'candidates', asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys)};
 
 /* ---------------------------------------------------------------- the form */
 
@@ -137,12 +137,13 @@ async function submit(job, fail) {
 function columns(fail) {
   const plain = (member) => ({title: member, read: (one) => one[member], show: (one) => one[member] ?? '–'});
   const error = (member) => ({title: member, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
+  const button = (one) => h('button', {type: 'button', 'aria-label': `Submit ${one.family} with ${one.scheme} as a job`,
+                                       onclick: () => submit(one.job, fail)}, 'Submit');
   return [plain('rank'), plain('family'), plain('bands'), plain('scheme'), plain('n'), plain('batch_size'),
           {title: 'noise_multiplier', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
-          error('mean_squared'), error('max_squared'), plain('buffers'), plain('guarantee'), plain('accountant'),
+          error('mean_squared'), plain('buffers'), {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'},
+          error('max_squared'), plain('guarantee'), plain('accountant'),
           {title: 'status', read: (one) => one.status, show: (one) => h('span', {title: one.reason}, badge(one.status))},
-          {title: 'job', read: () => null, show: (one) => one.job ? h('button', {type: 'button', onclick: () => submit(one.job, fail),
-            'aria-label': `Submit ${one.family} with ${one.scheme} as a job`}, 'Submit') : '–'},
           {title: 'why not', read: (one) => one.reason, show: (one) => one.reason ?? ''}];
 }
 

@@ -39,10 +39,11 @@ function headline(result) {
     return h('p', {class: 'answer', id: 'answer'}, 'The privacy curve');
   }
   const [sign, word] = words[result.solved_for] || [result.solved_for, result.solved_for];
+  const shown = largest(result) ? result[result.solved_for] : safe(result[result.solved_for]);
   const given = Object.keys(words).filter((member) => member !== result.solved_for)
       .map((member) => `${words[member][1]} ${number(result[member], 7)}`);
   return [h('p', {class: 'answer', id: 'answer', 'data-value': exactly(result[result.solved_for])},
-            h('span', {'aria-hidden': 'true'}, sign), h('span', {class: 'unseen'}, word), ` = ${largest(result) ? result[result.solved_for] : safe(result[result.solved_for])}`),
+            h('span', {'aria-hidden': 'true'}, sign), h('span', {class: 'unseen'}, word), ` = ${shown}`),
           h('p', {class: 'quiet'}, `at ${given.join(' and ')}; in full ${exactly(result[result.solved_for])}`)];
 }
 

@@ -34,7 +34,7 @@ export function sortable(id, caption, columns) {
   });
   function draw() {
     const sorted = by ? [...rows].sort((a, b) => compare(by.read(a), by.read(b), up)) : rows;
-    note.textContent = rows.length > LISTED ? `${LISTED} of ${rows.length} rows; the CSV has all of them.` : '';
+    note.textContent = rows.length > LISTED ? `The first ${LISTED} of ${rows.length} rows in this order.` : '';
     body.replaceChildren(...sorted.slice(0, LISTED).map((row) => h('tr', {}, columns.map((column) => h('td', {}, column.show(row))))));
   }
   return {

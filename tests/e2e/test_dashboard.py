@@ -466,7 +466,13 @@ def test_a_sweep_is_started_followed_and_sorted(browser, host):
     browser.enter("status", "failed")
     browser.one(".empty")
     browser.open("#/sweeps?label=grid")
-    assert "6 of 6" in browser.one(f'#sweeps tr[data-id="{sweep_id}"]').text
+    row = browser.one(f'#sweeps tr[data-id="{sweep_id}"]')
+    assert "6 of 6" in row.text
+    row.find_element("css selector", "a").click()
+    browser.one("#delete").click()
+    browser.one("#delete-yes").click()
+    browser.wait(lambda: browser.text("h1") == "Sweeps")
+    assert host.get(f"/v1/sweeps/{sweep_id}").status_code == 404
 
 
 def test_what_is_wrong_with_a_sweep_stands_at_its_text(browser):
