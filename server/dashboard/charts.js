@@ -96,6 +96,17 @@ export function dropAll(root) {
   root.querySelectorAll('canvas').forEach((canvas) => window.Chart.getChart(canvas)?.destroy());
 }
 
+/* A figure, or none, in the place of the one before, whose numbers stay unfolded if they were. */
+export function redraw(place, figure) {
+  const open = place.querySelector('details')?.open;
+  dropAll(place);
+  place.replaceChildren(...(figure ? [figure] : []));
+  if (open && figure) {
+    place.querySelector('details').open = true;
+  }
+  drawAll(place);
+}
+
 /* ---------------------------------------------------------------- the heat map */
 
 /* Of a matrix as the service gives it: its size, and its entries. */

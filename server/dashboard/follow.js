@@ -15,6 +15,7 @@ export function follow(path, noun, interval, show) {
 
   function present(answer) {
     shown = answer.body;
+    news = news || Boolean(answer.problem);
     if (show(answer) === false) {
       end();
       return false;

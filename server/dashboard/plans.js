@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {post} from './api.js';
-import {drawAll, dropAll, lineChart} from './charts.js';
+import {lineChart, redraw} from './charts.js';
 import {json, write} from './build.js';
 import {badge, h, number, safe} from './dom.js';
 import {families, schemes} from './fields.js';
@@ -168,12 +168,8 @@ export function showPlan(main, id) {
       place.append(table.element);
     }
     table.fill(plan.candidates);
-    dropAll(chart);
     const shown = lines(plan.candidates, plan.objective);
-    if (shown.length) {
-      chart.replaceChildren(lineChart({id: 'plan-chart', title: `${plan.objective} over rows of noise kept`, x: 'rows of noise', y: plan.objective,
-                                       lines: shown}));
-      drawAll(chart);
-    }
+    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${plan.objective} over rows of noise kept`, x: 'rows of noise',
+                                             y: plan.objective, lines: shown}));
   });
 }

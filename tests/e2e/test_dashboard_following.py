@@ -177,3 +177,31 @@ def test_sweeps_and_plans_are_followed(launch, tmp_path, kind):
         assert not browser.complaints()
     finally:
         browser.quit()
+
+
+def every_point(server, sweep):
+    path, pages = f"{sweep['links']['points']}?limit=500", []
+    while not pages or pages[-1]["next"]:
+        pages.append(server.get(f"{path}&cursor={pages[-1]['next']}" if pages else path).json())
+    return [point for page in pages for point in page["items"]]
+
+
+def test_a_long_sweep_is_shown_whole(browser, host):
+    """More points than a page has: the table fills while they are answered, and keeps the focus; the chart has all of them."""
+    grid = {"/noise_multiplier": [1 + number / 100 for number in range(300)], "/n": [100, 100, 200]}  # and equal points
+    sweep = host.post({"base": GAUSSIAN, "grid": grid}, "/v1/sweeps").json()
+    browser.open(f"#/sweeps/{sweep['id']}")
+    browser.wait(lambda: "succeeded" in browser.text("#points tbody tr"))
+    browser.run("document.querySelector('#points tbody a').focus(); document.querySelector('figure details').open = true")
+    link = browser.focused()
+    browser.wait(lambda: "succeeded" in browser.text("#state"))
+    browser.wait(lambda: sum(len(line) for line in browser.chart("sweep-chart").values()) == 900)
+    points = every_point(host, sweep)
+    assert len(browser.all("#points tbody tr")) == 500
+    assert "500 of 900" in browser.text("main")
+    assert browser.focused() == link and link.get_attribute("href").endswith(points[0]["job"])
+    assert browser.run("return document.querySelector('figure details').open")
+    browser.one("#points thead th:nth-child(4) button").click()
+    rows = browser.run("return [...document.querySelectorAll('#points tbody tr')].map((row) => Number(row.cells[3].textContent))")
+    epsilons = [point["epsilon"] for point in points]
+    assert rows == pytest.approx(sorted(epsilons)[:500], rel=1e-4) and epsilons[:500] != sorted(epsilons)[:500]
