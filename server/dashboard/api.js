@@ -26,8 +26,8 @@ async function ask(path, options) {
   return answer;
 }
 
-export function get(path, signal) {
-  return ask(path, {signal, headers: {Accept: '*/*'}});
+export function get(path, accept = '*/*') {
+  return ask(path, {headers: {Accept: accept}});
 }
 
 /* text: JSON as it shall be sent, digit for digit. */
@@ -39,12 +39,12 @@ export function remove(path) {
   return ask(path, {method: 'DELETE'});
 }
 
-/* Asks again every `interval` ms until the function that it returns is called, or `show` returns false; what has not
- * changed costs the service a 304 and is not shown again. A page that nobody sees does not ask. */
-export function poll(path, interval, show) {
+/* Asks every `interval` ms, if it is due, until the function that it returns is called, or `show` returns false; what has
+ * not changed costs the service a 304 and is not shown again. A page that nobody sees does not ask. */
+export function poll(path, interval, show, due = () => true) {
   let stopped = false, etag = null, timer = null, failed = false;
   async function once() {
-    if (document.hidden) {
+    if (document.hidden || !due()) {
       timer = setTimeout(once, interval);
       return;
     }

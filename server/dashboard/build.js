@@ -23,7 +23,7 @@ function list(text) {
   return text.trim().split(/[\s,;]+/).filter(Boolean).map(numeral);
 }
 
-function json(text) {
+export function json(text) {
   try {
     return JSON.parse(text);
   } catch {

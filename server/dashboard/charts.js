@@ -43,13 +43,18 @@ function thinned(points, most) {
   return step < 2 ? points : points.filter((_, index) => index % step === 0 || index === points.length - 1);
 }
 
-function axis(title, options) {
-  return {title: {display: true, text: title}, grid: {},
-          ticks: {maxTicksLimit: 7, includeBounds: false, callback: (value) => number(value, 3)}, ...options};
+/* Where an axis ends between two ticks, its end is no tick of its own: it would stand on the last one. */
+function tick(value, index, ticks) {
+  const between = index > 1 && index === ticks.length - 1 && value - ticks[index - 1].value < 0.6 * (ticks[1].value - ticks[0].value);
+  return between ? '' : number(value, 3);
 }
 
-/* lines: [{label, points: [{x, y}], dashed, marks}]. least: where a logarithmic axis begins. Returns a figure; the chart is drawn once it stands in the page, by
- * drawAll(). */
+function axis(title, options) {
+  return {title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, includeBounds: false, callback: tick}, ...options};
+}
+
+/* lines: [{label, points: [{x, y}], dashed, marks}]. least: where a logarithmic axis begins. Returns a figure; the chart is
+ * drawn once it stands in the page, by drawAll(). */
 export function lineChart({id, title, x, y, least, lines}) {
   const canvas = h('canvas', {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
   const shown = lines.map((line) => ({...line, points: thinned(line.points, DRAWN)}));
@@ -89,6 +94,17 @@ export function drawAll(root) {
 /* What a view drew, before it goes. */
 export function dropAll(root) {
   root.querySelectorAll('canvas').forEach((canvas) => window.Chart.getChart(canvas)?.destroy());
+}
+
+/* A figure, or none, in the place of the one before, whose numbers stay unfolded if they were. */
+export function redraw(place, figure) {
+  const open = place.querySelector('details')?.open;
+  dropAll(place);
+  place.replaceChildren(...(figure ? [figure] : []));
+  if (open && figure) {
+    place.querySelector('details').open = true;
+  }
+  drawAll(place);
 }
 
 /* ---------------------------------------------------------------- the heat map */

@@ -6,7 +6,7 @@
 import {get} from './api.js';
 import {drawAll, lineChart} from './charts.js';
 import {badge, h, number, safe, seconds, trouble} from './dom.js';
-import {curveLines, errorLine, LEAST_DELTA, tooLong} from './job.js';
+import {curveLines, errorLine, LEAST_DELTA, tooLong} from './drawings.js';
 import {answer, COMPARED, mechanism, name, scheme, steps} from './jobs.js';
 
 const result = (read) => (document) => document.result ? read(document.result) : '–';
@@ -70,7 +70,7 @@ export async function showComparison(main, {ids = ''}) {
   const figures = await Promise.all([
     together(done.filter((document) => document.links.curve), 'curve',
              {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA}, (body, label) => curveLines(body, label)[0]),
-    together(done.filter((document) => document.links.error && !tooLong(document)), 'error',
+    together(done.filter((document) => document.links.error && !document.job.phases && !tooLong(document)), 'error',
              {id: 'errors-per-step', title: 'Variance of each step’s answer', x: 'step', y: 'variance'}, errorLine)]);
   place.replaceChildren(...figures.filter(Boolean));
   drawAll(place);

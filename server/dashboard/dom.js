@@ -97,31 +97,3 @@ export function trouble(problem) {
   return h('p', {class: 'trouble', role: 'alert'}, h('strong', {}, problem.title || 'That failed'),
            problem.detail ? `: ${problem.detail}` : '');
 }
-
-/* Copies, and says so on the button. */
-export function copyButton(label, text) {
-  const button = h('button', {type: 'button'}, label);
-  button.addEventListener('click', async () => {
-    const done = await copy(typeof text === 'function' ? text() : text);
-    announce(done ? 'Copied' : 'The browser does not let this page copy');
-    button.textContent = done ? 'Copied' : 'Not allowed';
-    setTimeout(() => { button.textContent = label; }, 2000);
-  });
-  return button;
-}
-
-/* navigator.clipboard is there only over HTTPS and on localhost. */
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = h('textarea', {class: 'unseen'});
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand('copy');
-    area.remove();
-    return done;
-  }
-}

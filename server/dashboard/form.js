@@ -6,7 +6,8 @@
  */
 import {get, post} from './api.js';
 import {applies, build, curl, texts, write} from './build.js';
-import {announce, copyButton, h} from './dom.js';
+import {copyButton} from './buttons.js';
+import {announce, h} from './dom.js';
 import {fields, sections, start} from './fields.js';
 
 const idOf = (pointer) => `field${pointer.replaceAll(/[/@]/g, '-')}`;

@@ -4,28 +4,32 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-import {poll, post, remove} from './api.js';
+import {poll} from './api.js';
+import {cancelButton, deleteButton} from './buttons.js';
 import {announce, badge, h, number, trouble, when} from './dom.js';
+import {follow} from './follow.js';
+import {filterForm, listed, pageLinks} from './listing.js';
 
 const INTERVAL = 2000; /* ms */
 const FINAL = ['succeeded', 'failed', 'canceled'];
 
 const name = (group) => group.label || `…${group.id.slice(-8)}`;
 
-/* kind: {noun: 'sweep', plural: 'sweeps', children: 'points'}. Returns what ends it. */
-export function showList(main, kind, {cursor}, form) {
+/* kind: {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid']}. Returns what ends it. */
+export function showList(main, kind, query, form) {
   const title = `${kind.plural[0].toUpperCase()}${kind.plural.slice(1)}`;
   const body = h('tbody'), notes = h('div'), pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
+  const address = `#/${kind.plural}`;
   const headings = [title.slice(0, -1), 'State', 'Done', 'Failed', 'Created'];
   let text = '';
   const row = (group) => h('tr', {'data-id': group.id},
-    h('th', {scope: 'row'}, h('a', {href: `#/${kind.plural}/${group.id}`, title: group.id}, name(group))), h('td', {}, badge(group.status)),
+    h('th', {scope: 'row'}, h('a', {href: `${address}/${group.id}`, title: group.id}, name(group))), h('td', {}, badge(group.status)),
     h('td', {}, `${group.done} of ${group.total}`), h('td', {}, number(group.failed)), h('td', {}, when(group.created_at)));
-  main.append(h('h1', {tabindex: '-1'}, title), notes, h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title},
-    h('table', {id: kind.plural}, h('caption', {class: 'unseen'}, `${title}, newest first`),
-      h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))), body)), pages, form);
-  const search = new URLSearchParams({limit: 50, ...(cursor ? {cursor} : {})});
-  return poll(`/v1/${kind.plural}?${search}`, INTERVAL, ({status, problem, body: list}) => {
+  main.append(h('h1', {tabindex: '-1'}, title), filterForm(kind.plural, address, query), notes,
+    h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title},
+      h('table', {id: kind.plural}, h('caption', {class: 'unseen'}, `${title}, newest first`),
+        h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))), body)), pages, form);
+  return poll(listed(`/v1/${kind.plural}`, query), INTERVAL, ({status, problem, body: list}) => {
     notes.replaceChildren(...(problem ? [trouble(problem)] : list.items.length ? [] : [h('p', {class: 'empty'}, `No ${kind.plural} here.`)]));
     if (problem) {
       return status === 0 || status >= 500;
@@ -33,8 +37,7 @@ export function showList(main, kind, {cursor}, form) {
     if (JSON.stringify(list) !== text) {
       text = JSON.stringify(list);
       body.replaceChildren(...list.items.map(row));
-      pages.replaceChildren(...(cursor ? [h('a', {href: `#/${kind.plural}`}, 'Newest')] : []),
-                            ...(list.next ? [h('a', {href: `#/${kind.plural}?cursor=${list.next}`}, 'Older')] : []));
+      pages.replaceChildren(...pageLinks(address, query, list.next));
     }
     return true;
   });
@@ -46,34 +49,28 @@ export function showGroup(main, kind, id, body, fill) {
   const state = h('p', {class: 'state', id: 'state'});
   const bar = h('progress', {max: 1, 'aria-label': `Progress of this ${kind.noun}`});
   const actions = h('div', {class: 'actions'});
-  const notes = h('div');
-  let done = -1, wasFinal = null;
+  const notes = h('div'), asked = h('details', {id: 'asked'});
+  let done = -1, wasFinal = null, missed = false;
   const fail = (problem) => notes.replaceChildren(trouble(problem));
-  const button = (text, action) => h('button', {type: 'button', class: 'danger', id: text.toLowerCase(), onclick: action}, text);
 
   function act(group, final) {
-    actions.replaceChildren(final ? button('Delete', async () => {
-      if (confirm(`Forget this ${kind.noun} and its ${kind.children}?`)) {
-        const {problem} = await remove(group.links.self);
-        if (problem) {
-          fail(problem);
-        } else {
-          location.hash = `#/${kind.plural}`;
-        }
-      }
-    }) : button('Cancel', async () => {
-      const {problem} = await post(group.links.cancel, '');
-      if (problem) {
-        fail(problem);
-      }
-    }), h('a', {class: 'button', href: group.links[kind.children] || group.links.self}, 'JSON'));
+    const words = {...kind, loss: `Its ${kind.children} go with it.`, list: `#/${kind.plural}`};
+    actions.replaceChildren(...[final ? deleteButton(group, words, fail) : cancelButton(group, fail)].flat(),
+                            h('a', {class: 'button', href: group.links[kind.children] || group.links.self}, 'JSON'));
+    asked.replaceChildren(h('summary', {}, 'What was asked'), h('pre', {tabindex: '0'}, JSON.stringify(
+      Object.fromEntries(kind.asked.filter((member) => member in group).map((member) => [member, group[member]])), null, 2)));
   }
 
-  main.append(title, state, bar, actions, notes, body);
-  return poll(`/v1/${kind.plural}/${encodeURIComponent(id)}`, INTERVAL, ({status, problem, body: group}) => {
+  main.append(title, state, bar, actions, notes, body, asked);
+  return follow(`/v1/${kind.plural}/${encodeURIComponent(id)}`, kind.noun, INTERVAL, ({status, problem, body: group}) => {
     if (problem) {
       fail(problem);
+      missed = true;
       return status === 0 || status >= 500;
+    }
+    if (missed) {
+      notes.replaceChildren();
+      missed = false;
     }
     const final = FINAL.includes(group.status);
     title.textContent = `${kind.noun[0].toUpperCase()}${kind.noun.slice(1)} ${name(group)}`;

@@ -6,8 +6,8 @@
  */
 import {poll} from './api.js';
 import {announce, badge, h, number, safe, trouble, when} from './dom.js';
+import {filterForm, listed, pageLinks} from './listing.js';
 
-const STATUSES = ['queued', 'running', 'succeeded', 'failed', 'canceled'];
 export const COMPARED = 5; /* jobs side by side, at most */
 const INTERVAL = 2000;     /* ms */
 
@@ -64,33 +64,14 @@ class List {
     this.notes = h('div');
     this.compare = h('a', {class: 'button', id: 'compare', role: 'link', 'aria-disabled': 'true'}, 'Compare');
     this.pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
-    main.append(h('h1', {tabindex: '-1'}, 'Jobs'), this.filters(), this.notes,
+    main.append(h('h1', {tabindex: '-1'}, 'Jobs'),
+      filterForm('jobs', '#/', query, this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job')), this.notes,
       h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Jobs'},
         h('table', {id: 'jobs'}, h('caption', {class: 'unseen'}, 'Jobs, newest first'),
           h('thead', {}, h('tr', {}, ['Compare', 'Job', 'State', 'Answer', 'Matrix', 'Sampling', 'Steps', 'Created']
               .map((heading, column) => h('th', {scope: 'col'}, column ? heading : h('span', {class: 'unseen'}, heading))))),
           this.body)), this.pages);
     this.choose();
-  }
-
-  filters() {
-    const {status = '', label = ''} = this.query;
-    return h('form', {class: 'filters', role: 'search', 'aria-label': 'Filter jobs', onsubmit: (event) => {
-      event.preventDefault();
-      const data = new FormData(event.target);
-      this.go({status: data.get('status'), label: data.get('label')});
-    }},
-    h('label', {for: 'filter-status'}, 'State'),
-    h('select', {id: 'filter-status', name: 'status', onchange: (event) => event.target.form.requestSubmit()},
-      h('option', {value: ''}, 'all'), STATUSES.map((value) => h('option', {value, selected: value === status}, value))),
-    h('label', {for: 'filter-label'}, 'Label'),
-    h('input', {id: 'filter-label', name: 'label', type: 'search', value: label, maxlength: 200, placeholder: 'exactly this one'}),
-    h('button', {type: 'submit'}, 'Filter'), this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job'));
-  }
-
-  go(query) {
-    const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
-    location.hash = `#/?${search}`;
   }
 
   /* Which jobs are ticked: of five the others cannot be. */
@@ -164,10 +145,7 @@ class List {
       }
     }
     this.choose();
-    const {cursor, ...filter} = this.query;
-    const link = (text, query) => h('a', {href: `#/?${new URLSearchParams(query)}`}, text);
-    this.pages.replaceChildren(...(cursor ? [link('Newest', filter)] : []),
-                               ...(body.next ? [link('Older', {...filter, cursor: body.next})] : []));
+    this.pages.replaceChildren(...pageLinks('#/', this.query, body.next));
     return true;
   }
 }
@@ -175,11 +153,5 @@ class List {
 /* The view; returns what ends it. */
 export function showJobs(main, query) {
   const list = new List(main, query);
-  const search = new URLSearchParams({limit: 50});
-  for (const member of ['status', 'label', 'cursor']) {
-    if (query[member]) {
-      search.set(member, query[member]);
-    }
-  }
-  return poll(`/v1/jobs?${search}`, INTERVAL, (answer) => list.show(answer));
+  return poll(listed('/v1/jobs', query), INTERVAL, (answer) => list.show(answer));
 }

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {get, poll} from './api.js';
-import {drawAll, dropAll, lineChart} from './charts.js';
+import {lineChart, redraw} from './charts.js';
 import {bytes, facts, h, number, seconds, trouble} from './dom.js';
 
 const INTERVAL = 2000; /* ms */
@@ -70,12 +70,8 @@ export function showLoad(main) {
     now.replaceChildren(present(series));
     readings.push({x: Math.round((Date.now() - began) / 1000), series});
     readings.splice(0, Math.max(0, readings.length - KEPT));
-    const open = chart.querySelector('details')?.open;
-    dropAll(chart);
-    chart.replaceChildren(lineChart({id: 'load-chart', title: 'Jobs and workers', x: 'seconds since this page was opened', y: 'how many',
+    redraw(chart, lineChart({id: 'load-chart', title: 'Jobs and workers', x: 'seconds since this page was opened', y: 'how many',
       lines: LINES.map(([label, name]) => ({label, points: readings.map(({x, series: one}) => ({x, y: one.get(name) ?? 0}))}))}));
-    chart.querySelector('details').open = Boolean(open);
-    drawAll(chart);
     return true;
   });
 }

@@ -4,14 +4,13 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {post} from './api.js';
-import {drawAll, dropAll, lineChart} from './charts.js';
-import {write} from './build.js';
+import {lineChart, redraw} from './charts.js';
+import {json, write} from './build.js';
 import {badge, h, number, safe} from './dom.js';
 import {families, schemes} from './fields.js';
 import {showGroup, showList} from './groups.js';
 import {sortable} from './sortable.js';
 
-const KIND = {noun: 'plan', plural: 'plans', children: 'candidates'};
 
 /* member: [label, help, first value, how it is written] */
 const FIELDS = {
@@ -22,6 +21,7 @@ const FIELDS = {
   epsilon: ['Epsilon', 'That the training may have, in nats.', '4'],
   delta: ['Delta', 'Between 0 and 1.', '1e-5'],
   max_bands: ['Most rows of noise', 'That fit into memory, the present one included; any number if empty.', '16'],
+  workload: ['Workload', 'As JSON, such as {"type": "momentum", "momentum": 0.9}; prefix sums, which are plain SGD, if empty.', '', 'json'],
 };
 const CHOICES = {
   objective: ['Objective', 'The error that is to be small.', ['mean_squared', 'max_squared']],
@@ -31,6 +31,8 @@ const SETS = {
   schemes: ['Schemes', 'What the data loader can do; every one if none is ticked.', Object.keys(schemes)],
   families: ['Families', 'Every one if none is ticked.', Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
 };
+
+const KIND = {noun: 'plan', plural: 'plans', children: 'candidates', asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys)};
 
 /* ---------------------------------------------------------------- the form */
 
@@ -50,16 +52,26 @@ function ticks(member, [label, help, names]) {
            h('p', {class: 'error', id: `${id}-error`}));
 }
 
-/* What is empty is not sent; what is no number is sent as it was written, and the service says so. */
+const numeral = (text) => text === '' || Number.isNaN(Number(text)) ? text : Number(text);
+
+/* What cannot be read as what it should be is sent as it was written, and the service says so. */
+const readers = {
+  json,
+  number: numeral,
+  list: (text) => {
+    const values = text.split(/[\s,;]+/).filter(Boolean).map(numeral);
+    return values.length > 1 ? values : numeral(text);
+  },
+};
+
+/* What is empty is not sent. */
 function read(form) {
-  const numeral = (text) => text.trim() === '' || Number.isNaN(Number(text)) ? text : Number(text);
   const data = new FormData(form);
   const plan = {};
-  for (const [member, [, , , kind]] of Object.entries(FIELDS)) {
+  for (const [member, [, , , kind = 'number']] of Object.entries(FIELDS)) {
     const text = data.get(member).trim();
-    const values = text.split(/[\s,;]+/).filter(Boolean).map(numeral);
     if (text) {
-      plan[member] = kind === 'list' && values.length > 1 ? values : numeral(text);
+      plan[member] = readers[kind](text);
     }
   }
   Object.keys(CHOICES).forEach((member) => { plan[member] = data.get(member); });
@@ -97,7 +109,7 @@ function planForm() {
     }
   }}, summary, h('fieldset', {}, h('legend', {}, 'New plan'),
     Object.entries(FIELDS).map(([member, [label, help, value]]) =>
-      row(member, label, help, h('input', {type: 'text', name: member, value, autocomplete: 'off', inputmode: 'decimal'}))),
+      row(member, label, help, h('input', {type: 'text', name: member, value, autocomplete: 'off'}))),
     Object.entries(CHOICES).map(([member, [label, help, values]]) =>
       row(member, label, help, h('select', {name: member}, values.map((value) => h('option', {}, value))))),
     Object.entries(SETS).map(([member, set]) => ticks(member, set)),
@@ -125,12 +137,13 @@ async function submit(job, fail) {
 function columns(fail) {
   const plain = (member) => ({title: member, read: (one) => one[member], show: (one) => one[member] ?? '–'});
   const error = (member) => ({title: member, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
+  const button = (one) => h('button', {type: 'button', 'aria-label': `Submit ${one.family} with ${one.scheme} as a job`,
+                                       onclick: () => submit(one.job, fail)}, 'Submit');
   return [plain('rank'), plain('family'), plain('bands'), plain('scheme'), plain('n'), plain('batch_size'),
           {title: 'noise_multiplier', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
-          error('mean_squared'), error('max_squared'), plain('buffers'), plain('guarantee'), plain('accountant'),
+          error('mean_squared'), plain('buffers'), {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'},
+          error('max_squared'), plain('guarantee'), plain('accountant'),
           {title: 'status', read: (one) => one.status, show: (one) => h('span', {title: one.reason}, badge(one.status))},
-          {title: 'job', read: () => null, show: (one) => one.job ? h('button', {type: 'button', onclick: () => submit(one.job, fail),
-            'aria-label': `Submit ${one.family} with ${one.scheme} as a job`}, 'Submit') : '–'},
           {title: 'why not', read: (one) => one.reason, show: (one) => one.reason ?? ''}];
 }
 
@@ -155,12 +168,8 @@ export function showPlan(main, id) {
       place.append(table.element);
     }
     table.fill(plan.candidates);
-    dropAll(chart);
     const shown = lines(plan.candidates, plan.objective);
-    if (shown.length) {
-      chart.replaceChildren(lineChart({id: 'plan-chart', title: `${plan.objective} over rows of noise kept`, x: 'rows of noise', y: plan.objective,
-                                       lines: shown}));
-      drawAll(chart);
-    }
+    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${plan.objective} over rows of noise kept`, x: 'rows of noise',
+                                             y: plan.objective, lines: shown}));
   });
 }

@@ -16,9 +16,10 @@ function compare(a, b, up) {
   return up ? order : -order;
 }
 
-/* columns: [{title, read: row => value or null, show: row => cell}]. Returns {element, fill(rows)}. */
+/* columns: [{title, read: row => value or null, show: row => cell}]. Returns {element, fill(rows)}. Rows that stay as they
+ * are keep their elements, and so the focus. */
 export function sortable(id, caption, columns) {
-  let rows = [], by = null, up = true;
+  let rows = [], elements = new Map(), by = null, up = true;
   const body = h('tbody');
   const note = h('p', {class: 'quiet'});
   const headings = columns.map((column) => {
@@ -34,8 +35,20 @@ export function sortable(id, caption, columns) {
   });
   function draw() {
     const sorted = by ? [...rows].sort((a, b) => compare(by.read(a), by.read(b), up)) : rows;
-    note.textContent = rows.length > LISTED ? `${LISTED} of ${rows.length} rows; the CSV has all of them.` : '';
-    body.replaceChildren(...sorted.slice(0, LISTED).map((row) => h('tr', {}, columns.map((column) => h('td', {}, column.show(row))))));
+    note.textContent = rows.length > LISTED ? `The first ${LISTED} of ${rows.length} rows in this order.` : '';
+    const before = elements, focused = document.activeElement;
+    elements = new Map();
+    for (const row of sorted.slice(0, LISTED)) {
+      let key = JSON.stringify(row);
+      while (elements.has(key)) {
+        key += ' '; /* of rows that are equal */
+      }
+      elements.set(key, before.get(key) || h('tr', {}, columns.map((column) => h('td', {}, column.show(row)))));
+    }
+    body.replaceChildren(...elements.values());
+    if (body.contains(focused)) {
+      focused.focus({preventScroll: true}); /* it was taken out, and put in again */
+    }
   }
   return {
     element: h('div', {}, h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption},

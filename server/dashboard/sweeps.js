@@ -1,19 +1,14 @@
 /*
- * Sweeps: their list, the form that starts one from a job and a grid of values, and one sweep's page with its table and a
- * chart of what was found over what was varied.
+ * Sweeps: their list, the form that starts one from a job and a grid of values, and one sweep's page.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-import {get, post} from './api.js';
-import {drawAll, dropAll, lineChart} from './charts.js';
-import {badge, h, number, safe} from './dom.js';
+import {post} from './api.js';
+import {h} from './dom.js';
 import {showGroup, showList} from './groups.js';
-import {sortable} from './sortable.js';
+import {Points} from './points.js';
 
-const KIND = {noun: 'sweep', plural: 'sweeps', children: 'points'};
-const PAGE = 500; /* points a request */
-const LINES = 12; /* of a chart, at most */
-const FOUND = ['epsilon', 'delta', 'noise_multiplier', 'mean_squared'];
+const KIND = {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid']};
 const BASE = {n: 1000, sampling: {scheme: 'poisson', p: 0.01}, delta: 1e-6};
 const GRID = {'/noise_multiplier': [0.6, 0.8, 1, 1.2, 1.5, 2]};
 
@@ -88,101 +83,8 @@ export function showSweeps(main, query) {
   return showList(main, KIND, query, sweepForm(BASE));
 }
 
-/* ---------------------------------------------------------------- one sweep */
-
-async function points(sweep) {
-  const all = [];
-  for (let cursor = null, first = true; first || cursor; first = false) {
-    const {problem, body} = await get(`${sweep.links.points}?limit=${PAGE}${cursor ? `&cursor=${cursor}` : ''}`);
-    if (problem) {
-      return {problem, all};
-    }
-    all.push(...body.items);
-    cursor = body.next;
-  }
-  return {all};
-}
-
-const plain = (value) => typeof value === 'number' || typeof value === 'string' ? value : value === undefined ? null : JSON.stringify(value);
-
-function columns(pointers) {
-  const found = (member) => ({title: member, read: (point) => point[member],
-                              show: (point) => member === 'mean_squared' ? number(point[member]) : safe(point[member])});
-  return [...pointers.map((pointer) => ({title: pointer, read: (point) => plain(point[pointer]), show: (point) => String(plain(point[pointer]))})),
-          {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)}, ...FOUND.map(found),
-          {title: 'accountant', read: (point) => point.accountant, show: (point) => point.accountant ?? point.detail ?? '–'},
-          {title: 'job', read: (point) => point.job, show: (point) => point.job ? h('a', {href: `#/jobs/${point.job}`}, `…${point.job.slice(-8)}`) : '–'}];
-}
-
-/* A line for each combination of the pointers that are not on the axis. */
-function lines(all, pointers, x, y) {
-  const groups = new Map();
-  for (const point of all) {
-    if (typeof point[x] === 'number' && point[y] !== null) {
-      const key = pointers.filter((pointer) => pointer !== x).map((pointer) => `${pointer} ${plain(point[pointer])}`).join(', ') || y;
-      groups.set(key, [...(groups.get(key) || []), {x: point[x], y: point[y]}]);
-    }
-  }
-  return [...groups].slice(0, LINES).map(([label, some]) => ({label, points: some.sort((a, b) => a.x - b.x)}));
-}
-
-function choice(id, label, values, chosen, change) {
-  return [h('label', {for: id}, label), h('select', {id, onchange: (event) => change(event.target.value)},
-    values.map((value) => h('option', {value, selected: value === chosen}, value)))];
-}
-
-/* The table and the chart, once there are points. */
-class Points {
-  constructor() {
-    this.chart = h('div');
-    this.table = h('div');
-    this.turn = 0;
-  }
-
-  draw() {
-    dropAll(this.chart);
-    const {pointers, all, x, y} = this;
-    if (!x || !all.some((point) => point[y] !== null)) {
-      this.chart.replaceChildren();
-      return;
-    }
-    this.chart.replaceChildren(h('p', {class: 'filters'},
-      choice('sweep-y', 'What was found', FOUND, y, (value) => { this.y = value; this.draw(); }),
-      choice('sweep-x', 'over', this.axes, x, (value) => { this.x = value; this.draw(); })),
-    lineChart({id: 'sweep-chart', title: `${y} over ${x}`, x, y, lines: lines(all, pointers, x, y)}));
-    drawAll(this.chart);
-  }
-
-  begin(sweep) {
-    this.pointers = Object.keys(sweep.grid);
-    this.axes = this.pointers.filter((pointer) => sweep.grid[pointer].some((value) => typeof value === 'number'));
-    this.x = this.axes[0];
-    this.y = FOUND.find((member) => !(member in sweep.base) && !(`/${member}` in sweep.grid)) || FOUND[0];
-    this.sorted = sortable('points', 'Points', columns(this.pointers));
-    this.table.append(this.sorted.element);
-  }
-
-  async fill(sweep, fail) {
-    const turn = ++this.turn;
-    const {problem, all} = await points(sweep);
-    if (turn !== this.turn) {
-      return; /* later news came first */
-    }
-    if (problem) {
-      fail(problem);
-      return;
-    }
-    if (!this.all) {
-      this.begin(sweep);
-    }
-    this.all = all;
-    this.sorted.fill(all);
-    this.draw();
-  }
-}
-
 /* The view; returns what ends it. */
 export function showSweep(main, id) {
   const shown = new Points();
-  return showGroup(main, KIND, id, h('div', {}, shown.chart, shown.table), (sweep, fail) => shown.fill(sweep, fail));
+  return showGroup(main, KIND, id, shown.element, (sweep, fail) => shown.fill(sweep, fail));
 }

@@ -5,14 +5,16 @@ small /dev/shm.
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import os
+import re
 import time
 
+import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
-from conftest import PATIENCE, ROOT
+from conftest import PATIENCE, ROOT, Server
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking",
@@ -29,6 +31,8 @@ class Browser:
         os.environ.setdefault("SE_OFFLINE", "true")
         self.server = server
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.downloads = folder / "downloads"
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(self.downloads)})
 
     def quit(self):
         self.driver.quit()
@@ -81,6 +85,15 @@ class Browser:
         return self.run("""return Object.fromEntries(window.Chart.getChart(arguments[0]).data.datasets.map(
             (set) => [set.label, set.data.map((point) => [point.x, point.y])]))""", name)
 
+    def saved(self, label, name):
+        """What the file holds that the first button of this label saves; it is then gone."""
+        self.wait(lambda: [button for button in self.all("button") if button.text == label])[0].click()
+        file = self.downloads / name
+        self.wait(file.exists)
+        text = self.wait(file.read_text)
+        file.unlink()
+        return text
+
     def focused(self):
         return self.driver.switch_to.active_element
 
@@ -99,3 +112,28 @@ class Browser:
     def complaints(self):
         """What the console said since it was last asked: errors of scripts, and what the policy refused."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    """A server whose jobs are these tests' own."""
+    running = Server(tmp_path_factory.mktemp("dashboard"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium(host, tmp_path_factory):
+    started = Browser(host, tmp_path_factory.mktemp("chromium"))
+    yield started
+    started.quit()
+
+
+@pytest.fixture
+def browser(chromium):
+    """After each test the console has nothing to complain of but refusals that the test provoked."""
+    chromium.dark(False)
+    chromium.complaints()
+    yield chromium
+    complaints = [line for line in chromium.complaints() if not re.search(r"status of (400|404|409|422)", line)]
+    assert not complaints, complaints

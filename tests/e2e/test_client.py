@@ -17,6 +17,7 @@ import time
 
 import numpy
 import pytest
+import yaml
 
 from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, ROOT, until
 
@@ -24,12 +25,16 @@ PACKAGE = ROOT / "api" / "python"
 sys.path.insert(0, str(PACKAGE))
 
 import epsilond  # noqa: E402
-from epsilond import arrays  # noqa: E402
+from epsilond import arrays, transport  # noqa: E402
 
 TOEPLITZ = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0,
             "delta": 1e-6}
 DENSE = {"n": 3, "matrix": {"family": "dense", "rows": [[1], [0.5, 1], [0.25, 0.5, 1]], "normalization": "none"},
          "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
+
+PHASES = {"phases": [{"n": 20, "sampling": {"scheme": "poisson", "p": 0.1}},
+                     {"n": 10, "sampling": {"scheme": "cyclic_poisson", "p": 0.1}, "matrix": {"family": "square_root", "bands": 2}, "count": 3}],
+          "noise_multiplier": 1.0, "delta": 1e-6}
 
 
 @pytest.fixture
@@ -193,6 +198,24 @@ def test_a_plan_ends_in_a_job_that_can_be_posted(launch):
 
 
 # ---------------------------------------------------------------- what belongs to an answer
+
+def test_phases_and_what_is_spent_in_them(server, client):
+    job = client.solve(PHASES)
+    spent = client.spend(job)
+    assert spent == server.get(job["links"]["spend"]).json()["points"]
+    assert [point["step"] for point in spent if point["step"] in (20, 50)] == [20, 50]  # where the phases end
+    assert spent[-1]["step"] == 50 and spent[-1]["epsilon"] == pytest.approx(job["result"]["epsilon"], rel=0.02)
+    epsilons = [point["epsilon"] for point in spent]
+    assert epsilons == sorted(epsilons)
+    for phase, steps in enumerate((20, 10)):
+        assert client.error(job, phase=phase) == server.get(f"{job['links']['error']}?phase={phase}").json()["variance"]
+        assert client.matrix(job, "noise", phase=phase).shape == (steps,)
+    with pytest.raises(epsilond.Invalid) as wrong:
+        client.error(job)
+    assert wrong.value.pointers == ["?phase"]
+    with pytest.raises(epsilond.Conflict):
+        client.spend(client.solve({"n": 10, "sampling": {"scheme": "none"}, "noise_multiplier": 1, "curve": True}))
+
 
 def test_curve_error_and_statement(server, client):
     job = client.solve(TOEPLITZ)
@@ -563,6 +586,71 @@ def test_what_the_client_sends(moody):
     method, path, headers, body = server.seen[1]
     assert (method, path, headers["Idempotency-Key"]) == ("POST", "/dp/v1/jobs?wait=9", "mine")
     assert headers["Content-Type"] == "application/json" and json.loads(body) == {"n": 1}
+
+
+# ---------------------------------------------------------------- the whole contract
+
+def asked_for(monkeypatch):
+    """Method, path and names in the query of each request from now on."""
+    asked, send = [], transport.Transport._send
+
+    def recorded(self, connection, method, target, *rest):
+        path, _, query = target.partition("?")
+        asked.append((method, path, {part.split("=")[0] for part in query.split("&") if part}))
+        return send(self, connection, method, target, *rest)
+
+    monkeypatch.setattr(transport.Transport, "_send", recorded)
+    return asked
+
+
+def use_it_all(client):
+    """Every method there is, with every argument that goes into a query."""
+    client.index(), client.healthy(), client.ready()
+    assert "epsilond_http_requests_total" in client.metrics() and "openapi: 3.1" in client.contract()
+    with pytest.raises(epsilond.NotFound) as nobody:
+        client.get("nobody")
+    assert client.explain(nobody.value) == client.explain("not-found")
+    assert client.explain("not-found")["status"] == 404
+    job = client.wait(client.submit(PHASES, wait=9))
+    client.get(job), list(client.events(job)), client.cancel(job)
+    client.curve(job), client.spend(job), client.error(job, phase=0), client.statement(job)
+    client.matrix(job, "encoder", form="bands", phase=1)
+    list(client.batches({"n": 2, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 4}))
+    list(client.noise(client.solve(TOEPLITZ), dimensions=1))
+    request = {"n": 4, "batch_size": 1, "dataset_size": 4, "epsilon": 1, "delta": 1e-5, "families": ["identity"], "schemes": ["none"]}
+    _, sweep = (client.wait(client.sweep(GAUSSIAN, {"/n": [1, 2]})) for _ in range(2))
+    _, plan = (client.wait(client.plan(request)) for _ in range(2))
+    assert len(list(client.points(sweep))) == 2
+    for one, listed in ((sweep, client.sweeps), (plan, client.plans), (job, client.jobs)):
+        assert list(listed(status="succeeded", label="nothing")) == []
+        assert len(list(listed())) == 2
+        client.get(one), list(client.events(one)), client.cancel(one), client.delete(one)
+
+
+def test_the_client_does_what_the_contract_offers(launch, monkeypatch):
+    """Each operation and each parameter of a query, but for the page for people."""
+    monkeypatch.setattr("epsilond.client.PAGE", 1)
+    asked = asked_for(monkeypatch)
+    use_it_all(epsilond.Client(launch().url))
+    contract = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+    for path, item in contract["paths"].items():
+        for method in set(item) & {"get", "post", "delete"}:
+            if path in ("/", "/dashboard/{file}"):
+                continue
+            parameters = [contract["components"]["parameters"][one["$ref"].rsplit("/", 1)[1]] if "$ref" in one else one
+                          for one in item.get("parameters", []) + item[method].get("parameters", [])]
+            here = [query for verb, target, query in asked
+                    if verb == method.upper() and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), target)]
+            assert here, (method, path)
+            assert {one["name"] for one in parameters if one["in"] == "query"} <= set().union(*here), (method, path)
+
+
+def test_noise_with_a_seed_is_for_tests(client):
+    job = client.solve(TOEPLITZ)
+    drawn = [numpy.array(list(client.noise(factorization=job["result"]["factorization"]["id"], noise_multiplier=1, dimensions=2, part="decoder",
+                                           dtype="float64", seed=7, workload=workload)))
+             for workload in (None, {"type": "prefix_sum"}, {"type": "momentum", "momentum": 0.5})]
+    assert drawn[0].shape == (64, 2) and numpy.array_equal(drawn[0], drawn[1]) and not numpy.array_equal(drawn[0], drawn[2])
 
 
 # ---------------------------------------------------------------- the package

@@ -13,7 +13,7 @@ import requests
 import yaml
 from selenium.webdriver.common.keys import Keys
 
-from browser import Browser
+from browser import Browser, browser, chromium, host  # noqa: F401
 from conftest import DP_SGD, ENDLESS, GAUSSIAN, ROOT, Server, check_problem, until
 
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
@@ -25,6 +25,7 @@ TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8
          "txt": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
 BANDS = {"n": 32, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
          "noise_multiplier": 1.0, "delta": 1e-6}
+PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
 
 # ---------------------------------------------------------------- what the server sends
 
@@ -101,31 +102,6 @@ def test_the_page_needs_nothing_from_elsewhere():
 
 
 # ---------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    """A server whose jobs are these tests' own."""
-    running = Server(tmp_path_factory.mktemp("dashboard"))
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def chromium(host, tmp_path_factory):
-    started = Browser(host, tmp_path_factory.mktemp("chromium"))
-    yield started
-    started.quit()
-
-
-@pytest.fixture
-def browser(chromium):
-    """After each test the console has nothing to complain of but refusals that the test provoked."""
-    chromium.dark(False)
-    chromium.complaints()
-    yield chromium
-    complaints = [line for line in chromium.complaints() if not re.search(r"status of (400|404|409|422)", line)]
-    assert not complaints, complaints
 
 
 def row_of(browser, job_id):
@@ -358,12 +334,19 @@ def test_every_field_has_a_label_and_help(browser):
 
 def test_every_view_can_be_walked_by_ear(browser, host):
     """One main, one first heading, every control named, headings in order, one place that speaks."""
-    document = host.solve(BANDS)
-    for view in ("#/", "#/new", f"#/jobs/{document['id']}", f"#/compare?ids={document['id']}", "#/load", "#/sweeps", "#/nowhere"):
+    document, phases = host.solve(BANDS), host.solve(PHASES)
+    sweep = host.post({"base": DP_SGD, "grid": {"/noise_multiplier": [1, 2]}}, "/v1/sweeps").json()
+    for view in ("#/", "#/new", f"#/jobs/{document['id']}", f"#/jobs/{phases['id']}", f"#/compare?ids={document['id']},{phases['id']}",
+                 "#/load", "#/sweeps", f"#/sweeps/{sweep['id']}", "#/plans", "#/nowhere"):
         browser.open(view)
         if "jobs/" in view:
+            for name in ("error", "curve"):
+                browser.chart(name)
             browser.one("#heat")
-            browser.chart("error")
+            browser.one("#statement h3")
+        if phases["id"] in view and "jobs/" in view:
+            browser.one("#spend-ask").click()
+            browser.chart("spend")
         assert len(browser.all("main")) == len(browser.all("h1")) == 1
         levels = browser.run("return [...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]))")
         assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:]))
@@ -476,8 +459,20 @@ def test_a_sweep_is_started_followed_and_sorted(browser, host):
     heading.find_element("css selector", "button").click()
     assert epsilons() == sorted(epsilons(), reverse=True) and heading.get_attribute("aria-sort") == "descending"
     browser.screenshot("sweep")
+    assert json.loads(browser.text("#asked pre"))["grid"] == grid
+    assert browser.saved("Save as CSV", "sweep.csv") == host.get(f"/v1/sweeps/{sweep_id}/points", headers={"Accept": "text/csv"}).text
     browser.one("#nav-sweeps").click()
     assert "6 of 6" in browser.one(f'#sweeps tr[data-id="{sweep_id}"]').text
+    browser.enter("status", "failed")
+    browser.one(".empty")
+    browser.open("#/sweeps?label=grid")
+    row = browser.one(f'#sweeps tr[data-id="{sweep_id}"]')
+    assert "6 of 6" in row.text
+    row.find_element("css selector", "a").click()
+    browser.one("#delete").click()
+    browser.one("#delete-yes").click()
+    browser.wait(lambda: browser.text("h1") == "Sweeps")
+    assert host.get(f"/v1/sweeps/{sweep_id}").status_code == 404
 
 
 def test_what_is_wrong_with_a_sweep_stands_at_its_text(browser):
@@ -495,12 +490,12 @@ def test_what_is_wrong_with_a_sweep_stands_at_its_text(browser):
     assert browser.text("#sweep-grid-error") and not browser.text("#sweep-base-error")
 
 
-@pytest.mark.skipif("/v1/plans" not in CONTRACT["paths"], reason="this service has no plans")
 def test_a_plan_is_started_and_ranked(browser, host):
     """From the form: the table has every candidate, best first, the chart their errors, and a row can be submitted."""
     browser.open("#/plans")
-    for member, value in (("epochs", "4"), ("batch_size", "100"), ("dataset_size", "1000"), ("max_bands", "4"), ("label", "small")):
+    for member, value in (("epochs", "4"), ("batch_size", "100"), ("dataset_size", "1000"), ("max_bands", "4")):
         browser.enter(member, value)
+    browser.one("#plan-label").send_keys("small")
     for name in ("identity", "square_root", "balls_in_bins", "poisson", "none"):
         browser.one(f'#plan-form input[value="{name}"]').click()
     browser.one("#plan-submit").click()
@@ -512,20 +507,45 @@ def test_a_plan_is_started_and_ranked(browser, host):
     lines = browser.chart("plan-chart")
     assert sorted(point for line in lines.values() for point in line) == sorted(
         [one["buffers"], one["error"]["mean_squared"]] for one in plan["candidates"] if one["error"])
+    asked = json.loads(browser.text("#asked pre"))
+    assert (asked["epochs"], asked["max_bands"], plan["label"]) == (4, 4, "small")
     browser.screenshot("plan")
     browser.one("#candidates tbody button").click()
     value = float(browser.one("#answer").get_attribute("data-value"))
     assert value == plan["candidates"][0]["noise_multiplier"]
 
 
-@pytest.mark.skipif("/v1/plans" not in CONTRACT["paths"], reason="this service has no plans")
+def test_the_forms_of_plans_and_sweeps_have_every_member_of_the_contract(browser):
+    browser.open("#/plans")
+    members = set(browser.run("return [...document.querySelectorAll('#plan-form [name]')].map((entry) => entry.name)"))
+    assert members == set(SCHEMAS["PlanRequest"]["properties"])
+    browser.open("#/sweeps")
+    members = set(browser.run("return [...document.querySelectorAll('#sweep-form :is(textarea, input)')].map((entry) => entry.id.slice(6))"))
+    assert members == set(SCHEMAS["SweepRequest"]["properties"])
+
+
+def test_a_plan_for_another_workload(browser, host):
+    browser.open("#/plans")
+    for member, value in (("epochs", ""), ("n", "20, 40"), ("batch_size", "100"), ("dataset_size", "1000"),
+                          ("workload", '{"type": "momentum", "momentum": 0.9}')):
+        browser.enter(member, value)
+    for name in ("identity", "none"):
+        browser.one(f'#plan-form input[value="{name}"]').click()
+    browser.one("#plan-submit").click()
+    browser.wait(lambda: "succeeded" in browser.text("#state"))
+    plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
+    assert (plan["n"], plan["workload"]["momentum"]) == ([20, 40], 0.9)
+    assert {one["job"]["workload"]["momentum"] for one in plan["candidates"]} == {0.9}
+
+
 def test_what_is_wrong_with_a_plan_stands_at_its_field(browser):
     browser.open("#/plans")
     browser.enter("delta", "7")
     browser.enter("dataset_size", "x")
+    browser.enter("workload", '{"type": ')
     browser.one("#plan-submit").click()
     browser.wait(lambda: browser.text("#plan-delta-error"))
-    assert browser.text("#plan-dataset_size-error")
+    assert browser.text("#plan-dataset_size-error") and browser.text("#plan-workload-error")
     assert browser.focused().get_attribute("aria-invalid") == "true"
 
 

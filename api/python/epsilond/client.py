@@ -17,7 +17,7 @@ from typing import Any, Union
 
 from .arrays import read_array, read_rows
 from .events import Event, read_events
-from .problems import JobFailed, Unreachable, problem_of
+from .problems import JobFailed, Problem, Unreachable, problem_of
 from .transport import FAILURES, Reply, Transport, lines, unbroken
 
 Document = dict[str, Any]
@@ -218,17 +218,30 @@ class Client:
         points: list[Document] = reply.json()["points"]
         return points
 
-    def error(self, job: Resource) -> list[float]:
-        """The variance of the queries' noise (A C^-1 z) at each step, at the job's noise multiplier."""
-        variance: list[float] = self._get(_path(job) + "/error", extra=300.0).json()["variance"]
+    def spend(self, job: Resource) -> list[Document]:
+        """
+        Epsilon at the job's delta as its training goes on: points with step and epsilon, at the end of each phase and at up
+        to 200 steps between. Each is an answer of its own: it takes its time. Conflict: what was released by then is no
+        mechanism of its own.
+        """
+        points: list[Document] = self._get(_path(job) + "/spend", extra=300.0).json()["points"]
+        return points
+
+    def error(self, job: Resource, *, phase: int | None = None) -> list[float]:
+        """
+        The variance of the queries' noise (A C^-1 z) at each step, at the job's noise multiplier. Of a job of phases, that
+        of one of them, from 0 on.
+        """
+        variance: list[float] = self._get(_path(job) + "/error" + _query(phase=phase), extra=300.0).json()["variance"]
         return variance
 
-    def matrix(self, job: Resource, part: str = "encoder", *, form: str | None = None) -> Any:
+    def matrix(self, job: Resource, part: str = "encoder", *, form: str | None = None, phase: int | None = None) -> Any:
         """
         C ("encoder"), A C^-1 ("decoder") or C^-1 ("noise") as computed: a NumPy array, or lists without NumPy. Of a
-        Toeplitz strategy its first column. form="bands": C by its bands, row i holds C[i, i - d] at d.
+        Toeplitz strategy its first column. form="bands": C by its bands, row i holds C[i, i - d] at d. Of a job of phases,
+        that of one of them, from 0 on.
         """
-        path = _path(job) + "/matrix" + _query(part=part, form=form)
+        path = _path(job) + "/matrix" + _query(part=part, form=form, phase=phase)
         return read_array(io.BytesIO(self._get(path, NPY, extra=300.0).body))
 
     def statement(self, job: Resource) -> str:
@@ -244,7 +257,7 @@ class Client:
     def batches(self, request: Mapping[str, Any], users: Iterable[Sequence[int]] | None = None) -> Iterator[Document]:
         """
         Who takes part in which step: {"step", "indices", "truncated"}, formed as the job's sampling is accounted. request:
-        "n" or "epochs", "sampling" and "dataset_size". users: with "examples_per_user", whose each example is.
+        "n", "sampling" and "dataset_size". users: with "examples_per_user", whose each example is.
 
         Nothing is drawn twice: what breaks off is Unreachable, and its steps do not go with those of another call. The
         service ends a stream of which nothing is taken for a minute (--request-seconds).
@@ -257,18 +270,22 @@ class Client:
                 yield json.loads(line)
 
     def noise(self, source: Resource | None = None, *, dimensions: int, factorization: str | None = None,
-              noise_multiplier: float | None = None, part: str = "noise", dtype: str = "float32") -> Iterator[Any]:
+              noise_multiplier: float | None = None, part: str = "noise", dtype: str = "float32",
+              workload: Mapping[str, Any] | None = None, seed: int | None = None) -> Iterator[Any]:
         """
         Rows of C^-1 z (part "noise"), or of A C^-1 z ("decoder"), one a step, of `dimensions` numbers: what training adds to
         the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier, or of a stored
-        factorisation. NumPy arrays, or lists without NumPy.
+        factorisation, for which `workload` is the A of "decoder". NumPy arrays, or lists without NumPy. With a `seed`, which is
+        for tests, it is the same each time, and guarantees nothing.
 
         Nothing is drawn twice: what breaks off is Unreachable, and its rows do not go with those of another call. The
         service ends a stream of which nothing is taken for a minute (--request-seconds).
         """
         request = {"job": None if source is None else _path(source).rsplit("/", 1)[-1], "factorization": factorization,
-                   "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype}
-        body = json.dumps({name: value for name, value in request.items() if value is not None}).encode()
+                   "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype, "workload": workload,
+                   "seed": seed}
+        given = {name: value for name, value in request.items() if value is not None}
+        body = json.dumps(given, allow_nan=False, default=_plain).encode()
         with self._http.stream("POST", "/v1/noise", body, {"Accept": NPY, "Content-Type": JSON}) as response:
             yield from unbroken(read_rows(response))
 
@@ -277,6 +294,19 @@ class Client:
     def index(self) -> Document:
         """Links, limits and versions, and the families, schemes and accountants that are served."""
         return self._document("/v1")
+
+    def explain(self, problem: Problem | str) -> Document:
+        """What a problem means and what to do: type, title, status, explanation. Of an exception, or of its type."""
+        name = problem if isinstance(problem, str) else problem.type
+        return self._document("/problems/" + urllib.parse.quote(name, safe=""))
+
+    def contract(self) -> str:
+        """The service's openapi.yaml."""
+        return self._get("/openapi.yaml", "application/yaml").body.decode()
+
+    def metrics(self) -> str:
+        """Counters, gauges and histograms, as Prometheus reads them."""
+        return self._get("/metrics", "text/plain").body.decode()
 
     def healthy(self) -> bool:
         """Whether the service answers at all. Asked once."""

@@ -1,0 +1,109 @@
+/*
+ * What is drawn of a job: the privacy curve, what is spent as training goes on, the variance of each step, and the matrix.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+import {saveButton} from './buttons.js';
+import {heatMap, lineChart} from './charts.js';
+import {h} from './dom.js';
+import {fetched, place, placeOnDemand, put} from './place.js';
+
+const DRAWN_STEPS = 65536; /* longer ones are for programs */
+export const LEAST_DELTA = 1e-16; /* curves end under 1e-15; one of two directions may go on far below */
+
+export const tooLong = ({job}) => (job.phases || [job]).some(({n}) => n > DRAWN_STEPS);
+
+/* Its numbers, all of them, as a file. */
+const csv = (path, file) => h('div', {class: 'actions'}, saveButton('Save as CSV', `${file}.csv`, path, 'text/csv'));
+
+/* Of a job of phases, the one that was chosen; `show` gets what the query then says. */
+async function byPhase({job}, show) {
+  if (!job.phases) {
+    return show('');
+  }
+  const body = h('div', {}, await show('phase=0'));
+  const choose = async ({target}) => put(body, await show(`phase=${target.value}`));
+  const options = job.phases.map((_, index) => h('option', {value: String(index)}, String(index)));
+  return [h('label', {}, 'Phase ', h('select', {onchange: choose}, options)), body];
+}
+
+/* ---------------------------------------------------------------- lines */
+
+export function curveLines({points}, label) {
+  const of = (member) => points.map((point) => ({x: point.epsilon, y: point[member]})).filter((point) => point.y !== null);
+  return label ? [{label, points: of('delta')}]
+               : [{label: 'delta (the larger)', points: of('delta')}, {label: 'remove', points: of('remove'), dashed: true},
+                  {label: 'add', points: of('add'), dashed: true}];
+}
+
+function curve({links, result: {epsilon, delta}}) {
+  return fetched(links.curve, (body) => {
+    const lines = curveLines(body);
+    if (epsilon !== null && delta !== null) {
+      lines.push({label: 'this job', points: [{x: epsilon, y: delta}], marks: true, colour: 3});
+    }
+    return [lineChart({id: 'curve', title: 'Delta against epsilon', x: 'epsilon', y: 'delta', least: LEAST_DELTA, lines}),
+            csv(links.curve, 'curve')];
+  });
+}
+
+export function errorLine({variance}, label) {
+  return {label, points: variance.map((value, step) => ({x: step, y: value}))};
+}
+
+function error(document) {
+  return byPhase(document, (query) => {
+    const path = `${document.links.error}${query && '?'}${query}`;
+    return fetched(path, (body) => [lineChart({id: 'error', title: 'Variance of each step’s answer', x: 'step', y: 'variance',
+                                               lines: [errorLine(body, 'variance')]}), csv(path, 'error')]);
+  });
+}
+
+/* The steps at which phases end, all runs counted. */
+function ends({job, result}) {
+  let step = 0;
+  return (job.phases || []).map(({n}, index) => step += n * result.phases[index].count);
+}
+
+function spend(document) {
+  const {links} = document;
+  return fetched(links.spend, (body) => {
+    const points = body.points.map(({step, epsilon}) => ({x: step, y: epsilon}));
+    const marked = points.filter(({x}) => ends(document).includes(x));
+    const lines = [{label: 'epsilon', points}, {label: 'end of a phase', points: marked, marks: true, colour: 3}];
+    return [lineChart({id: 'spend', title: 'Epsilon at the job’s delta, by the steps done', x: 'step', y: 'epsilon',
+                       lines: lines.slice(0, marked.length ? 2 : 1)}), csv(links.spend, 'spend')];
+  });
+}
+
+/* ---------------------------------------------------------------- the matrix */
+
+const PARTS = {encoder: ['C', 'C, the strategy'], noise: ['C⁻¹', 'C⁻¹, which correlates the noise'],
+               decoder: ['B', 'B = A C⁻¹, the decoder']};
+
+function matrix(document) {
+  return byPhase(document, async (query) => {
+    const show = (part) => fetched(`${document.links.matrix}?part=${part}${query && '&'}${query}`,
+                                   (body) => heatMap(body, PARTS[part][0]));
+    const map = h('div', {}, await show('encoder'));
+    return [h('label', {for: 'part'}, 'Part'), ' ',
+            h('select', {id: 'part', onchange: async ({target}) => put(map, await show(target.value))},
+              Object.entries(PARTS).map(([part, [, text]]) => h('option', {value: part}, text))), map];
+  });
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+const long = async () => h('p', {class: 'quiet'}, `This job has more than ${DRAWN_STEPS} steps: ask the service for the numbers.`);
+
+export function drawings(document) {
+  const {links} = document;
+  const short = (draw) => tooLong(document) ? long : () => draw(document);
+  return h('div', {class: 'charts'},
+           links.curve ? place('Privacy curve', 'curve', () => curve(document)) : null,
+           links.spend ? placeOnDemand('Spent on the way', 'spend',
+             {label: 'Compute', help: 'Epsilon after each phase, and at up to 200 steps between: each of them is an answer of its own.'},
+             () => spend(document)) : null,
+           links.error ? place('Error per step', 'error', short(error)) : null,
+           links.matrix ? place('Matrix', 'matrix', short(matrix)) : null);
+}

@@ -1,0 +1,116 @@
+/*
+ * The points of a sweep: their table, and a chart of what was found over what was varied. Of a long sweep only those pages
+ * are asked for again that may have changed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+import {get} from './api.js';
+import {saveButton} from './buttons.js';
+import {lineChart, redraw} from './charts.js';
+import {badge, h, number, safe} from './dom.js';
+import {sortable} from './sortable.js';
+
+const PAGE = 500; /* points a request */
+const LINES = 12; /* of a chart, at most */
+const FOUND = ['epsilon', 'delta', 'noise_multiplier', 'mean_squared'];
+const FINAL = ['succeeded', 'failed', 'canceled'];
+
+const settled = ({items}) => items.every(({status}) => FINAL.includes(status));
+
+/* Brings the pages, as the service gave them, up to date. Returns the problem, if there is one. */
+async function refresh(pages, path) {
+  for (let at = 0, cursor = ''; at === 0 || cursor; at++) {
+    if (!pages[at] || !settled(pages[at])) {
+      const {problem, body} = await get(`${path}?limit=${PAGE}${cursor && `&cursor=${cursor}`}`);
+      if (problem) {
+        return problem;
+      }
+      if (pages[at]?.next !== body.next) {
+        pages.length = at; /* those after it begin elsewhere */
+      }
+      pages[at] = body;
+    }
+    cursor = pages[at].next;
+  }
+  return null;
+}
+
+/* ---------------------------------------------------------------- how they are shown */
+
+const plain = (value) => typeof value === 'number' || typeof value === 'string' ? value : value === undefined ? null : JSON.stringify(value);
+
+function columns(pointers) {
+  const found = (member) => ({title: member, read: (point) => point[member],
+                              show: (point) => member === 'mean_squared' ? number(point[member]) : safe(point[member])});
+  return [...pointers.map((pointer) => ({title: pointer, read: (point) => plain(point[pointer]), show: (point) => String(plain(point[pointer]))})),
+          {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)}, ...FOUND.map(found),
+          {title: 'accountant', read: (point) => point.accountant, show: (point) => point.accountant ?? point.detail ?? '–'},
+          {title: 'job', read: (point) => point.job, show: (point) => point.job ? h('a', {href: `#/jobs/${point.job}`}, `…${point.job.slice(-8)}`) : '–'}];
+}
+
+/* A line for each combination of the pointers that are not on the axis. */
+function lines(all, pointers, x, y) {
+  const groups = new Map();
+  for (const point of all) {
+    if (typeof point[x] === 'number' && point[y] !== null) {
+      const key = pointers.filter((pointer) => pointer !== x).map((pointer) => `${pointer} ${plain(point[pointer])}`).join(', ') || y;
+      const line = groups.get(key) || [];
+      line.push({x: point[x], y: point[y]});
+      groups.set(key, line);
+    }
+  }
+  return [...groups].slice(0, LINES).map(([label, points]) => ({label, points: points.sort((a, b) => a.x - b.x)}));
+}
+
+function choice(id, label, values, chosen, change) {
+  return [h('label', {for: id}, label), h('select', {id, onchange: (event) => change(event.target.value)},
+    values.map((value) => h('option', {value, selected: value === chosen}, value)))];
+}
+
+/* The chart and the table, once there are points. */
+export class Points {
+  constructor() {
+    this.chart = h('div');
+    this.element = h('div');
+    this.pages = [];
+  }
+
+  draw() {
+    const {pointers, all, x, y} = this;
+    const some = x && all.some((point) => point[y] !== null);
+    redraw(this.chart, some && lineChart({id: 'sweep-chart', title: `${y} over ${x}`, x, y, lines: lines(all, pointers, x, y)}));
+  }
+
+  begin({base, grid, links}) {
+    this.pointers = Object.keys(grid);
+    this.axes = this.pointers.filter((pointer) => grid[pointer].some((value) => typeof value === 'number'));
+    this.x = this.axes[0];
+    this.y = FOUND.find((member) => !(member in base) && !(`/${member}` in grid)) || FOUND[0];
+    this.sorted = sortable('points', 'Points', columns(this.pointers));
+    this.element.append(...(this.x ? [h('p', {class: 'filters'},
+      choice('sweep-y', 'What was found', FOUND, this.y, (value) => { this.y = value; this.draw(); }),
+      choice('sweep-x', 'over', this.axes, this.x, (value) => { this.x = value; this.draw(); }))] : []),
+    this.chart, this.sorted.element, h('div', {class: 'actions'}, saveButton('Save as CSV', 'sweep.csv', links.points, 'text/csv')));
+  }
+
+  /* There is news. What comes while the last is being fetched is fetched after it. */
+  async fill(sweep, fail) {
+    this.news = true;
+    while (this.news && !this.busy) {
+      this.news = false;
+      this.busy = true;
+      const problem = await refresh(this.pages, sweep.links.points);
+      this.busy = false;
+      if (problem) {
+        fail(problem);
+        return;
+      }
+      if (!this.all) {
+        this.begin(sweep);
+      }
+      this.all = this.pages.flatMap(({items}) => items);
+      this.sorted.fill(this.all);
+      this.draw();
+    }
+  }
+}
