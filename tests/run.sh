@@ -6,7 +6,8 @@
 #   tests/run.sh [unit] [paper] [truth] [soak] [tables] [toys] [exports] [install] [fuzz] [e2e] [readme] [e2e-sanitized]     (default: all but the last)
 #
 # From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds a program, 900), E2E_TIMEOUT
-# (seconds for all of pytest, 1800; a single test has its deadline from tests/pytest.ini).
+# (seconds for all of pytest, 1800; a single test has its deadline from tests/pytest.ini), JOBS (how many C programs run at a
+# time, as many as there are processors).
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -18,10 +19,19 @@ mkdir -p "$log"
 passed=0 failed=0 skipped=0
 
 # Sanitizers write to files of their own: a server's log may be cut before its report.
-report=$(cd "$log" && pwd)/sanitizer
-export ASAN_OPTIONS="log_path=$report:detect_leaks=1:strict_string_checks=1"
-export UBSAN_OPTIONS="log_path=$report:print_stacktrace=1"
-export TSAN_OPTIONS="log_path=$report:exitcode=66:suppressions=tests/tsan.supp"
+# sanitizers REPORT: sets where.
+sanitizers() {
+    report=$1
+    export ASAN_OPTIONS="log_path=$report:detect_leaks=1:strict_string_checks=1"
+    export UBSAN_OPTIONS="log_path=$report:print_stacktrace=1"
+    export TSAN_OPTIONS="log_path=$report:exitcode=66:suppressions=tests/tsan.supp"
+    rm -f "$report".*
+}
+
+# out_of NAME: the file of its output; beside it lie .err, .status and .report.*
+out_of() {
+    echo "$(cd "$log" && pwd)/$(echo "$1" | tr / _)"
+}
 
 # count NAME OK NOT_OK SKIPPED: one line of the report.
 count() {
@@ -32,14 +42,20 @@ count() {
     printf '\n'
 }
 
-# tap NAME COMMAND...: runs it and counts the lines of its TAP.
-tap() {
-    name=$1
+# run NAME COMMAND...: runs it; judge NAME: counts the lines of its TAP.
+run() {
+    out=$(out_of "$1")
     shift
-    out=$log/$(echo "$name" | tr / _)
-    rm -f "$report".*
+    sanitizers "$out.report"
     CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" "$@" >"$out" 2>"$out.err"
-    status=$?
+    echo $? >"$out.status"
+}
+
+judge() {
+    name=$1
+    out=$(out_of "$name")
+    report=$out.report
+    status=$(cat "$out.status")
     skips=$(grep -cE '^(not )?ok [0-9]+.*# SKIP' "$out")
     bad=$(grep -E '^not ok [0-9]+' "$out" | grep -vc '# SKIP')
     good=$(grep -E '^ok [0-9]+' "$out" | grep -vc '# SKIP')
@@ -50,6 +66,11 @@ tap() {
     fi
     count "$name" "$good" "$bad" "$skips"
     [ "$bad" = 0 ] || explain "$out" | sed 's/^/      /'
+}
+
+tap() {
+    run "$@"
+    judge "$1"
 }
 
 # explain OUT: what failed, the sanitizers' reports from their start, the end of what was said.
@@ -65,11 +86,19 @@ reports() {
     done
 }
 
+# Several at a time, told in order.
 programs() {
+    names=
     for source in "tests/$1"/test_*.c; do
-        [ -e "$source" ] || continue
-        name=$(basename "$source" .c)
-        tap "$1/$name" "$B/tests/$1/$name"
+        [ ! -e "$source" ] || names="$names $1/$(basename "$source" .c)"
+    done
+    for name in $names; do
+        rm -f "$(out_of "$name").status"
+    done
+    # shellcheck disable=SC2086
+    printf '%s\n' $names | xargs -P "${JOBS:-$(nproc)}" -I{} sh "$0" run-one {}
+    for name in $names; do
+        judge "$name"
     done
 }
 
@@ -86,7 +115,8 @@ replays() {
 e2e() {
     name=$1
     shift
-    rm -f "$log/e2e.xml" "$report".*
+    rm -f "$log/e2e.xml"
+    sanitizers "$(out_of e2e).report"
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
         timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
@@ -111,6 +141,11 @@ PY
     count "$name" "$good" "$bad" "$skips"
     [ "$bad" = 0 ] || { reports; tail -n 80 "$log/e2e"; } | sed 's/^/      /'
 }
+
+if [ "${1:-}" = run-one ]; then
+    run "$2" "$B/tests/$2"
+    exit 0
+fi
 
 for suite in $suites; do
     case $suite in
