@@ -564,9 +564,11 @@ EPS_API size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_rep
 /*
  * The mechanisms to try: families by bands (2, 4, 8... and n, where they are optimised up to n/4; blt by 1, 2, 4 and 8
  * buffers) by schemes, for every batch size and number of steps, those that fit max_bands and that some accountant serves,
- * as far as that shows without computing their strategies; those whose strategy takes long come last. A candidate's job
- * asks `auto`, or, where all that it would run takes more than the candidate's share of what a plan may cost, the first of
- * those that amplify which does not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one
+ * as far as that shows without computing their strategies; those that eps_plan_least() may rule out come after those that
+ * it may not, and those whose strategy takes long come last. A candidate's job asks `auto`; where bad events are optimised
+ * at length, with a given share of them and a wider tolerance, which costs a few thousandths of the noise; or, where all
+ * that it would run takes more than the candidate's share of what a plan may cost, the first of those that amplify which does
+ * not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one
  * candidate that cannot, with its reason.
  * Returns EPS_OK and *candidates, which the caller frees; EPS_INVALID (the first of eps_plan_check()), EPS_CANCELED,
  * EPS_TIMEOUT, EPS_NO_MEMORY. context may be NULL; its limits decide, too, what is too costly. Cost: O(n) a candidate.

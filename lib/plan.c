@@ -18,7 +18,7 @@
 #include "lib/strategy/strategy.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
-#define OPERATIONS 6e11 /* of all candidates' accounting: a few minutes of one core */
+#define OPERATIONS 6e11 /* of all candidates' accounting, each an equal part at most; most take far less */
 #define LONG 3e10       /* operations of a strategy that comes last */
 
 void eps_plan_init(struct eps_plan *plan)

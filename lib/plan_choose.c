@@ -15,6 +15,10 @@
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/making.h"
 
+#define QUICK_TOLERANCE 0.01
+#define QUICK_SHARE 0.3
+#define THRIFT 8 /* where there is a quick bound, any other may take so small a part of what it may */
+
 /* The job with a strategy of the same shape, if it is one that takes long. */
 static struct eps_job stand_in(const struct eps_job *job)
 {
@@ -48,31 +52,83 @@ static enum eps_status too_costly(struct eps_error *error, double operations, do
     return EPS_TOO_COSTLY;
 }
 
+/* What bounds of bad events cost little with: the noise is a few thousandths more than the least that they give. */
+static struct eps_tuning quick_tuning(const struct eps_tuning *tuning)
+{
+    struct eps_tuning quick = *tuning;
+    quick.tolerance = fmax(quick.tolerance, QUICK_TOLERANCE);
+    quick.bad_event_share = QUICK_SHARE;
+    quick.given |= 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE;
+    return quick;
+}
+
+static bool takes_share(const struct eps__accountant *accountant)
+{
+    return accountant->tuning >> EPS_TUNING_BAD_EVENT_SHARE & 1;
+}
+
+/* A way to account for a job. */
+struct way {
+    const struct eps__accountant *only; /* NULL: `auto` */
+    bool quick;
+};
+
+/* Operations; those that do not amplify cost nothing to speak of. job: that of the setting. */
+static double cost_of(const struct way *way, const struct eps__setting *setting, struct eps_job *job,
+                      const struct eps__accountant *const *serving, size_t len)
+{
+    const struct eps_tuning plain = job->query.accountant;
+    double total = 0, operations, bytes;
+    if (way->quick)
+        job->query.accountant = quick_tuning(&plain);
+    for (size_t i = 0; i < len; i++)
+        if (!way->only || way->only == serving[i]) {
+            serving[i]->cost(setting, &operations, &bytes);
+            total += operations;
+        }
+    job->query.accountant = plain;
+    return total;
+}
+
+/* All of them, then each that amplifies; for each accountant the quick way where that saves something. */
+static size_t ways_of(struct way *ways, const struct eps__accountant *const *serving, size_t len, bool saves)
+{
+    size_t ways_len = 0;
+    for (int quick = 0; quick <= saves; quick++)
+        ways[ways_len++] = (struct way){NULL, quick};
+    for (int quick = 0; quick <= saves; quick++)
+        for (size_t i = 0; i < len; i++)
+            if (serving[i]->amplifies && (!quick || takes_share(serving[i])))
+                ways[ways_len++] = (struct way){serving[i], quick};
+    return ways_len;
+}
+
+/* The first way that is cheap enough. asked: the job of the setting. */
 static enum eps_status choose(struct eps_error *error, struct eps_job *job, const struct eps__setting *setting,
-                              double max_operations)
+                              struct eps_job *asked, double max_operations)
 {
     const struct eps__accountant *serving[EPS__ACCOUNTANTS_MAX];
+    struct way ways[2 + 2 * EPS__ACCOUNTANTS_MAX];
     size_t len = eps__setting_accountants(setting, serving, error);
-    double total = 0, operations, bytes, least = INFINITY;
+    double least = INFINITY;
     if (len == 0)
         return EPS_UNSUPPORTED;
-    for (size_t i = 0; i < len; i++) {
-        serving[i]->cost(setting, &operations, &bytes);
-        total += operations;
-    }
-    if (total <= max_operations)
-        return EPS_OK;
-    for (size_t i = 0; i < len; i++) {
-        if (!serving[i]->amplifies)
-            continue;
-        serving[i]->cost(setting, &operations, &bytes);
+    const struct way plain = {NULL, false}, quick = {NULL, true};
+    bool saves = cost_of(&quick, setting, asked, serving, len) < cost_of(&plain, setting, asked, serving, len) / 2;
+    size_t ways_len = ways_of(ways, serving, len, saves);
+    for (size_t i = 0; i < ways_len; i++) {
+        double operations = cost_of(&ways[i], setting, asked, serving, len);
+        bool thrifty = saves && !ways[i].quick && (!ways[i].only || takes_share(ways[i].only));
         least = fmin(least, operations);
-        if (operations > max_operations)
+        if (operations > (thrifty ? max_operations / THRIFT : max_operations))
             continue;
-        job->query.accountant.method = serving[i]->method;
+        if (ways[i].only)
+            job->query.accountant.method = ways[i].only->method;
+        if (ways[i].quick)
+            job->query.accountant = quick_tuning(&job->query.accountant);
         return EPS_OK;
     }
-    return too_costly(error, isfinite(least) ? least : total, max_operations);
+    return too_costly(error, least, max_operations);
 }
 
 enum eps_status eps__plan_choose(const struct eps_context *context, struct eps_error *error, struct eps_job *job,
@@ -85,7 +141,7 @@ enum eps_status eps__plan_choose(const struct eps_context *context, struct eps_e
     enum eps_status status = eps__setting_probe(&setting, error, context, &other);
     if (status != EPS_OK || !setting.strategy)
         return status;
-    status = choose(error, job, &setting, max_operations);
+    status = choose(error, job, &setting, &other, max_operations);
     eps__setting_close(&setting);
     return status;
 }

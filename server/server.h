@@ -32,10 +32,10 @@ struct server {
     struct jobs *jobs;
     struct groups *groups;
     struct memory *rankings; /* of plans, see routes/ranking.h */
-    struct budget bodies;  /* in memory, of requests under way */
-    struct budget replies; /* in memory, while they are sent */
-    struct budget spool;   /* on disk, of matrices while they are written and sent */
-    struct budget drawn;   /* in memory, of what batches and noise are drawn from */
+    struct budget bodies;    /* in memory, of requests under way */
+    struct budget replies;   /* in memory, while they are sent */
+    struct budget spool;     /* on disk, of matrices while they are written and sent */
+    struct budget drawn;     /* in memory, of what batches and noise are drawn from */
 };
 
 #endif

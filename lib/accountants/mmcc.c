@@ -393,7 +393,8 @@ static struct size size_of_rows(const struct eps__setting *setting)
                          parts * columns, wide, parts * (columns * columns + 2e6) + 10 * pairs};
 }
 
-/* Trials of delta_1 in a profile; profiles, where sigma is sought. As measured (tests/bench/bench_costs.c). */
+/* Trials of delta_1 in a profile, where its share is not given; profiles, where sigma is sought: of these the last one is
+ * proven. As measured (tests/bench/bench_costs.c). */
 enum { TRIALS = 12, OPENED = 8 };
 
 /* Tail bounds at each choice of delta_1; then mixtures (orders squared), pairs on a grid, transforms. */
@@ -401,15 +402,17 @@ static double proven_operations(const struct eps__setting *setting, const struct
 {
     double tolerance = setting->job->query.accountant.tolerance;
     *grid = 12 * sqrt((double)setting->job->mechanism.n) / sqrt(0.6 * tolerance) + 4096;
-    return size->rows * (500 * size->width + 2e6 / sqrt(tolerance * 1e3) + 60 * *grid);
+    return size->rows * (1000 * size->width + 2e6 / sqrt(tolerance * 1e3) + 60 * *grid);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     struct size size = size_of_rows(setting);
-    double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED, grid;
+    const struct eps_query *query = &setting->job->query;
+    double opened = query->noise_multiplier > 0 ? 1 : OPENED, grid;
+    double trials = isnan(query->accountant.bad_event_share) ? TRIALS : 1;
     double proven = proven_operations(setting, &size, &grid);
-    *operations = 2 * opened * (size.once + TRIALS * size.trial + proven);
+    *operations = 2 * (opened * (size.once + trials * size.trial) + proven);
     *bytes = 2 * (8 * size.numbers + size.rows * 4e4 + 64 * grid) + 1e6;
 }
 

@@ -461,6 +461,110 @@ static void the_least_noise_is_near_where_bins_share_nothing(void **state)
         }
 }
 
+/* Whoever answers, and however often an example takes part. */
+static void no_answer_is_under_the_least_noise_of_coins(void **state)
+{
+    static const double epsilons[] = {0.3, 4};
+    static const uint64_t datasets[] = {120, 1000, 20000};
+    size_t known = 0;
+
+    (void)state;
+    for (size_t e = 0; e < 2; e++)
+        for (size_t d = 0; d < 3; d++) {
+            struct asked asked;
+            struct eps_plan_candidate *c;
+            ask(&asked, 24);
+            asked.plan.epsilon = epsilons[e];
+            asked.plan.dataset_size = datasets[d];
+            asked.plan.schemes = only(EPS_SCHEME_POISSON);
+            asked.plan.families =
+                only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_BLT) | only(EPS_FAMILY_TREE);
+            size_t len = candidates_of(&asked, &c);
+            for (size_t i = 0; i < len; i++) {
+                struct eps_error error = {0};
+                double sigma, least;
+                assert_true(c[i].bounded);
+                assert_int_equal(eps_plan_least(NULL, &least, &error, &c[i].job, EPS_OBJECTIVE_MEAN_SQUARED), EPS_OK);
+                double mean = solved(&c[i].job, &error, &sigma);
+                assert_true(mean > 0 && least <= mean);
+                known += least > 0;
+            }
+            free(c);
+        }
+    assert_true(known > 30);
+}
+
+static double least_of_coins(const struct eps_job *job)
+{
+    struct eps__setting setting;
+    double least;
+    assert_int_equal(eps__setting_open(&setting, NULL, NULL, job), EPS_OK);
+    assert_int_equal(eps__least_noise(&least, &setting), EPS_OK);
+    eps__setting_close(&setting);
+    return least;
+}
+
+/* With one step no event is better, and pld's answer is the truth. */
+static void the_least_noise_of_one_coin_is_the_truth(void **state)
+{
+    (void)state;
+    for (double p = 0.01; p < 1; p *= 7)
+        for (double epsilon = 0.5; epsilon < 10; epsilon *= 3) {
+            struct eps_job job;
+            double sigma;
+            eps_job_init(&job);
+            job.mechanism.n = 1;
+            job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+            job.mechanism.sampling.p = p;
+            job.query.epsilon = epsilon;
+            job.query.delta = 1e-6;
+            eps_job_defaults(&job);
+            double least = least_of_coins(&job);
+            assert_true(solved(&job, NULL, &sigma) > 0);
+            assert_true(least <= sigma);
+            if (!(least >= 0.995 * sigma)) /* the answer's own tolerance, and thresholds that are about the best */
+                fail_msg("p %g, epsilon %g: %g of %g", p, epsilon, least, sigma);
+            /* nothing is known against another record, nor of several examples */
+            job.mechanism.sampling.examples_per_user = 2;
+            assert_true(least_of_coins(&job) == 0);
+            job.mechanism.sampling.examples_per_user = 1;
+            job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+            assert_true(least_of_coins(&job) == 0);
+        }
+}
+
+/* A plan's quick bounds are no worse than a few thousandths, and tell that they are. */
+static void a_quick_bound_is_nearly_as_good(void **state)
+{
+    struct eps_job job, quick;
+    struct eps_error error = {0};
+    double all, best = 0, found, sigma = 0;
+
+    (void)state;
+    eps_job_init(&job);
+    job.mechanism.n = 60;
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+    job.mechanism.sampling.p = 0.05;
+    job.query.epsilon = 4;
+    job.query.delta = 1e-5;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_job_serves(NULL, NULL, &job, &all, NULL), EPS_OK);
+    quick = job;
+    assert_int_equal(eps__plan_choose(NULL, &error, &quick, 9 * all), EPS_OK);
+    assert_true(isnan(quick.query.accountant.bad_event_share)); /* where that costs a small part, as well as can be */
+    assert_int_equal(eps__plan_choose(NULL, &error, &quick, all), EPS_OK);
+    assert_true(quick.query.accountant.bad_event_share > 0);
+    assert_int_equal(eps_job_serves(NULL, NULL, &quick, &found, NULL), EPS_OK);
+    assert_true(found < all / 2);
+    assert_true(solved(&job, &error, &best) > 0 && solved(&quick, &error, &sigma) > 0);
+    assert_true(sigma >= best * (1 - 2e-3) && sigma <= best * 1.01);
+    /* what is ruled out by its cost is so in the quick way, too */
+    quick = job;
+    assert_int_equal(eps__plan_choose(NULL, &error, &quick, 0.9 * found), EPS_TOO_COSTLY);
+    assert_true(error.operations <= 1.01 * found && isnan(quick.query.accountant.bad_event_share));
+}
+
 /* auto where all it runs is within the limit, else one accountant that is; never one that does not amplify. */
 static void an_accountant_is_named_that_fits(void **state)
 {
@@ -536,6 +640,9 @@ int main(void)
         cmocka_unit_test(a_plan_has_rules),
         cmocka_unit_test(no_answer_is_under_the_least_noise),
         cmocka_unit_test(the_least_noise_is_near_where_bins_share_nothing),
+        cmocka_unit_test(no_answer_is_under_the_least_noise_of_coins),
+        cmocka_unit_test(the_least_noise_of_one_coin_is_the_truth),
+        cmocka_unit_test(a_quick_bound_is_nearly_as_good),
         cmocka_unit_test(an_accountant_is_named_that_fits),
         cmocka_unit_test(what_takes_long_comes_last),
     };
