@@ -42,18 +42,18 @@ struct panel {
 };
 
 static const struct panel panels[] = {
-    {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, 9},
-    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 9},
-    {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, 9},
-    {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, 9},
-    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 9},
-    {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, 9},
-    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 9},
-    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 9},
-    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 9},
-    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 9},
-    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 9},
-    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 9},
+    {"2a", "DP-SGD (100, 1)", EPS_FAMILY_IDENTITY, 100, 1, 0, 1.002},
+    {"2b", "DP-SGD (1000, 1)", EPS_FAMILY_IDENTITY, 1000, 1, 0, 1.002},
+    {"2c", "DP-SGD (1000, 10)", EPS_FAMILY_IDENTITY, 1000, 10, 0, 1.002},
+    {"2d", "BSR p = 4 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 4, 1.15},
+    {"2e", "BSR p = 64 (100, 1)", EPS_FAMILY_SQUARE_ROOT, 100, 1, 64, 1.5},
+    {"2f", "BSR p = 4 (1000, 10)", EPS_FAMILY_SQUARE_ROOT, 1000, 10, 4, 1.2},
+    {"3a", "BISR p = 4 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 4, 1.75},
+    {"3b", "BISR p = 64 (100, 1)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 100, 1, 64, 1.9},
+    {"3c", "BISR p = 4 (1000, 10)", EPS_FAMILY_INVERSE_SQUARE_ROOT, 1000, 10, 4, 1.75},
+    {"3d", "BLT, 4 buffers (100, 1)", EPS_FAMILY_BLT, 100, 1, 4, 1.5},
+    {"3e", "BandMF p = 64 (100, 1)", EPS_FAMILY_BANDED, 100, 1, 64, 1.5},
+    {"3f", "BandInvMF p = 4 (100, 1)", EPS_FAMILY_BANDED_INVERSE, 100, 1, 4, 1.6},
 };
 enum { PANELS = sizeof panels / sizeof *panels };
 
