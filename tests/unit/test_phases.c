@@ -649,16 +649,30 @@ static void the_largest_count_of_gaussians(void **state)
 }
 
 /* What stands beside it breaks the promise already: no number of runs keeps it. */
+/* Then no count keeps it: [0, 1), and the epsilon is that of the others. */
 static void what_is_beside_it_may_break_the_promise(void **state)
 {
     (void)state;
     struct eps_phase phases[] = {poisson(2000, 0.05, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
-    struct eps_job job = training(phases, 2, 1, 1e-6, 1);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNATTAINABLE);
-    assert_non_null(strstr(error.message, "raise"));
+    struct eps_job job = training(phases, 2, 1, 1e-6, 1), others = training(phases, 1, NAN, 1e-6, 1);
+    struct eps_result *result = solve(&job), *rest = solve(&others);
+    assert_int_equal(result->largest, 0);
+    assert_true(result->bracket_lower == 0 && result->bracket_upper == 0);
+    assert_int_equal(result->phases[1].count, 0);
+    assert_true(result->epsilon > 1);
+    assert_true(result->epsilon >= rest->bracket_lower && result->epsilon <= rest->epsilon * (1 + 1.1e-3));
+    assert_non_null(strstr(result->hints[0], "no count does"));
+    /* What the others cost they keep, and a hair less they do not. */
+    job.query.epsilon = rest->epsilon;
+    struct eps_result *above = solve(&job);
+    job.query.epsilon = rest->bracket_lower * 0.999;
+    struct eps_result *below = solve(&job);
+    assert_true(above->epsilon == rest->epsilon && above->bracket_upper <= 2);
+    assert_true(below->epsilon > job.query.epsilon && below->largest == 0 && below->bracket_upper == 0);
+    eps_result_destroy(above);
+    eps_result_destroy(below);
+    eps_result_destroy(rest);
+    eps_result_destroy(result);
 }
 
 /* ------------------------------------------------------------ shares, limits, refusals */
@@ -738,7 +752,8 @@ static void what_nobody_derived_is_refused(void **state)
     struct eps_phase phases[] = {poisson(10, 0.1, 1, 1), poisson(20, 0.1, 1, 1)};
     struct eps_job job = training(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
-    refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method", "privacy loss distribution");
+    refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method",
+            "or for pld, mmcc or gaussian; conditional_composition serves");
     job = training(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.audit = 100;
     refused(&job, EPS_INVALID, "/accountant/audit", "phases");
