@@ -522,11 +522,12 @@ static void what_is_spent_is_shared(void **state)
     eps_result_destroy(b);
 }
 
-/* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that. */
+/* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that; where little else is left, a
+ * part of it too much or too little shows. */
 static void a_curve_is_what_is_left(void **state)
 {
     (void)state;
-    const double spent = -14, epsilons[] = {0, 0.4, 1.1, 1.4, 1.7};
+    const double spent = -14, epsilons[] = {0, 1.1, 2.5, 3, 3.5, 4};
     struct eps_phase phase = bins(40, 40, false, 2);
     struct eps_job job = training(&phase, 1, NAN, 1e-5, 1.5);
     struct eps__training *open = NULL;
@@ -545,21 +546,26 @@ static void a_curve_is_what_is_left(void **state)
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-2, spent + M_LN2};
     struct eps__profile *profile = NULL;
     assert_int_equal(own->accountants[EPS_REMOVE]->open(&own->setting, 1.5, &accuracy, &profile, &error), EPS_OK);
-    for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
-        double left[2], whole[2];
-        for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
-            assert_int_equal(curve->class->log_delta(curve, false, estimate, epsilons[i], 1e-2, &left[estimate]),
-                             EPS_OK);
-            assert_int_equal(
-                profile->class->log_delta(profile, EPS_REMOVE, estimate, epsilons[i], &whole[estimate], &error),
-                EPS_OK);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
+            double left[2], whole[2];
+            for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+                assert_int_equal(
+                    curve->class->log_delta(curve, d != EPS_REMOVE, estimate, epsilons[i], 1e-2, &left[estimate]),
+                    EPS_OK);
+                assert_int_equal(profile->class->log_delta(profile, d, estimate, epsilons[i], &whole[estimate], &error),
+                                 EPS_OK);
+                left[estimate] = exp(left[estimate]);
+                whole[estimate] = exp(whole[estimate]);
+            }
+            double delta1 = profile->class->bad_event_share(profile, d, 0), rounding = 1e-12;
+            assert_true(fabs(log(delta1) - spent) < 1e-9);
+            assert_true(left[EPS__UPPER] >= whole[EPS__LOWER] - delta1 - rounding);
+            assert_true(left[EPS__UPPER] <= (whole[EPS__UPPER] - delta1) * 1.02 + rounding);
+            assert_true(left[EPS__LOWER] <= whole[EPS__UPPER] - delta1 + rounding);
+            assert_true(left[EPS__LOWER] >= (whole[EPS__LOWER] - delta1) * 0.98 - rounding);
+            assert_true(i < 3 || whole[EPS__UPPER] < 1.5 * delta1);
         }
-        double delta1 = profile->class->bad_event_share(profile, EPS_REMOVE, 0);
-        assert_true(fabs(log(delta1) - spent) < 1e-9);
-        assert_true(exp(left[EPS__UPPER]) >= exp(whole[EPS__LOWER]) - delta1);
-        assert_true(exp(left[EPS__LOWER]) <= exp(whole[EPS__UPPER]) - delta1 + 1e-12);
-        assert_true(exp(left[EPS__UPPER]) <= (exp(whole[EPS__UPPER]) - delta1) * 1.02 + 1e-12);
-    }
     profile->class->destroy(profile);
     curve->class->destroy(curve);
     eps__training_close(open);
