@@ -350,6 +350,34 @@ static void sampled_steps_beside_bins(void **state)
     eps_result_destroy(b);
 }
 
+/* A Gaussian by its curve beside others of so much more noise that no grid serves both: composed they are one Gaussian, which the answer
+ * is near to where they are few, and never under. */
+static void curves_of_all_sizes_compose(void **state)
+{
+    (void)state;
+    const double scales[] = {400, 1e4, 400, 1e3};
+    const size_t counts[] = {1, 3, 10000, 1};
+    for (size_t i = 0; i < 4; i++) {
+        struct eps_phase phases[] = {bins(1, 1, false, 1), bins(1, 1, false, counts[i]), unsampled(3, 1e6, 1)};
+        struct eps_phase all = unsampled(1, 1 / sqrt(1 + (double)counts[i] / (scales[i] * scales[i]) + 3e-12), 1);
+        phases[1].noise_scale = scales[i];
+        struct eps_job apart = training(phases, i == 3 ? 3 : 2, NAN, 1e-6, 1.5),
+                       one = training(&all, 1, NAN, 1e-6, 1.5);
+        struct eps_result *found = solve(&apart), *exact = solve(&one);
+        assert_true(found->bracket_lower <= exact->epsilon && found->epsilon >= exact->bracket_lower);
+        assert_true(found->epsilon <= exact->epsilon * (counts[i] > 3 ? 1.5 : 1.001));
+        assert_true(counts[i] > 3 || found->bracket_upper <= 1.001 * found->bracket_lower);
+        apart.query = (struct eps_query){.epsilon = 2, .delta = NAN, .noise_multiplier = 1.5};
+        one.query = apart.query;
+        struct eps_result *deltas[] = {solve(&apart), solve(&one)};
+        assert_true(deltas[0]->delta >= deltas[1]->bracket_lower && deltas[0]->bracket_lower <= deltas[1]->delta);
+        eps_result_destroy(deltas[0]);
+        eps_result_destroy(deltas[1]);
+        eps_result_destroy(found);
+        eps_result_destroy(exact);
+    }
+}
+
 /* Truncated batches go by their profiles: at every loss the better of two pairs, where the mechanism takes one of them throughout. */
 static void truncated_phases_compose(void **state)
 {
@@ -882,6 +910,7 @@ int main(void)
         cmocka_unit_test(epochs_as_phases_are_drawn_anew),
         cmocka_unit_test(steps_beside_bins),
         cmocka_unit_test(sampled_steps_beside_bins),
+        cmocka_unit_test(curves_of_all_sizes_compose),
         cmocka_unit_test(truncated_phases_compose),
         cmocka_unit_test(parts_compose),
         cmocka_unit_test(bad_events_add_up),
