@@ -12,11 +12,16 @@
 
 #define LOG_DELTA_ABOUT (-30.0) /* where nothing is known of delta */
 #define LOG_DELTA_LEAST (-700.0)
+#define FAR_UNDER 12.0      /* of ln delta: what is so far under it is not reached for */
 #define STEP 8.0            /* of ln delta: what was made for one is good for those near it */
 #define EXCEEDED_SHARE 1e-3 /* of the tolerance times delta: by so much a loss of a smaller set may exceed its size */
 #define SMALLER_TOLERANCE 0.1
 #define FINER_MOST 16.0 /* of sets: more would not help what the smaller ones add */
 #define FURTHER 1.2     /* where a loss of so many times a size is looked at next */
+#define TINY 1e-2       /* losses under which a guess is looked at */
+#define TINY_LEAST 1e-9
+#define TINY_OFF 3.0 /* of ln delta */
+#define TINY_TOLERANCE 0.02
 
 enum { SETS_MAX = 8, TRIES = 60 };
 
@@ -60,10 +65,19 @@ static enum eps_status borrowed_log_delta(struct eps__curve *curve, bool reverse
     return own->curve->class->log_delta(own->curve, reversed != own->exchanged, estimate, eps, tolerance, log_delta);
 }
 
+/* Guesses are made for losses about 1: one of next to none is looked for, where the guess is far under it. */
 static enum eps_status borrowed_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
 {
     const struct borrowed *own = (const struct borrowed *)curve;
-    return own->curve->class->guess(own->curve, reversed != own->exchanged, log_delta, eps);
+    double there = -INFINITY;
+    enum eps_status status = own->curve->class->guess(own->curve, reversed != own->exchanged, log_delta, eps);
+    if (status == EPS_OK && *eps < TINY)
+        status = borrowed_log_delta(curve, reversed, EPS__UPPER, *eps, TINY_TOLERANCE, &there);
+    while (status == EPS_OK && there > log_delta + TINY_OFF && *eps < TINY) {
+        *eps = fmax(*eps * FURTHER, TINY_LEAST);
+        status = borrowed_log_delta(curve, reversed, EPS__UPPER, *eps, TINY_TOLERANCE, &there);
+    }
+    return status;
 }
 
 static void borrowed_destroy(struct eps__curve *curve)
@@ -138,11 +152,11 @@ enum eps_status eps__scales_add(struct eps__scales *scales, struct eps__curve *c
 
 static enum eps_status find_reaches(struct eps__scales *scales)
 {
-    double about = isnan(scales->accuracy.log_delta) ? LOG_DELTA_ABOUT : scales->accuracy.log_delta;
+    double about = isnan(scales->accuracy.log_delta) ? LOG_DELTA_ABOUT : scales->accuracy.log_delta - FAR_UNDER;
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < scales->len && status == EPS_OK; i++) {
-        struct member *member = &scales->members[i];
-        status = member->curve->class->guess(member->curve, false, about, &member->reach);
+        struct borrowed member = {{&borrowed_class}, scales->members[i].curve, false};
+        status = borrowed_guess(&member.base, false, about, &scales->members[i].reach);
     }
     return status;
 }
@@ -224,7 +238,7 @@ static enum eps_status be_split(struct eps__scales *scales)
 /* About the largest loss of one run of the set. */
 static double reach_of(const struct eps__scales *scales, size_t set)
 {
-    double reach = 1e-12;
+    double reach = TINY_LEAST;
     for (size_t i = 0; i < scales->len; i++)
         if (scales->members[i].set == set)
             reach = fmax(reach, scales->members[i].reach);

@@ -367,8 +367,8 @@ static void curves_of_all_sizes_compose(void **state)
         assert_true(found->bracket_lower <= exact->epsilon && found->epsilon >= exact->bracket_lower);
         assert_true(found->epsilon <= exact->epsilon * (counts[i] > 3 ? 1.5 : 1.001));
         assert_true(counts[i] > 3 || found->bracket_upper <= 1.001 * found->bracket_lower);
-        apart.query = (struct eps_query){.epsilon = 2, .delta = NAN, .noise_multiplier = 1.5};
-        one.query = apart.query;
+        apart.query.epsilon = one.query.epsilon = 2;
+        apart.query.delta = one.query.delta = NAN;
         struct eps_result *deltas[] = {solve(&apart), solve(&one)};
         assert_true(deltas[0]->delta >= deltas[1]->bracket_lower && deltas[0]->bracket_lower <= deltas[1]->delta);
         eps_result_destroy(deltas[0]);
