@@ -180,7 +180,7 @@ enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_erro
                             .error = error};
     uint64_t at, stride = 1;
     *answer = (struct eps__largest_answer){.bad_event_share = NAN};
-    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number keeps it (L4): [0, 1) */
+    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number keeps it (phases/LEMMAS.md, L4) */
         answer->exceeded = true;
         search.keeps = 0;
         search.breaks = 1;
