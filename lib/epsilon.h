@@ -424,7 +424,9 @@ struct eps_result {
     double epsilon; /* all three are filled in, but for a curve (NAN but for the noise multiplier) */
     double delta;
     double noise_multiplier;
-    size_t largest;       /* EPS_SOLVE_N, EPS_SOLVE_RUNS: the number asked for, 0 if none keeps the promise; else 0 */
+    /* EPS_SOLVE_N, EPS_SOLVE_RUNS: the number asked for, 0 if none keeps the promise; else 0. Where the other phases alone do not
+     * keep it, no count does, and epsilon is what they cost: more than was asked for. */
+    size_t largest;
     double bracket_lower; /* the numerical bracket of the value solved for; NAN for a curve */
     double bracket_upper;
     enum eps_guarantee guarantee;

@@ -24,7 +24,8 @@ struct search {
     const struct eps__largest_question *question;
     double log_delta, rounding;
     struct eps__largest_answer *answer;
-    uint64_t keeps, breaks; /* proven: keeps < breaks, or breaks is limit + 1 and stands for none known */
+    uint64_t keeps,
+        breaks; /* proven: keeps < breaks, or breaks is limit + 1 and stands for none known; but 0 is first asked */
     enum eps_status status;
     struct eps_error *error;
 };
@@ -179,11 +180,12 @@ enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_erro
                             .error = error};
     uint64_t at, stride = 1;
     *answer = (struct eps__largest_answer){.bad_event_share = NAN};
-    if (!question->alone && decide(&search, 0) != KEEPS && search.status == EPS_OK)
-        return eps__error(error, EPS_UNATTAINABLE, "",
-                          "what is there beside it does not keep this epsilon and delta; raise one of them, or the "
-                          "noise multiplier");
-    at = search.status == EPS_OK ? aim(&search) : 1;
+    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number keeps it (phases/LEMMAS.md, L4) */
+        answer->exceeded = true;
+        search.keeps = 0;
+        search.breaks = 1;
+    }
+    at = search.status == EPS_OK && !answer->exceeded ? aim(&search) : 1;
     while (search.status == EPS_OK && search.breaks - search.keeps > 1) {
         assert(search.keeps < at && at < search.breaks);
         if (decide(&search, at) != UNDECIDED) {
@@ -201,5 +203,6 @@ enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_erro
     answer->most = search.breaks - 1;
     if (answer->least == 0)
         answer->accountant = NULL;
+    assert(!answer->exceeded || answer->most == 0);
     return EPS_OK;
 }

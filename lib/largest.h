@@ -21,15 +21,16 @@ struct eps__largest_question {
                           const struct eps__accountant *const **accountants, size_t *len, struct eps_error *error);
 };
 
-/* `least` is proven to keep the promise; `most` + 1 to break it, or `most` is the limit. */
+/* `least` is proven to keep the promise; `most` + 1 to break it, or `most` is the limit. Where `exceeded`, nothing is proven to
+ * keep it, 0 neither: what is there beside it is too much, and both are 0. */
 struct eps__largest_answer {
     uint64_t least, most;
+    bool exceeded;
     const struct eps__accountant *accountant; /* that proved `least`; NULL where that is 0 */
     double bad_event_share;                   /* NAN where nothing is spent */
 };
 
-/* Bisects, on finer and finer grids until the two ends meet or the grid is as fine as it gets. EPS_UNATTAINABLE where 0 is not proven to
- * keep the promise, and what accountants say. */
+/* Bisects, on finer and finer grids until the two ends meet or the grid is as fine as it gets. EPS_OK, or what accountants say. */
 enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_error *error,
                              const struct eps__largest_question *question);
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/check.h"
 #include "lib/curve.h"
 #include "lib/error.h"
 #include "lib/largest.h"
@@ -13,24 +14,10 @@
 #include "lib/solve.h"
 #include "lib/solve_phases.h"
 
-struct first_violation {
-    struct eps_error *error;
-    bool seen;
-};
-
-static void keep_first(void *user, const char *pointer, const char *message)
-{
-    struct first_violation *first = user;
-    if (first->seen)
-        return;
-    first->seen = true;
-    eps__error(first->error, EPS_INVALID, pointer, "%s", message);
-}
-
 static enum eps_status check(struct eps_error *error, const struct eps_job *job)
 {
-    struct first_violation first = {error, false};
-    return eps_job_check(job, 0, keep_first, &first) > 0 ? EPS_INVALID : EPS_OK;
+    struct eps__first_violation first = {error, false};
+    return eps_job_check(job, 0, eps__keep_first, &first) > 0 ? EPS_INVALID : EPS_OK;
 }
 
 /* The job with the number of steps, for epsilon: what the answer is made of. */

@@ -261,6 +261,26 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
     return EPS_OK;
 }
 
+/* ------------------------------------------------------------ without one of the phases */
+
+/* epsilon of what is there but for the phase: leave one out. */
+static enum eps_status epsilon_without(struct eps__training *training, struct eps__phase *phase,
+                                       const struct eps_query *query, double *epsilon, struct eps_error *error)
+{
+    uint64_t count = phase->count;
+    struct eps_job job = *training->job;
+    struct tasks tasks;
+    job.query = *query;
+    phase->count = 0;
+    struct eps__setting setting = eps__training_setting(training);
+    setting.job = &job;
+    enum eps_status status = search_both(&tasks, &setting, error);
+    phase->count = count;
+    if (status == EPS_OK)
+        *epsilon = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
+    return status;
+}
+
 /* ------------------------------------------------------------ how many runs */
 
 /* The phase whose count is asked for; NULL: none. */
@@ -292,12 +312,31 @@ static enum eps_status at_runs(void *user, uint64_t number, const struct eps__se
     return EPS_OK;
 }
 
+/* Not even 0 runs keep the promise: the epsilon of the answer is then what the others cost, which holds. */
+static enum eps_status set_exceeded(struct eps_result *result, struct eps__training *training, struct eps__phase *phase,
+                                    struct eps_error *error)
+{
+    struct eps_query query = training->job->query;
+    struct eps__sentences hints = {&result->hints, &result->hints_len, false};
+    double epsilon = query.epsilon;
+    query.epsilon = NAN;
+    enum eps_status status = epsilon_without(training, phase, &query, &epsilon, error);
+    if (status != EPS_OK)
+        return status;
+    result->epsilon = fmax(epsilon, result->epsilon);
+    eps__sentence(
+        &hints,
+        "the other phases alone are not proven to keep this epsilon at this delta, so that no count does; epsilon is "
+        "theirs: raise epsilon, delta or the noise multiplier");
+    return hints.failed ? eps__error(error, EPS_NO_MEMORY, "", "out of memory") : EPS_OK;
+}
+
 static enum eps_status solve_runs(struct eps_result *result, struct eps_error *error, struct eps__training *training)
 {
     const struct eps_query *query = &training->job->query;
     struct runs runs = {.training = training, .phase = asked_phase(training)};
     struct tasks tasks = {.items = {{.direction = EPS_REMOVE}, {.direction = EPS_ADD}}};
-    bool changed;
+    bool changed, exceeded = false;
     uint64_t least = RUNS_LIMIT, most = RUNS_LIMIT;
     runs.phase->count = 1;
     enum eps_status status = eps__training_begin(training, error);
@@ -319,8 +358,11 @@ static enum eps_status solve_runs(struct eps_result *result, struct eps_error *e
                 .value = (double)found.least, .lower = (double)found.least, .bad_event_share = found.bad_event_share};
             least = found.least < least ? found.least : least;
             most = found.most < most ? found.most : most;
+            exceeded = exceeded || found.exceeded;
         }
     }
+    if (status == EPS_OK && exceeded)
+        status = set_exceeded(result, training, runs.phase, error);
     if (status == EPS_OK && least == RUNS_LIMIT)
         status =
             eps__error(error, EPS_UNATTAINABLE, "/phases",
@@ -378,24 +420,6 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
 }
 
 /* ------------------------------------------------------------ what each phase costs */
-
-/* epsilon of what is there but for the phase: leave one out. */
-static enum eps_status epsilon_without(struct eps__training *training, struct eps__phase *phase,
-                                       const struct eps_query *query, double *epsilon, struct eps_error *error)
-{
-    uint64_t count = phase->count;
-    struct eps_job job = *training->job;
-    struct tasks tasks;
-    job.query = *query;
-    phase->count = 0;
-    struct eps__setting setting = eps__training_setting(training);
-    setting.job = &job;
-    enum eps_status status = search_both(&tasks, &setting, error);
-    phase->count = count;
-    if (status == EPS_OK)
-        *epsilon = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
-    return status;
-}
 
 /* The shift between two Gaussians of this epsilon at ln delta. */
 static double gaussian_shift(double epsilon, double log_delta)

@@ -269,14 +269,14 @@ bool eps__pld_allocation_has_curves(const struct eps__setting *setting)
     return eps__pld_redraws(setting) || eps__pld_allocation_exact(setting);
 }
 
-enum eps_status eps__pld_allocation_curves(struct eps__curves *curves, const struct eps__setting *setting,
+enum eps_status eps__pld_allocation_curves(const struct eps__curve_sink *sink, const struct eps__setting *setting,
                                            enum eps_direction direction, double sigma, uint64_t count)
 {
     if (eps__pld_redraws(setting))
-        return eps__pld_redrawn_curves(curves, setting, direction, sigma, count);
+        return eps__pld_redrawn_curves(sink, setting, direction, sigma, count);
     struct norms norms = bin_norms(setting);
     struct eps__curve *curve =
         eps__curve_allocation(setting->context, direction, bins_of(setting), eps__lower(norms.least / sigma, 4),
                               eps__raise(norms.upper / sigma, 4));
-    return eps__curves_add(curves, curve, count);
+    return sink->add(sink->to, curve, count);
 }

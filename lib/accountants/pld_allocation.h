@@ -8,7 +8,7 @@
 #define EPS_ACCOUNTANTS_PLD_ALLOCATION_H
 
 #include "lib/accountants/accountant.h"
-#include "lib/pld/curves.h"
+#include "lib/accountants/stepper.h"
 
 /* Whether the scheme is one of batches of an epoch, of which an example is in one: then these take the accountant's place. */
 bool eps__pld_allocates(const struct eps__setting *setting);
@@ -25,7 +25,7 @@ enum eps_status eps__pld_allocation_open(const struct eps__setting *setting, dou
 
 /* Whether its bound is that of curves of known laws, one an epoch where bins are drawn anew; and these, for `count` runs. EPS_NO_MEMORY. */
 bool eps__pld_allocation_has_curves(const struct eps__setting *setting);
-enum eps_status eps__pld_allocation_curves(struct eps__curves *curves, const struct eps__setting *setting,
+enum eps_status eps__pld_allocation_curves(const struct eps__curve_sink *sink, const struct eps__setting *setting,
                                            enum eps_direction direction, double sigma, uint64_t count);
 
 #endif

@@ -173,7 +173,7 @@ double eps__pld_redrawn_least_sigma(const struct eps__setting *setting)
     return kinds.largest / SHIFT_MAX;
 }
 
-static enum eps_status add_kinds(struct eps__curves *curves, const struct eps__setting *setting,
+static enum eps_status add_kinds(const struct eps__curve_sink *sink, const struct eps__setting *setting,
                                  const struct kinds *kinds, enum eps_direction direction, double sigma, uint64_t count)
 {
     enum eps_status status = EPS_OK;
@@ -182,17 +182,22 @@ static enum eps_status add_kinds(struct eps__curves *curves, const struct eps__s
         struct eps__curve *curve =
             eps__curve_allocation(setting->context, direction, bins_of(setting), eps__lower(kind->lower / sigma, 4),
                                   eps__raise(kind->upper / sigma, 4));
-        status = eps__curves_add(curves, curve, kind->epochs * count);
+        status = sink->add(sink->to, curve, kind->epochs * count);
     }
     return status;
 }
 
-enum eps_status eps__pld_redrawn_curves(struct eps__curves *curves, const struct eps__setting *setting,
+enum eps_status eps__pld_redrawn_curves(const struct eps__curve_sink *sink, const struct eps__setting *setting,
                                         enum eps_direction direction, double sigma, uint64_t count)
 {
     struct kinds kinds;
     find_kinds(setting, &kinds);
-    return add_kinds(curves, setting, &kinds, direction, sigma, count);
+    return add_kinds(sink, setting, &kinds, direction, sigma, count);
+}
+
+static enum eps_status take_curve(void *curves, struct eps__curve *curve, uint64_t count)
+{
+    return eps__curves_add(curves, curve, count);
 }
 
 enum eps_status eps__pld_redrawn_open(const struct eps__setting *setting, double sigma,
@@ -213,8 +218,9 @@ enum eps_status eps__pld_redrawn_open(const struct eps__setting *setting, double
     enum eps_status status = EPS_OK;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
         status = eps__curves_create(&made->directions[direction], setting->context, accuracy);
+        const struct eps__curve_sink sink = {made->directions[direction], take_curve};
         if (status == EPS_OK)
-            status = add_kinds(made->directions[direction], setting, &kinds, direction, sigma, 1);
+            status = add_kinds(&sink, setting, &kinds, direction, sigma, 1);
     }
     if (status != EPS_OK) {
         destroy(&made->base);

@@ -6,8 +6,7 @@
 #ifndef EPS_ACCOUNTANTS_PLD_REDRAWN_H
 #define EPS_ACCOUNTANTS_PLD_REDRAWN_H
 
-#include "lib/accountants/accountant.h"
-#include "lib/pld/curves.h"
+#include "lib/accountants/stepper.h"
 
 /* Whether bins are drawn more than once, and there is more than one: then these take the place of eps__pld_allocation_*(). */
 bool eps__pld_redraws(const struct eps__setting *setting);
@@ -20,7 +19,7 @@ enum eps_status eps__pld_redrawn_open(const struct eps__setting *setting, double
                                       struct eps_error *error);
 
 /* The curves of all epochs of `count` runs. EPS_NO_MEMORY. */
-enum eps_status eps__pld_redrawn_curves(struct eps__curves *curves, const struct eps__setting *setting,
+enum eps_status eps__pld_redrawn_curves(const struct eps__curve_sink *sink, const struct eps__setting *setting,
                                         enum eps_direction direction, double sigma, uint64_t count);
 
 #endif

@@ -43,11 +43,11 @@ static void destroy(struct eps__stepper *stepper)
 
 static const struct eps__stepper_class stepper_class = {.add = add, .destroy = destroy};
 
-static enum eps_status add_curves(struct eps__stepper *stepper, struct eps__curves *curves,
+static enum eps_status add_curves(struct eps__stepper *stepper, const struct eps__curve_sink *sink,
                                   const struct eps__steps_plan *plan)
 {
     const struct pld_stepper *own = (const struct pld_stepper *)stepper;
-    return eps__pld_allocation_curves(curves, own->setting, own->direction, plan->sigma, plan->count);
+    return eps__pld_allocation_curves(sink, own->setting, own->direction, plan->sigma, plan->count);
 }
 
 static const struct eps__stepper_class curve_class = {.add_curves = add_curves, .destroy = destroy};

@@ -29,6 +29,12 @@ struct eps__steps_left {
     bool resolvable; /* false: the noise is out of a composition's reach, and it must not be asked */
 };
 
+/* Where curves go: each is taken over, also on failure; NULL is no memory. EPS_NO_MEMORY. */
+struct eps__curve_sink {
+    void *to;
+    enum eps_status (*add)(void *to, struct eps__curve *curve, uint64_t count);
+};
+
 struct eps__stepper;
 
 struct eps__stepper_class {
@@ -36,7 +42,7 @@ struct eps__stepper_class {
     enum eps_status (*add)(struct eps__stepper *stepper, struct eps__composition *composition,
                            const struct eps__steps_plan *plan, struct eps__steps_left *left);
     /* Adds the curves of all runs, which spend nothing. EPS_NO_MEMORY. NULL: it has steps. */
-    enum eps_status (*add_curves)(struct eps__stepper *stepper, struct eps__curves *curves,
+    enum eps_status (*add_curves)(struct eps__stepper *stepper, const struct eps__curve_sink *sink,
                                   const struct eps__steps_plan *plan);
     void (*destroy)(struct eps__stepper *stepper);
 };

@@ -10,6 +10,7 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/phases/curves.h"
+#include "lib/phases/scales.h"
 
 #define LOG_DELTA_ABOUT (-14.0) /* where nothing is known of delta */
 #define FINEST 1e3
@@ -18,7 +19,7 @@
 struct side {
     struct eps__composition *composition; /* of steps, where no phase goes by its curve; else NULL */
     struct eps__steps_left left;
-    struct eps__curves *curves;   /* else NULL */
+    struct eps__scales *curves;   /* else NULL */
     struct eps__bad_events spent; /* by all runs together */
     double spenders;              /* runs that spend */
     bool chosen, composed, rough; /* rough: the composition there is proves nothing */
@@ -99,16 +100,22 @@ static enum eps_status compose_steps(const struct joint_profile *joint, enum eps
     return status;
 }
 
+static enum eps_status take_curve(void *scales, struct eps__curve *curve, uint64_t count)
+{
+    return eps__scales_add(scales, curve, count);
+}
+
 /* All runs of one phase, by its own curves or its profile's. */
 static enum eps_status add_phase(const struct joint_profile *joint, struct eps__phase *phase, enum eps__phase_form form,
                                  const struct eps__phases_plan *plan, struct side *side)
 {
     struct eps__stepper *stepper = phase->steppers[plan->use][plan->direction];
+    const struct eps__curve_sink sink = {side->curves, take_curve};
     struct eps__steps_plan own;
     if (form == EPS__FORM_PROFILE)
-        return eps__curves_add(side->curves, eps__curve_phase(phase, plan), phase->count);
+        return eps__scales_add(side->curves, eps__curve_phase(phase, plan), phase->count);
     if (eps__phase_plan(plan, joint->setting->training, phase, &own))
-        return stepper->class->add_curves(stepper, side->curves, &own);
+        return stepper->class->add_curves(stepper, &sink, &own);
     side->left.resolvable = false;
     return EPS_OK;
 }
@@ -120,7 +127,7 @@ static enum eps_status make_curves(const struct joint_profile *joint, enum eps_d
     const struct eps__phases_plan plan = plan_of(joint, direction, true);
     struct eps__training *training = joint->setting->training;
     bool any = false;
-    enum eps_status status = eps__curves_create(&side->curves, joint->setting->context, &joint->accuracy);
+    enum eps_status status = eps__scales_create(&side->curves, joint->setting->context, &joint->accuracy);
     for (size_t k = 0; k < training->len && status == EPS_OK; k++) {
         struct eps__phase *phase = &training->phases[k];
         enum eps__phase_form form;
@@ -133,7 +140,7 @@ static enum eps_status make_curves(const struct joint_profile *joint, enum eps_d
     }
     side->left.outside = any ? 2 * exp(plan.log_outside) : 0;
     if (status == EPS_OK && any)
-        status = eps__curves_add(side->curves, eps__curve_steps(training, &plan), 1);
+        status = eps__scales_add(side->curves, eps__curve_steps(training, &plan), 1);
     return status;
 }
 
@@ -241,7 +248,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     if (status == EPS_OK && !side->curves && (!side->composed || side->rough))
         status = compose_steps(joint, direction, true);
     if (status == EPS_OK && side->curves && side->left.resolvable)
-        status = eps__curves_log_delta(side->curves, estimate, eps, &log_delta2);
+        status = eps__scales_log_delta(side->curves, estimate, eps, &log_delta2);
     else if (status == EPS_OK && !side->curves && side->left.resolvable)
         status = eps__composition_log_delta(side->composition, estimate, eps, &log_delta2);
     if (status == EPS_OK)
@@ -258,7 +265,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
     if (status == EPS_OK && side->curves && !side->left.resolvable)
         log_delta2 = 0;
     else if (status == EPS_OK && side->curves)
-        status = eps__curves_approximate(side->curves, eps, &log_delta2);
+        status = eps__scales_approximate(side->curves, eps, &log_delta2);
     else if (status == EPS_OK)
         log_delta2 = quick_log_delta2(side, eps);
     *out = status == EPS_OK ? fmin(eps__log_add(side->spent.log_delta1, log_delta2), 0) : NAN;
@@ -279,7 +286,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     double left =
         log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
     if (side->curves && side->left.resolvable)
-        return eps__curves_guess(side->curves, left, eps);
+        return eps__scales_guess(side->curves, left, eps);
     *eps = quick_epsilon(side, left);
     return EPS_OK;
 }
@@ -288,7 +295,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
 {
     struct side *side = &((struct joint_profile *)profile)->sides[direction];
     if (side->curves)
-        return eps__curves_refine(side->curves, factor);
+        return eps__scales_refine(side->curves, factor);
     if (!side->composed || side->finer * factor > FINEST)
         return false;
     if (factor == 1 || side->spenders == 0) { /* the steps are exact and stay */
@@ -312,7 +319,7 @@ static void destroy(struct eps__profile *profile)
     struct joint_profile *joint = (struct joint_profile *)profile;
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         eps__composition_destroy(joint->sides[direction].composition);
-        eps__curves_destroy(joint->sides[direction].curves);
+        eps__scales_destroy(joint->sides[direction].curves);
     }
     free(joint);
 }

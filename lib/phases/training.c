@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/error.h"
+#include "lib/sentences.h"
 #include "lib/setting.h"
 
 enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phase *phase, enum eps_status status)
@@ -175,23 +176,55 @@ void eps__training_close(struct eps__training *training)
 
 /* ------------------------------------------------------------ the choice of accountants */
 
+/* Those that compose and serve the phase, as bits and as a list of choices, and why each of the others does not. */
+static uint32_t what_composes(const struct eps__phase *phase, char *choices, size_t choices_size, char *whys,
+                              size_t whys_size)
+{
+    const char *names[EPS__ACCOUNTANTS_MAX];
+    size_t names_len = 0, used = 0;
+    uint32_t serving = 0;
+    for (size_t i = 0; eps__accountants[i]; i++) {
+        const struct eps__accountant *accountant = eps__accountants[i];
+        struct eps_error why = {0};
+        if (!accountant->composes)
+            continue;
+        if (accountant->serves(&phase->setting, &why)) {
+            serving |= 1u << accountant->method;
+            names[names_len++] = accountant->name;
+        } else if (used < whys_size) {
+            used += (size_t)snprintf(whys + used, whys_size - used, "; %s", why.message);
+        }
+    }
+    eps__choices(choices, choices_size, names, names_len);
+    return serving;
+}
+
+/* Nothing that was asked for can be composed: what could be, and of the rest why not. One that has a privacy loss distribution
+ * and does not serve has said so itself. */
+static void refuse(const struct eps__phase *phase, bool told, struct eps_error *error)
+{
+    const struct eps__accountant *asked = eps__accountant_find(phase->job.query.accountant.method);
+    const char *subject = asked->method == EPS_ACCOUNTANT_AUTO ? "what serves it" : asked->name;
+    char choices[120], whys[sizeof error->message] = "";
+    uint32_t serving = what_composes(phase, choices, sizeof choices, whys, sizeof whys);
+    if (!told)
+        eps__error(error, EPS_UNSUPPORTED, serving ? "/accountant/method" : "",
+                   "%s has no privacy loss distribution, of which phases are composed; %s%s%s", subject,
+                   serving ? "ask for auto, or for " : "nothing that has one serves it", choices, whys);
+    if (error)
+        error->accountants = serving;
+    eps__phase_error(error, phase, EPS_UNSUPPORTED);
+}
+
 size_t eps__training_candidates(const struct eps__phase *phase, const struct eps__accountant **candidates,
                                 struct eps_error *error)
 {
     size_t len = eps__setting_accountants(&phase->setting, candidates, error), kept = 0;
-    if (len == 0) {
-        eps__phase_error(error, phase, EPS_UNSUPPORTED);
-        return 0;
-    }
     for (size_t i = 0; i < len; i++)
         if (candidates[i]->composes)
             candidates[kept++] = candidates[i];
-    if (kept == 0) {
-        eps__decline(error, "/accountant/method",
-                     "what serves it has no privacy loss distribution, of which phases are composed; ask for gaussian, "
-                     "pld, mmcc or conditional_composition, or change its matrix or sampling");
-        eps__phase_error(error, phase, EPS_UNSUPPORTED);
-    }
+    if (kept == 0)
+        refuse(phase, len == 0 && eps__accountant_find(phase->job.query.accountant.method)->composes, error);
     return kept;
 }
 

@@ -157,6 +157,23 @@ def test_the_largest_count_is_kept_and_the_next_is_not(server):
     assert server.solve(training(*phases, accountant=tight, **ASKED))["result"]["epsilon"] > 2.5
 
 
+def test_no_count_keeps_a_promise_that_the_others_break(server):
+    others = dict(POISSON, n=300)
+    document = server.solve(training(others, dict(POISSON, n=20, count="max"), epsilon=0.5, **ASKED))
+    check_schema(document, "Job")
+    result, rest = document["result"], server.solve(dict(others, **ASKED))["result"]
+    assert result["count"] == result["phases"][1]["count"] == 0
+    assert result["bracket"] == {"lower": 0, "upper": 0}
+    # Whatever is answered holds: it is the others' epsilon.
+    assert rest["bracket"]["lower"] <= result["epsilon"] <= rest["epsilon"] * 1.0011 and result["epsilon"] > 0.5
+    assert "no count does" in result["hints"][0]
+    assert result["phases"][1]["epsilon"] is None
+    points = server.get(document["links"]["spend"]).json()["points"]
+    assert points[-1]["step"] == 300 and points[-1]["epsilon"] == pytest.approx(result["epsilon"], rel=1.1e-2)
+    guarantee = server.get(document["links"]["statement"], headers={"Accept": "application/json"}).json()["guarantee"]
+    assert guarantee["epsilon"] == result["epsilon"]
+
+
 def test_each_phase_has_its_matrix_and_its_errors(server):
     document = server.solve(training(dict(POISSON, n=9), dict(BANDED, noise_scale=0.5, count=2), RELEASE))
     links, phases = document["links"], document["result"]["phases"]
@@ -262,7 +279,13 @@ def test_what_is_of_the_job_is_not_of_a_phase(server):
     for accountant in ("renyi", "monte_carlo"):
         problem = check_problem(server.post(dict(training(POISSON, RELEASE), accountant=accountant)), 422, "unsupported",
                                 "/accountant")
-        assert "phase" in problem["detail"]
+        assert "phase 0" in problem["detail"] and "conditional_composition serves the scheme" in problem["detail"]
+        assert problem["accountants"] == ["gaussian", "pld", "mmcc"]
+    # What an accountant that composes says of a phase stays, and of others only those that compose are named.
+    spaced = {"n": 8, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.1}}
+    problem = check_problem(server.post(dict(training(RELEASE, spaced), accountant="pld")), 422, "unsupported",
+                            "/phases/1/sampling/scheme")
+    assert problem["accountants"] == ["gaussian"]
 
 
 def test_lists_show_trainings_without_arrays_and_end_before_they_are_too_long(launch):

@@ -350,6 +350,34 @@ static void sampled_steps_beside_bins(void **state)
     eps_result_destroy(b);
 }
 
+/* A Gaussian by its curve beside others of so much more noise that no grid serves both: composed they are one Gaussian, which the answer
+ * is near to where they are few, and never under. */
+static void curves_of_all_sizes_compose(void **state)
+{
+    (void)state;
+    const double scales[] = {400, 1e4, 400, 1e3};
+    const size_t counts[] = {1, 3, 10000, 1};
+    for (size_t i = 0; i < 4; i++) {
+        struct eps_phase phases[] = {bins(1, 1, false, 1), bins(1, 1, false, counts[i]), unsampled(3, 1e6, 1)};
+        struct eps_phase all = unsampled(1, 1 / sqrt(1 + (double)counts[i] / (scales[i] * scales[i]) + 3e-12), 1);
+        phases[1].noise_scale = scales[i];
+        struct eps_job apart = training(phases, i == 3 ? 3 : 2, NAN, 1e-6, 1.5),
+                       one = training(&all, 1, NAN, 1e-6, 1.5);
+        struct eps_result *found = solve(&apart), *exact = solve(&one);
+        assert_true(found->bracket_lower <= exact->epsilon && found->epsilon >= exact->bracket_lower);
+        assert_true(found->epsilon <= exact->epsilon * (counts[i] > 3 ? 1.5 : 1.001));
+        assert_true(counts[i] > 3 || found->bracket_upper <= 1.001 * found->bracket_lower);
+        apart.query.epsilon = one.query.epsilon = 2;
+        apart.query.delta = one.query.delta = NAN;
+        struct eps_result *deltas[] = {solve(&apart), solve(&one)};
+        assert_true(deltas[0]->delta >= deltas[1]->bracket_lower && deltas[0]->bracket_lower <= deltas[1]->delta);
+        eps_result_destroy(deltas[0]);
+        eps_result_destroy(deltas[1]);
+        eps_result_destroy(found);
+        eps_result_destroy(exact);
+    }
+}
+
 /* Truncated batches go by their profiles: at every loss the better of two pairs, where the mechanism takes one of them throughout. */
 static void truncated_phases_compose(void **state)
 {
@@ -522,11 +550,12 @@ static void what_is_spent_is_shared(void **state)
     eps_result_destroy(b);
 }
 
-/* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that. */
+/* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that; where little else is left, a
+ * part of it too much or too little shows. */
 static void a_curve_is_what_is_left(void **state)
 {
     (void)state;
-    const double spent = -14, epsilons[] = {0, 0.4, 1.1, 1.4, 1.7};
+    const double spent = -14, epsilons[] = {0, 1.1, 2.5, 3, 3.5, 4};
     struct eps_phase phase = bins(40, 40, false, 2);
     struct eps_job job = training(&phase, 1, NAN, 1e-5, 1.5);
     struct eps__training *open = NULL;
@@ -545,21 +574,26 @@ static void a_curve_is_what_is_left(void **state)
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-2, spent + M_LN2};
     struct eps__profile *profile = NULL;
     assert_int_equal(own->accountants[EPS_REMOVE]->open(&own->setting, 1.5, &accuracy, &profile, &error), EPS_OK);
-    for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
-        double left[2], whole[2];
-        for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
-            assert_int_equal(curve->class->log_delta(curve, false, estimate, epsilons[i], 1e-2, &left[estimate]),
-                             EPS_OK);
-            assert_int_equal(
-                profile->class->log_delta(profile, EPS_REMOVE, estimate, epsilons[i], &whole[estimate], &error),
-                EPS_OK);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
+            double left[2], whole[2];
+            for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+                assert_int_equal(
+                    curve->class->log_delta(curve, d != EPS_REMOVE, estimate, epsilons[i], 1e-2, &left[estimate]),
+                    EPS_OK);
+                assert_int_equal(profile->class->log_delta(profile, d, estimate, epsilons[i], &whole[estimate], &error),
+                                 EPS_OK);
+                left[estimate] = exp(left[estimate]);
+                whole[estimate] = exp(whole[estimate]);
+            }
+            double delta1 = profile->class->bad_event_share(profile, d, 0), rounding = 1e-12;
+            assert_true(fabs(log(delta1) - spent) < 1e-9);
+            assert_true(left[EPS__UPPER] >= whole[EPS__LOWER] - delta1 - rounding);
+            assert_true(left[EPS__UPPER] <= (whole[EPS__UPPER] - delta1) * 1.02 + rounding);
+            assert_true(left[EPS__LOWER] <= whole[EPS__UPPER] - delta1 + rounding);
+            assert_true(left[EPS__LOWER] >= (whole[EPS__LOWER] - delta1) * 0.98 - rounding);
+            assert_true(i < 3 || whole[EPS__UPPER] < 1.5 * delta1);
         }
-        double delta1 = profile->class->bad_event_share(profile, EPS_REMOVE, 0);
-        assert_true(fabs(log(delta1) - spent) < 1e-9);
-        assert_true(exp(left[EPS__UPPER]) >= exp(whole[EPS__LOWER]) - delta1);
-        assert_true(exp(left[EPS__LOWER]) <= exp(whole[EPS__UPPER]) - delta1 + 1e-12);
-        assert_true(exp(left[EPS__UPPER]) <= (exp(whole[EPS__UPPER]) - delta1) * 1.02 + 1e-12);
-    }
     profile->class->destroy(profile);
     curve->class->destroy(curve);
     eps__training_close(open);
@@ -649,16 +683,30 @@ static void the_largest_count_of_gaussians(void **state)
 }
 
 /* What stands beside it breaks the promise already: no number of runs keeps it. */
+/* Then no count keeps it: [0, 1), and the epsilon is that of the others. */
 static void what_is_beside_it_may_break_the_promise(void **state)
 {
     (void)state;
     struct eps_phase phases[] = {poisson(2000, 0.05, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
-    struct eps_job job = training(phases, 2, 1, 1e-6, 1);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNATTAINABLE);
-    assert_non_null(strstr(error.message, "raise"));
+    struct eps_job job = training(phases, 2, 1, 1e-6, 1), others = training(phases, 1, NAN, 1e-6, 1);
+    struct eps_result *result = solve(&job), *rest = solve(&others);
+    assert_int_equal(result->largest, 0);
+    assert_true(result->bracket_lower == 0 && result->bracket_upper == 0);
+    assert_int_equal(result->phases[1].count, 0);
+    assert_true(result->epsilon > 1);
+    assert_true(result->epsilon >= rest->bracket_lower && result->epsilon <= rest->epsilon * (1 + 1.1e-3));
+    assert_non_null(strstr(result->hints[0], "no count does"));
+    /* What the others cost they keep, and a hair less they do not. */
+    job.query.epsilon = rest->epsilon;
+    struct eps_result *above = solve(&job);
+    job.query.epsilon = rest->bracket_lower * 0.999;
+    struct eps_result *below = solve(&job);
+    assert_true(above->epsilon == rest->epsilon && above->bracket_upper <= 2);
+    assert_true(below->epsilon > job.query.epsilon && below->largest == 0 && below->bracket_upper == 0);
+    eps_result_destroy(above);
+    eps_result_destroy(below);
+    eps_result_destroy(rest);
+    eps_result_destroy(result);
 }
 
 /* ------------------------------------------------------------ shares, limits, refusals */
@@ -738,7 +786,8 @@ static void what_nobody_derived_is_refused(void **state)
     struct eps_phase phases[] = {poisson(10, 0.1, 1, 1), poisson(20, 0.1, 1, 1)};
     struct eps_job job = training(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
-    refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method", "privacy loss distribution");
+    refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method",
+            "or for pld, mmcc or gaussian; conditional_composition serves");
     job = training(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.audit = 100;
     refused(&job, EPS_INVALID, "/accountant/audit", "phases");
@@ -861,6 +910,7 @@ int main(void)
         cmocka_unit_test(epochs_as_phases_are_drawn_anew),
         cmocka_unit_test(steps_beside_bins),
         cmocka_unit_test(sampled_steps_beside_bins),
+        cmocka_unit_test(curves_of_all_sizes_compose),
         cmocka_unit_test(truncated_phases_compose),
         cmocka_unit_test(parts_compose),
         cmocka_unit_test(bad_events_add_up),
