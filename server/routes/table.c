@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/http/router.h"
+#include "server/ops/metrics.h"
 #include "server/routes/resource.h"
 
 static const char *const json[] = {"application/json", NULL};
@@ -55,3 +56,4 @@ const struct route route_table[] = {
     {"GET", "/dashboard/{file}", handle_dashboard_file_get, page_files, NULL, ROUTE_PLAIN, NULL},
     {0},
 };
+_Static_assert(sizeof route_table / sizeof route_table[0] <= METRIC_ROUTES_MAX, "each route is counted by itself");
