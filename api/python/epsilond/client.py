@@ -257,11 +257,12 @@ class Client:
                 yield json.loads(line)
 
     def noise(self, source: Resource | None = None, *, dimensions: int, factorization: str | None = None,
-              noise_multiplier: float | None = None, part: str = "noise", dtype: str = "float32") -> Iterator[Any]:
+              noise_multiplier: float | None = None, part: str = "noise", dtype: str = "float32",
+              phase: int | None = None) -> Iterator[Any]:
         """
         Rows of C^-1 z (part "noise"), or of A C^-1 z ("decoder"), one a step, of `dimensions` numbers: what training adds to
-        the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier, or of a stored
-        factorisation. NumPy arrays, or lists without NumPy.
+        the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier (of one run of a phase,
+        where it has phases), or of a stored factorisation. NumPy arrays, or lists without NumPy.
 
         Nothing is drawn twice: what breaks off is Unreachable, and its rows do not go with those of another call. The
         service ends a stream of which nothing is taken for a minute (--request-seconds).
@@ -269,7 +270,8 @@ class Client:
         request = {"job": None if source is None else _path(source).rsplit("/", 1)[-1], "factorization": factorization,
                    "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype}
         body = json.dumps({name: value for name, value in request.items() if value is not None}).encode()
-        with self._http.stream("POST", "/v1/noise", body, {"Accept": NPY, "Content-Type": JSON}) as response:
+        headers = {"Accept": NPY, "Content-Type": JSON}
+        with self._http.stream("POST", "/v1/noise" + _query(phase=phase), body, headers) as response:
             yield from unbroken(read_rows(response))
 
     # ------------------------------------------------------------ the service
