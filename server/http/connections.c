@@ -13,12 +13,14 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <linux/sockios.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "server/ops/clock.h"
 #include "server/ops/map.h"
@@ -181,13 +183,38 @@ bool connections_evict(struct connections *connections)
     return evicted;
 }
 
+/* A socket with megabytes in it is asked for more only when a third of them is gone: a client who reads them slowly takes
+ * some long before that, and the kernel knows. */
+static bool takes_locked(struct connection *connection)
+{
+    int unsent = 0;
+    if (ioctl(connection->fd, SIOCOUTQ, &unsent) != 0) {
+        return false;
+    }
+    bool takes = unsent < connection->unsent;
+    connection->unsent = unsent;
+    return takes;
+}
+
+/* Whether it is past its deadline. One that is set anew meanwhile stands. */
+static bool late_locked(struct connection *connection, double now)
+{
+    double deadline = atomic_load(&connection->deadline);
+    double patience = atomic_load(&connection->patience);
+    if (patience > 0 && isfinite(deadline) && takes_locked(connection)) {
+        atomic_compare_exchange_strong(&connection->deadline, &deadline, fmax(deadline, now + patience));
+        return false;
+    }
+    return deadline <= now;
+}
+
 double connections_expire(struct connections *connections)
 {
     double now = clock_monotonic();
     pthread_mutex_lock(&connections->mutex);
     for (size_t i = 0; i < connections->capacity; i++) {
         struct connection *one = connections->table[i];
-        if (one && !one->leaving && atomic_load(&one->deadline) <= now) {
+        if (one && !one->leaving && late_locked(one, now)) {
             shut_locked(connections, one, METRIC_HTTP_EXPIRED);
         }
     }
@@ -307,7 +334,13 @@ void connections_remove(struct connections *connections, int fd)
 
 void connection_busy(struct connection *connection, double seconds)
 {
+    connection_sending(connection, seconds, 0);
+}
+
+void connection_sending(struct connection *connection, double seconds, double patience)
+{
     atomic_store(&connection->idle, false);
+    atomic_store(&connection->patience, patience);
     atomic_store(&connection->deadline, clock_monotonic() + seconds);
 }
 
@@ -316,6 +349,7 @@ void connection_idle(struct connections *connections, struct connection *connect
     double now = clock_monotonic();
     double seconds =
         connection->spare ? fmin(SPARE_SECONDS, connections->options.idle_seconds) : connections->options.idle_seconds;
+    atomic_store(&connection->patience, 0);
     atomic_store(&connection->deadline, now + seconds);
     atomic_store(&connection->since, now);
     atomic_store(&connection->idle, true);

@@ -35,6 +35,8 @@ struct connection {
     atomic_bool idle;        /* between requests, or within a head */
     _Atomic double since;    /* idle: since when (monotonic seconds) */
     _Atomic double deadline; /* INFINITY: none */
+    _Atomic double patience; /* the deadline moves to so long after a byte was taken; 0: it does not */
+    int unsent;              /* bytes that the socket held when it was last looked at; under the mutex */
 };
 
 struct connections_options {
@@ -66,6 +68,8 @@ bool connections_full_of_leaving(struct connections *connections);
 
 /* The request's head is read; it has so long for what comes next (INFINITY: as long as it takes). */
 void connection_busy(struct connection *connection, double seconds);
+/* A piece of its reply is sent, for which it has so long; and `patience` seconds more whenever it takes some of what was sent. */
+void connection_sending(struct connection *connection, double seconds, double patience);
 /* The request is over. */
 void connection_idle(struct connections *connections, struct connection *connection);
 

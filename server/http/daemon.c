@@ -196,13 +196,11 @@ static void on_message(void *cls, const char *format, va_list args)
 
 struct MHD_Daemon *daemon_start(struct daemon_context *context)
 {
-    const struct config *config = context->server->config;
-    unsigned idle = (unsigned)ceil(config->idle_seconds);
-    /* Limits are those of connections.h; libmicrohttpd's own is out of their way. */
+    /* Limits and deadlines are those of connections.h; libmicrohttpd's own are out of their way. */
     return MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET, 0,
         NULL, NULL, on_request, context, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)INT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, context, MHD_OPTION_NOTIFY_COMPLETED, on_completed, context, MHD_OPTION_END);
+        (unsigned)INT_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK,
+        on_target, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, context, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, context, MHD_OPTION_END);
 }

@@ -66,10 +66,15 @@ static enum handled reply_crowded(struct request *request)
                          "other replies take all the memory that there is for them; ask again later");
 }
 
+static double seconds_for(const struct request *request, size_t len)
+{
+    return request->server->config->request_seconds + (double)len / REPLY_BYTES_A_SECOND;
+}
+
 void reply_goes_on(struct request *request, size_t len)
 {
     request->reply_bytes += len;
-    connection_busy(request->place, request->server->config->request_seconds + (double)len / REPLY_BYTES_A_SECOND);
+    connection_sending(request->place, seconds_for(request, len), request->server->config->request_seconds);
 }
 
 /* Adds the headers and queues. Takes the response over. */
@@ -90,7 +95,8 @@ static enum handled reply_queue(struct request *request, int status, const char 
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
     }
     request->status = status;
-    reply_goes_on(request, request->bodyless ? 0 : len);
+    request->reply_bytes = request->bodyless ? 0 : len;
+    connection_busy(request->place, seconds_for(request, request->reply_bytes));
     enum MHD_Result queued = MHD_queue_response(request->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return queued == MHD_YES ? HANDLED_REPLIED : HANDLED_LOST;

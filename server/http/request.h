@@ -149,7 +149,7 @@ enum handled reply_file(struct request *request, const char *type, int fd, uint6
  * reply_goes_on(). held: bytes of memory meanwhile. release(cls) in the end, whatever the outcome. */
 enum handled reply_made(struct request *request, const char *type, size_t held, MHD_ContentReaderCallback read,
                         MHD_ContentReaderFreeCallback release, void *cls);
-/* So much more was given, which the client has to take before long. */
+/* So much more was given: the client is sent away once it takes nothing for --request-seconds. */
 void reply_goes_on(struct request *request, size_t len);
 /* Counts, until the request is over, so many bytes that it holds. False: others hold too much. */
 bool reply_holds(struct request *request, size_t len);

@@ -48,7 +48,7 @@ static const struct option_row rows[] = {
     {"idle-seconds", KIND_SECONDS, FIELD(idle_seconds), CONFIG_SERVE, 0.1, 86400, "75", "TIME",
      "longest pause between two requests, the next one's head included"},
     {"request-seconds", KIND_SECONDS, FIELD(request_seconds), CONFIG_SERVE, 0.1, 86400, "60", "TIME",
-     "longest time for a body to come, and for a reply to be taken (a second more a MiB)"},
+     "longest time for a body to come, for a reply to be taken (a second more a MiB), for some of a stream to be"},
     {"http-bytes", KIND_BYTES, FIELD(http_bytes), CONFIG_SERVE, 1 << 16, 1e15, "256MiB", "BYTES",
      "memory of bodies and replies under way, half of it each"},
     {"spool-bytes", KIND_BYTES, FIELD(spool_bytes), CONFIG_SERVE, 0, 1e15, "4GiB", "BYTES",

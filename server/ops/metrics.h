@@ -64,7 +64,7 @@ enum metric_timer {
     METRIC_TIMERS
 };
 
-#define METRIC_ROUTES_MAX 32
+#define METRIC_ROUTES_MAX 64
 
 void metric_add(enum metric metric, int64_t amount);
 void metric_set(enum metric metric, int64_t value);

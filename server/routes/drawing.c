@@ -16,6 +16,7 @@
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/jobs.h"
+#include "server/routes/answered.h"
 
 static void drawing_free(void *state)
 {
@@ -117,115 +118,6 @@ static void spool_close(struct drawing *drawing)
     drawing->file = NULL;
 }
 
-/* ---------------------------------------------------------------- what is asked for */
-
-#define NO_PHASE SIZE_MAX
-
-bool query_is_phase(const char *value)
-{
-    size_t digits = strspn(value, "0123456789");
-    return digits > 0 && digits < 10 && !value[digits];
-}
-
-const struct query_member phase_query[] = {{"phase", query_is_phase, PHASE_MUST}, {0}};
-
-static void refuse_phase(struct drawing *drawing, size_t phases_len)
-{
-    struct api_errors errors = {0};
-    if (phases_len == 0) {
-        api_errors_add(&errors, "?phase", "goes with a job of phases, and this one has none: leave it out");
-    } else {
-        api_errors_add(&errors, "?phase", "%s: the job's phases are 0 to %zu",
-                       drawing->phase == NO_PHASE ? "is required" : "is none of them", phases_len - 1);
-    }
-    if (!drawing->problem) {
-        drawing->problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, drawing->request->path, &errors);
-    }
-    api_errors_clear(&errors);
-}
-
-/* The result's members: its core has them all but for the last brace. NULL without memory. */
-static json_t *result_members(const struct result_record *result)
-{
-    char message[256];
-    struct text text = {0};
-    text_puts(&text, result->core);
-    text_puts(&text, "}");
-    json_t *json = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
-    text_clear(&text);
-    return json;
-}
-
-/* One of phases: its noise and its factorisation are not among the result's figures. */
-static bool choose_phase(struct drawing *drawing, const struct eps_job *job, const json_t *members,
-                         struct eps_mechanism *mechanism)
-{
-    if (drawing->phase >= job->phases_len) {
-        refuse_phase(drawing, job->phases_len);
-        return false;
-    }
-    const struct eps_phase *asked = &job->phases[drawing->phase];
-    const json_t *phase = json_array_get(json_object_get(members, "phases"), drawing->phase);
-    const char *id = json_string_value(json_object_get(json_object_get(phase, "factorization"), "id"));
-    snprintf(drawing->factorization, sizeof drawing->factorization, "%s", id ? id : "");
-    drawing->noise_multiplier *= asked->noise_scale;
-    *mechanism = asked->mechanism;
-    return true;
-}
-
-/* Where the largest number was asked for, the job becomes the one that it answers. */
-static bool settle_largest(struct drawing *drawing, struct eps_job *job, const json_t *members)
-{
-    enum eps_unknown unknown = eps_job_unknown(job);
-    json_int_t largest = json_integer_value(json_object_get(members, eps_unknown_name(unknown)));
-    if (unknown == EPS_SOLVE_N && largest <= 0) {
-        drawing_fail(drawing, API_PROBLEM_CONFLICT,
-                     "no number of steps keeps the promise (n is 0), so there is no strategy");
-        return false;
-    }
-    if (unknown == EPS_SOLVE_N) {
-        job->mechanism.n = (size_t)largest;
-    }
-    for (size_t i = 0; i < job->phases_len; i++) {
-        if (job->phases[i].count == EPS_LARGEST) {
-            job->phases[i].count = (size_t)largest;
-        }
-    }
-    return true;
-}
-
-/* The job as it was answered, and of it the mechanism that is drawn. False: a problem. */
-static bool choose(struct drawing *drawing, struct eps_job *job, struct eps_mechanism *mechanism)
-{
-    const struct result_figures *figures = &drawing->result->figures;
-    enum eps_unknown unknown = eps_job_unknown(job);
-    bool chosen = true;
-    memcpy(drawing->factorization, figures->factorization, sizeof drawing->factorization);
-    /* a curve alone is of the noise that it was asked for */
-    drawing->noise_multiplier =
-        isnan(figures->noise_multiplier) ? job->query.noise_multiplier : figures->noise_multiplier;
-    if (job->phases_len == 0 && drawing->phase != NO_PHASE) {
-        refuse_phase(drawing, 0);
-        return false;
-    }
-    if (job->phases_len > 0 || unknown == EPS_SOLVE_N) {
-        json_t *members = result_members(drawing->result);
-        if (!members) {
-            drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
-            return false;
-        }
-        chosen = settle_largest(drawing, job, members);
-        if (chosen && job->phases_len > 0 && drawing->write) {
-            chosen = choose_phase(drawing, job, members, mechanism);
-        }
-        json_decref(members);
-    }
-    if (job->phases_len == 0) {
-        *mechanism = job->mechanism;
-    }
-    return chosen;
-}
-
 /* ---------------------------------------------------------------- on the side pool */
 
 static void draw(struct drawing *drawing, struct api_job *job)
@@ -236,18 +128,21 @@ static void draw(struct drawing *drawing, struct api_job *job)
     struct eps_error error = {0};
     double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
     struct computation computation;
-    struct eps_mechanism mechanism;
-    if (!choose(drawing, &job->job, &mechanism)) {
+    struct answered answered;
+    if (!answered_read(&answered, &job->job, drawing->result, drawing->phase, drawing->write != NULL,
+                       drawing->request->path, &drawing->problem)) {
         return;
     }
+    drawing->noise_multiplier = answered.noise_multiplier;
     computation_open(&computation, server, &drawing->work, longest);
     computation.deadline = drawing->request->started + longest;
     struct eps_context context = computation_context(&computation);
     if (drawing->write_job) {
         drawing->write_job(drawing, &context, &job->job);
-    } else if (drawing_ok(drawing,
-                          computation_strategy(&context, &strategy, &error, &mechanism, drawing->factorization),
-                          &error)) {
+    } else if (drawing_ok(
+                   drawing,
+                   computation_strategy(&context, &strategy, &error, &answered.mechanism, answered.factorization),
+                   &error)) {
         drawing->write(drawing, &context, strategy);
     }
     computation_close(&computation);
@@ -336,8 +231,7 @@ static enum handled start(struct request *request, const struct drawing *asked)
     drawing->write = asked->write;
     drawing->write_job = asked->write_job;
     drawing->part = asked->part;
-    const char *phase = request_query(request, "phase");
-    drawing->phase = phase ? strtoul(phase, NULL, 10) : NO_PHASE;
+    drawing->phase = request_phase(request);
     drawing->result = result;
     drawing->record = record;
     size_t waiting = sizeof *drawing + job_record_bytes(&record) + result_record_bytes(result);

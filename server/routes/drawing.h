@@ -35,9 +35,8 @@ struct drawing {
     enum eps_part part; /* of a matrix */
     struct job_record record;
     struct result_record *result; /* its */
-    size_t phase;                 /* the one that was asked for; SIZE_MAX: none was */
+    size_t phase;                 /* the one that was asked for; NO_PHASE: none was */
     double noise_multiplier;      /* of what is drawn; 0: none */
-    char factorization[65];       /* its id; "": not known */
     FILE *file;                   /* counts what it writes in server->spool */
     int fd;                       /* beneath it, and behind the reply; -1: none */
     uint64_t len;                 /* written */
@@ -49,10 +48,6 @@ struct drawing {
 enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part);
 
 enum handled drawing_start_job(struct request *request, drawing_write_job *write_job);
-
-/* For tables of query members: ?phase, an index. */
-bool query_is_phase(const char *value);
-#define PHASE_MUST "must be the index of a phase, from 0 on"
 
 /* The first failure is the reply. */
 void drawing_fail(struct drawing *drawing, enum api_problem problem, const char *detail);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/routes/answered.h"
 #include "server/routes/drawing.h"
 #include "server/routes/npy.h"
 

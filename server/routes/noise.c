@@ -17,6 +17,7 @@
 #include "api/noise.h"
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
+#include "server/routes/answered.h"
 #include "server/routes/npy.h"
 #include "server/routes/streaming.h"
 
@@ -177,10 +178,8 @@ static struct api_noise *read_request(struct streaming *streaming)
 
 /* What was found: the mechanism and how C is known. */
 struct source {
-    struct eps_job job;
-    char factorization[65];
-    double noise_multiplier; /* of the job; NAN: none */
-    struct api_job *decoded; /* owns what `job` borrows; or NULL */
+    struct answered answered; /* noise_multiplier NAN: none */
+    struct api_job *decoded;  /* owns what the mechanism borrows; or NULL */
 };
 
 static bool refuse_unread(struct streaming *streaming, enum store_status status)
@@ -195,24 +194,25 @@ static bool refuse_unread(struct streaming *streaming, enum store_status status)
     return false;
 }
 
-static bool decode_job(struct streaming *streaming, struct source *source, const struct job_record *record)
+static bool decode_job(struct streaming *streaming, struct source *source, const struct job_record *record,
+                       const struct result_record *result)
 {
     struct eps_error error;
+    json_t *problem = NULL;
     source->decoded = decode_stored(record, streaming->server->config->max_n, &error);
     if (!source->decoded) {
         streaming_fail(streaming, API_PROBLEM_INTERNAL, error.message);
         return false;
     }
-    source->job = source->decoded->job;
-    if (source->job.phases_len > 0 || eps_job_unknown(&source->job) == EPS_SOLVE_N) {
-        streaming_fail(
-            streaming, API_PROBLEM_CONFLICT,
-            "this job is of phases, or asked for its n: draw by the factorization.id and the noise_multiplier of "
-            "its result, or of the phase");
+    if (!answered_read(&source->answered, &source->decoded->job, result, request_phase(streaming->request), true,
+                       streaming->request->path, &problem)) {
+        streaming_refuse(streaming, problem);
         return false;
     }
-    if (isnan(source->noise_multiplier)) { /* a curve alone is of the noise that it was asked for */
-        source->noise_multiplier = source->job.query.noise_multiplier;
+    if (source->answered.count == 0) {
+        streaming_fail(streaming, API_PROBLEM_CONFLICT,
+                       "the answer is that this phase is never run (count is 0), so it has no noise");
+        return false;
     }
     return true;
 }
@@ -228,9 +228,7 @@ static bool find_job(struct streaming *streaming, struct source *source, const c
     memcpy(streaming->request->job, record.id, UUID_SIZE);
     bool found = false;
     if (result) {
-        memcpy(source->factorization, result->figures.factorization, sizeof source->factorization);
-        source->noise_multiplier = result->figures.noise_multiplier;
-        found = decode_job(streaming, source, &record);
+        found = decode_job(streaming, source, &record, result);
         result_record_release(result);
     } else {
         char detail[128];
@@ -246,17 +244,24 @@ static bool find_factorization(struct streaming *streaming, const struct eps_con
                                const struct api_noise *noise)
 {
     struct api_errors errors = {0};
-    struct eps_mechanism *mechanism = &source->job.mechanism;
-    eps_job_init(&source->job);
+    struct eps_job job;
+    struct eps_mechanism *mechanism = &job.mechanism;
+    if (request_phase(streaming->request) != NO_PHASE) {
+        api_errors_add(&errors, "?phase", "goes with a job of phases, not with a factorization: leave it out");
+        refuse_errors(streaming, &errors);
+        api_errors_clear(&errors);
+        return false;
+    }
+    eps_job_init(&job);
     mechanism->workload = noise->workload;
     if (eps_stored_mechanism(context, mechanism, NULL, noise->factorization) != EPS_OK) {
         streaming_fail(streaming, API_PROBLEM_NOT_FOUND,
                        "no factorisation of this id is kept: take factorization.id from a job that is");
         return false;
     }
-    eps_job_defaults(&source->job);
-    memcpy(source->factorization, noise->factorization, sizeof source->factorization);
-    source->noise_multiplier = NAN;
+    eps_job_defaults(&job);
+    source->answered = (struct answered){.mechanism = *mechanism, .noise_multiplier = NAN, .count = 1};
+    memcpy(source->answered.factorization, noise->factorization, sizeof source->answered.factorization);
     bool right = api_noise_check_workload(&errors, noise, mechanism->n) || refuse_errors(streaming, &errors);
     api_errors_clear(&errors);
     return right;
@@ -268,11 +273,12 @@ static bool create_strategy(struct streaming *streaming, const struct eps_contex
 {
     struct eps_error error = {0};
     if (!passes(streaming,
-                computation_strategy(context, &rows->strategy, &error, &source->job.mechanism, source->factorization),
+                computation_strategy(context, &rows->strategy, &error, &source->answered.mechanism,
+                                     source->answered.factorization),
                 &error)) {
         return false;
     }
-    if (strcmp(eps_strategy_id(rows->strategy), source->factorization) != 0) {
+    if (strcmp(eps_strategy_id(rows->strategy), source->answered.factorization) != 0) {
         streaming_fail(streaming, API_PROBLEM_CONFLICT,
                        "the factorisation that this job was accounted with is no longer kept, and computing it again "
                        "gives another: post the job again, and draw for the new one");
@@ -325,10 +331,10 @@ static struct rows *rows_create(struct streaming *streaming, const struct api_no
 static bool rows_fill(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
                       const struct api_noise *asked)
 {
-    struct source source = {.noise_multiplier = NAN};
+    struct source source = {0};
     bool found = asked->job[0] ? find_job(streaming, &source, asked->job)
                                : find_factorization(streaming, context, &source, asked);
-    double multiplier = isnan(asked->noise_multiplier) ? source.noise_multiplier : asked->noise_multiplier;
+    double multiplier = isnan(asked->noise_multiplier) ? source.answered.noise_multiplier : asked->noise_multiplier;
     bool filled = found && create_strategy(streaming, context, rows, &source) &&
                   create_noise(streaming, context, rows, asked, multiplier);
     api_job_destroy(source.decoded);

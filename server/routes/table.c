@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/http/router.h"
+#include "server/ops/metrics.h"
 #include "server/routes/resource.h"
 
 static const char *const json[] = {"application/json", NULL};
@@ -31,7 +32,7 @@ const struct route route_table[] = {
     {"GET", "/v1/jobs/{id}/spend", handle_job_spend, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/statement", handle_job_statement, markdown_or_json, NULL, ROUTE_PLAIN, &job_resource},
     {"POST", "/v1/batches", handle_batches_post, lines, NULL, ROUTE_BODY | ROUTE_LINES, NULL},
-    {"POST", "/v1/noise", handle_noise_post, npy_or_lines, NULL, ROUTE_BODY, NULL},
+    {"POST", "/v1/noise", handle_noise_post, npy_or_lines, phase_query, ROUTE_BODY, NULL},
     {"POST", "/v1/sweeps", handle_sweeps_post, json, NULL, ROUTE_BODY, &sweep_resource},
     {"GET", "/v1/sweeps", handle_resource_list, json, list_query, ROUTE_PLAIN, &sweep_resource},
     {"GET", "/v1/sweeps/{id}", handle_resource_get, json, wait_query, ROUTE_PLAIN, &sweep_resource},
@@ -55,3 +56,4 @@ const struct route route_table[] = {
     {"GET", "/dashboard/{file}", handle_dashboard_file_get, page_files, NULL, ROUTE_PLAIN, NULL},
     {0},
 };
+_Static_assert(sizeof route_table / sizeof route_table[0] <= METRIC_ROUTES_MAX, "each route is counted by itself");

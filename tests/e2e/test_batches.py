@@ -8,6 +8,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 import concurrent.futures
 import json
 import socket
+import time
 
 import pytest
 import yaml
@@ -245,6 +246,39 @@ def test_who_takes_nothing_is_cut_off(launch):
     for connection in (slow, lazy):
         connection.close()
     until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+
+
+def narrow(server):
+    """A client of a small window, which has begun to read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+    connection.settimeout(60)
+    connection.connect(wire.address(server))
+    body = json.dumps(ENDLESS).encode()
+    connection.sendall(wire.head(server, f"POST {PATH} HTTP/1.1", "Content-Type: application/json",
+                                 f"Content-Length: {len(body)}") + body)
+    assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    return connection
+
+
+def test_who_reads_slowly_is_waited_for(launch):
+    """What the server's socket holds is megabytes: more is asked of the stream long after the deadline of what it has, and
+    still this client takes some all the time. The other one stops, and is cut off."""
+    server = launch("--request-seconds", "2")
+    slow, lazy = narrow(server), narrow(server)
+    series = 'epsilond_http_connections_closed_total{reason="expired"}'
+    read = 0
+    for _ in range(50):
+        read += len(slow.recv(16384))
+        time.sleep(0.2)
+    assert server.metric(series) == 1
+    for _ in range(100):  # the rest of what was sent is there, and more
+        read += len(slow.recv(1 << 20))
+    assert read > 1 << 20
+    assert server.metric(series) == 1
+    slow.close()
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+    lazy.close()
 
 
 def test_memory_is_counted_before_it_is_had(launch):

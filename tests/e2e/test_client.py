@@ -335,6 +335,8 @@ def test_noise_is_of_the_matrix_that_was_accounted(client):
     assert wrong.value.pointers == ["/dimensions"]
     with pytest.raises(epsilond.NotFound):
         next(client.noise("00000000-0000-7000-8000-000000000000", dimensions=3))
+    phases = client.solve({"phases": [{"n": n, "sampling": {"scheme": "none"}} for n in (5, 7)], "noise_multiplier": 2, "delta": 1e-6})
+    assert [len(list(client.noise(phases, dimensions=1, phase=phase))) for phase in (0, 1)] == [5, 7]
 
 
 # ---------------------------------------------------------------- problems

@@ -94,6 +94,26 @@ def test_documents_fit_their_schemas(server):
     check_schema(fresh, "Job")
 
 
+def test_events_fit_their_schema(server):
+    """Each alone, and what it has as data."""
+    def told(links):
+        for block in server.get(links["events"]).text.strip().split("\n\n"):
+            fields = [line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")]
+            if dict(fields).keys() - {"retry"}:
+                yield dict(fields)
+
+    job = server.solve(DP_SGD)
+    sweep = server.post({"base": DP_SGD, "grid": {"/noise_multiplier": [1, 2]}}, "/v1/sweeps").json()
+    plan = server.post({"n": 10, "batch_size": 10, "dataset_size": 100, "epsilon": 1, "delta": 1e-5, "schemes": ["none"],
+                        "families": ["identity"]}, "/v1/plans").json()
+    for document, name in (job, "Job"), (sweep, "Sweep"), (plan, "Plan"):
+        events = list(told(document["links"]))
+        for event in events:
+            check_schema(event, "Event")
+        assert events[-1]["event"] == name.lower()
+        check_schema(json.loads(events[-1]["data"]), name)
+
+
 def test_every_problem_type_is_explained(server):
     for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"]:
         page = server.get(f"/problems/{name}").json()

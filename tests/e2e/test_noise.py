@@ -163,6 +163,69 @@ def test_jobs_of_every_kind_of_answer(server):
     assert (draw(server, job=none["id"], dimensions=4) == 0).all()
 
 
+PHASES = {"phases": [{**{name: BANDED[name] for name in ("n", "matrix", "sampling")}, "noise_scale": 1.5},
+                     {"n": 20, "sampling": {"scheme": "poisson", "p": 0.01}, "count": 3},
+                     {"n": 16, "matrix": {"family": "tree"}, "sampling": {"scheme": "none"}, "workload": MOMENTUM,
+                      "noise_scale": 0.5}], "noise_multiplier": 2.0, "delta": 1e-6}
+
+
+@sanitized
+def test_each_phase_has_its_noise(server):
+    """That of a job which is the phase alone, at the phase's noise multiplier."""
+    document = server.solve(PHASES)
+    asked = {"dimensions": 5, "dtype": "float64", "seed": 6}
+    for index, phase in enumerate(PHASES["phases"]):
+        alone = {name: value for name, value in phase.items() if name not in ("noise_scale", "count")}
+        sigma = 2.0 * phase.get("noise_scale", 1)
+        assert document["result"]["phases"][index]["noise_multiplier"] == sigma
+        alone = server.solve({**alone, "noise_multiplier": sigma, "delta": 1e-6})["id"]
+        for name in "noise", "decoder":
+            answer = server.post({"job": document["id"], "part": name, **asked}, f"/v1/noise?phase={index}")
+            assert answer.status_code == 200, answer.text
+            rows = numpy.load(io.BytesIO(answer.content))
+            assert rows.shape == (phase["n"], 5) and (rows == draw(server, job=alone, part=name, **asked)).all()
+        answer = server.post({"job": document["id"], "noise_multiplier": 7, **asked}, f"/v1/noise?phase={index}")
+        assert (numpy.load(io.BytesIO(answer.content)) == draw(server, job=alone, noise_multiplier=7, **asked)).all()
+
+
+@sanitized
+def test_the_phase_is_asked_for_where_there_are_phases(server):
+    document, other = server.solve(PHASES), server.solve(BANDED)
+    job = {"job": document["id"], "dimensions": 1}
+    problem = check_problem(server.post(job, "/v1/noise"), 422, "invalid-job", "?phase")
+    assert "phases are 0 to 2" in problem["detail"]
+    for wrong in "3", "x", "-1", "":
+        check_problem(server.post(job, f"/v1/noise?phase={wrong}"), 422, "invalid-job", "?phase")
+    check_problem(server.post({"job": other["id"], "dimensions": 1}, "/v1/noise?phase=0"), 422, "invalid-job", "?phase")
+    stored = {"factorization": other["result"]["factorization"]["id"], "noise_multiplier": 1, "dimensions": 1}
+    check_problem(server.post(stored, "/v1/noise?phase=0"), 422, "invalid-job", "?phase")
+
+
+@sanitized
+def test_noise_of_the_largest_number(server):
+    """As of the job with the number that was found; where that is 0 there is none."""
+    asked = {"dimensions": 3, "dtype": "float64", "seed": 2}
+    poisson = {"sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-6}
+    found = server.solve({**poisson, "n": "max", "epsilon": 2})
+    n = found["result"]["n"]
+    assert n > 1
+    rows = draw(server, job=found["id"], **asked)
+    assert rows.shape == (n, 3) and (rows == draw(server, job=server.solve({**poisson, "n": n})["id"], **asked)).all()
+    none = server.solve({**poisson, "n": "max", "epsilon": 1e-9, "noise_multiplier": 0.1})
+    assert none["result"]["n"] == 0
+    problem = check_problem(ask(server, {"job": none["id"], "dimensions": 1}), 409, "conflict")
+    assert "n is 0" in problem["detail"]
+    for scale, runs in (10, True), (0.05, False):
+        phases = [PHASES["phases"][0], {"n": 20, "sampling": {"scheme": "none"}, "noise_scale": scale, "count": "max"}]
+        document = server.solve({**PHASES, "phases": phases, "epsilon": 5})
+        assert (document["result"]["count"] > 0) == runs
+        answer = server.post({"job": document["id"], "dimensions": 1}, "/v1/noise?phase=1")
+        if runs:
+            assert numpy.load(io.BytesIO(answer.content)).shape == (20, 1)
+        else:
+            assert "count is 0" in check_problem(answer, 409, "conflict")["detail"]
+
+
 @sanitized
 def test_what_is_wrong_with_a_request(server):
     document = server.solve(BANDED)

@@ -271,12 +271,13 @@ class Client:
 
     def noise(self, source: Resource | None = None, *, dimensions: int, factorization: str | None = None,
               noise_multiplier: float | None = None, part: str = "noise", dtype: str = "float32",
-              workload: Mapping[str, Any] | None = None, seed: int | None = None) -> Iterator[Any]:
+               workload: Mapping[str, Any] | None = None, seed: int | None = None,
+               phase: int | None = None) -> Iterator[Any]:
         """
         Rows of C^-1 z (part "noise"), or of A C^-1 z ("decoder"), one a step, of `dimensions` numbers: what training adds to
-        the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier, or of a stored
-        factorisation, for which `workload` is the A of "decoder". NumPy arrays, or lists without NumPy. With a `seed`, which is
-        for tests, it is the same each time, and guarantees nothing.
+        the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier (of one run of a phase,
+        where it has phases), or of a stored factorisation, for which `workload` is the A of "decoder". NumPy arrays, or lists
+        without NumPy. With a `seed`, which is for tests, it is the same each time, and guarantees nothing.
 
         Nothing is drawn twice: what breaks off is Unreachable, and its rows do not go with those of another call. The
         service ends a stream of which nothing is taken for a minute (--request-seconds).
@@ -286,7 +287,8 @@ class Client:
                    "seed": seed}
         given = {name: value for name, value in request.items() if value is not None}
         body = json.dumps(given, allow_nan=False, default=_plain).encode()
-        with self._http.stream("POST", "/v1/noise", body, {"Accept": NPY, "Content-Type": JSON}) as response:
+        headers = {"Accept": NPY, "Content-Type": JSON}
+        with self._http.stream("POST", "/v1/noise" + _query(phase=phase), body, headers) as response:
             yield from unbroken(read_rows(response))
 
     # ------------------------------------------------------------ the service
