@@ -13,6 +13,7 @@ struct store;
 struct jobs;
 struct groups;
 struct pool;
+struct pages;
 struct waits;
 struct works;
 struct route;
@@ -26,6 +27,7 @@ struct server {
     struct pool *gate;   /* one thread: decides whether a job is accepted, where that takes time */
     struct pool *bulk;   /* one thread: the same for jobs of large bodies, so that others need not wait for them */
     struct pool *lists;  /* one thread: pages of jobs */
+    struct pages *pages; /* that thread's: those it wrote last */
     struct works *works; /* what is under way, and who waits for it */
     struct waits *waits;
     struct jobs *jobs;
