@@ -111,6 +111,7 @@ static void listing_free(void *state)
 static void write_page(struct listing *listing, const struct resource *resource)
 {
     struct server *server = listing->request->server;
+    static const char of_no_one[UUID_SIZE];
     struct text text = {0};
     struct list_notes notes = {0};
     uint64_t changes = store_changes(server->store);
@@ -119,7 +120,7 @@ static void write_page(struct listing *listing, const struct resource *resource)
     text_puts(&text, "],\"next\":");
     text_json(&text, listing->next[0] ? listing->next : NULL);
     text_puts(&text, "}");
-    listing->document = document_make(&text, "", false);
+    listing->document = document_make(&text, of_no_one, false);
     notes.unsure = notes.unsure || listing->status != STORE_OK || !listing->document;
     pages_keep(server->pages, resource, &listing->filter, listing->document, listing->next, changes, &notes);
 }

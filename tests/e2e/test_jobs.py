@@ -174,6 +174,22 @@ def test_list_is_never_older_than_what_was_answered(launch):
     told()
 
 
+def test_list_tells_progress_that_nobody_writes_down(launch):
+    server = launch(*ONE_BY_ONE)
+    drawn = server.post({"n": 1000, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1, "delta": 1e-3,
+                         "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 4},
+                         "accountant": {"method": "monte_carlo", "samples": 10 ** 8}}).json()
+    server.running(drawn["id"])
+    seen = set()
+
+    def moves():
+        seen.update(item["progress"]["fraction"] for item in server.get("/v1/jobs?status=running").json()["items"])
+        return len(seen) > 2
+
+    until(moves)
+    server.post(None, drawn["links"]["cancel"])
+
+
 def test_list_leaves_out_arrays(server):
     job = {"n": 4, "matrix": {"family": "toeplitz", "coefficients": [1, 0.5]},
            "sampling": {"scheme": "none"}, "noise_multiplier": 1.5, "delta": 1e-6, "label": "arrays"}
