@@ -27,6 +27,7 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
+#include "server/routes/pages.h"
 #include "server/routes/ranking.h"
 #include "server/routes/routes.h"
 #include "server/store/store.h"
@@ -50,14 +51,15 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->gate = pool_create(1, 0, METRIC_COUNT);
     server->bulk = pool_create(1, 0, METRIC_COUNT);
     server->lists = pool_create(1, 0, METRIC_COUNT);
+    server->pages = pages_create();
     server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
     server->works = works_create();
     server->waits = waits_create();
     server->jobs = server->works ? jobs_create(server) : NULL;
     server->groups = server->jobs ? groups_create(server) : NULL;
     server->rankings = rankings_create((size_t)config->memory_bytes / 8);
-    if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->side || !server->waits ||
-        !server->groups || !server->rankings) {
+    if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->pages || !server->side ||
+        !server->waits || !server->groups || !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -117,6 +119,7 @@ static void server_free(struct server *server)
     pool_destroy(server->gate);
     pool_destroy(server->bulk);
     pool_destroy(server->lists);
+    pages_destroy(server->pages);
     pool_destroy(server->side);
     pool_destroy(server->pool);
     store_close(server->store);

@@ -14,6 +14,7 @@ struct jobs;
 struct groups;
 struct memory;
 struct pool;
+struct pages;
 struct waits;
 struct works;
 struct route;
@@ -27,6 +28,7 @@ struct server {
     struct pool *gate;   /* one thread: decides whether a job is accepted, where that takes time */
     struct pool *bulk;   /* one thread: the same for jobs of large bodies, so that others need not wait for them */
     struct pool *lists;  /* one thread: pages of lists, and what sweeps and plans show */
+    struct pages *pages; /* that thread's: those it wrote last */
     struct works *works; /* what is under way, and who waits for it */
     struct waits *waits;
     struct jobs *jobs;

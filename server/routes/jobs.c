@@ -62,24 +62,51 @@ static void write_damaged(struct text *out, const struct job_record *record)
     json_decref(problem);
 }
 
-static void write_item(struct text *out, struct jobs *jobs, struct job_record *record)
+/* What the registry says of a job. */
+static void write_live(struct text *out, bool live, const struct job_record *record,
+                       const struct job_progress *progress)
+{
+    if (live) {
+        text_printf(out, "%d %d %lld ", (int)record->status, record->attempts, (long long)record->started_at);
+        document_write_progress(out, progress);
+    }
+    text_puts(out, "\n");
+}
+
+static void tell_open(struct server *server, const char *id, struct text *told)
+{
+    struct job_record record = {0};
+    struct job_progress progress;
+    memcpy(record.id, id, UUID_SIZE);
+    bool live = jobs_refresh(server->jobs, &record, &progress);
+    write_live(told, live, &record, &progress);
+}
+
+static void write_item(struct text *out, struct jobs *jobs, struct job_record *record, struct list_notes *notes)
 {
     struct result_record *result = NULL;
     struct job_progress progress;
     if (record->damaged) {
+        notes->unsure = true;
         write_damaged(out, record);
         return;
     }
-    bool live = !job_status_final(record->status) && jobs_refresh(jobs, record, &progress);
+    bool open = !job_status_final(record->status);
+    bool live = open && jobs_refresh(jobs, record, &progress);
+    if (open) {
+        text_append(&notes->open, record->id, UUID_SIZE);
+        write_live(&notes->told, live, record, &progress);
+    }
     if (record->status == JOB_SUCCEEDED && jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
         result = NULL; /* the job's own page says what is wrong with it */
+        notes->unsure = true;
     }
     document_write(out, record, result, live ? &progress : NULL, true, true);
     result_record_release(result);
 }
 
 static enum store_status list(struct server *server, const struct list_filter *filter, struct text *items,
-                              char next[UUID_SIZE])
+                              char next[UUID_SIZE], struct list_notes *notes)
 {
     struct list_filter wider = *filter;
     struct job_record *records;
@@ -92,7 +119,7 @@ static enum store_status list(struct server *server, const struct list_filter *f
     size_t written = 0;
     while (written < len && written < filter->limit && items->len < PAGE_BYTES) {
         text_puts(items, written ? "," : "");
-        write_item(items, server->jobs, &records[written++]);
+        write_item(items, server->jobs, &records[written++], notes);
     }
     if (written < len) {
         memcpy(next, records[written - 1].id, UUID_SIZE);
@@ -170,4 +197,5 @@ const struct resource job_resource = {
     .remove = remove_one,
     .forget = forget,
     .list = list,
+    .tell_open = tell_open,
 };

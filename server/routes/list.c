@@ -11,6 +11,7 @@
 
 #include "api/codec.h"
 #include "server/http/wait.h"
+#include "server/routes/pages.h"
 #include "server/routes/resource.h"
 #include "server/work/pool.h"
 
@@ -95,29 +96,47 @@ struct listing {
     struct list_filter filter;
     bool begun;
     enum store_status status;
-    struct text text;
-    char next[UUID_SIZE]; /* or "" */
+    struct document *document; /* NULL: no memory */
+    char next[UUID_SIZE];      /* or "" */
 };
 
 static void listing_free(void *state)
 {
     struct listing *listing = state;
-    text_clear(&listing->text);
+    document_release(listing->document);
     free(listing);
+}
+
+/* Writes the page, and keeps it. */
+static void write_page(struct listing *listing, const struct resource *resource)
+{
+    struct server *server = listing->request->server;
+    static const char of_no_one[UUID_SIZE];
+    struct text text = {0};
+    struct list_notes notes = {0};
+    uint64_t changes = store_changes(server->store);
+    text_puts(&text, "{\"items\":[");
+    listing->status = resource->list(server, &listing->filter, &text, listing->next, &notes);
+    text_puts(&text, "],\"next\":");
+    text_json(&text, listing->next[0] ? listing->next : NULL);
+    text_puts(&text, "}");
+    listing->document = document_make(&text, of_no_one, false);
+    notes.unsure = notes.unsure || listing->status != STORE_OK || !listing->document;
+    pages_keep(server->pages, resource, &listing->filter, listing->document, listing->next, changes, &notes);
 }
 
 /* On the thread of the lists. */
 static void list_task(struct pool_task *task)
 {
     struct listing *listing = (struct listing *)task;
-    const struct request *request = listing->request;
-    struct text *text = &listing->text;
+    const struct resource *resource = resource_of(listing->request);
+    struct server *server = listing->request->server;
     listing->begun = true;
-    text_puts(text, "{\"items\":[");
-    listing->status = resource_of(request)->list(request->server, &listing->filter, text, listing->next);
-    text_puts(text, "],\"next\":");
-    text_json(text, listing->next[0] ? listing->next : NULL);
-    text_puts(text, "}\n");
+    listing->status = STORE_OK;
+    listing->document = pages_find(server->pages, server, resource, &listing->filter, listing->next);
+    if (!listing->document) {
+        write_page(listing, resource);
+    }
     request_resume(listing->request);
 }
 
@@ -133,7 +152,10 @@ static enum handled list_resume(struct request *request)
     if (listing->next[0]) {
         add_link(request, &listing->filter, listing->next);
     }
-    return reply_text(request, 200, "application/json", &listing->text, true);
+    if (!listing->document) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    return reply_document(request, 200, document_retain(listing->document), true);
 }
 
 static bool list_give(void *user)

@@ -78,8 +78,9 @@ static enum store_status get(struct server *server, const char *id, struct docum
 }
 
 static enum store_status list(struct server *server, const struct list_filter *filter, struct text *items,
-                              char next[UUID_SIZE])
+                              char next[UUID_SIZE], struct list_notes *notes)
 {
+    (void)notes;
     return group_list(server, &plans, filter, items, next);
 }
 

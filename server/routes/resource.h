@@ -11,6 +11,13 @@
 #include "server/routes/routes.h"
 #include "server/work/work.h"
 
+/* What a page says that no row of the database does. Empty at first; whoever has it clears the texts. */
+struct list_notes {
+    struct text open; /* ids of the items that were not final, UUID_SIZE bytes each */
+    struct text told; /* what tell_open() gave of each */
+    bool unsure;      /* something could not be read, and may be another time */
+};
+
 struct resource {
     const char *path; /* "/v1/jobs" */
     const char *noun; /* "job" */
@@ -33,7 +40,9 @@ struct resource {
     /* Appends those that the filter lets through, newest first, parted by commas; next: the id after which the next page
      * begins, or "". On the thread of the lists. */
     enum store_status (*list)(struct server *server, const struct list_filter *filter, struct text *items,
-                              char next[UUID_SIZE]);
+                              char next[UUID_SIZE], struct list_notes *notes);
+    /* Appends all that a list says of an item beyond what its row has. NULL: pages of it are not kept. */
+    void (*tell_open)(struct server *server, const char *id, struct text *told);
 };
 
 /* Of the request's row in the route table. */

@@ -105,6 +105,7 @@ struct store {
     atomic_size_t held_len;
     _Atomic double busy_since; /* monotonic seconds of the batch that is being written; 0: none is */
     bool stopping;
+    atomic_uint_fast64_t changes;      /* transactions that ended, well or not */
     int64_t blob_bytes[STORE_SHELVES]; /* kept; the writer thread's, as are the next two */
     int wal_pages;                     /* in the log, as of the last commit */
     int wal_bound;                     /* at so many pages the log goes into the database */

@@ -212,6 +212,9 @@ enum store_status store_key_read(struct store *store, struct store_key *key);
 enum store_status store_read_group(struct store *store, enum group_kind_id kind, const char *id,
                                    struct group_record *record);
 
+/* How often rows were written: while it is the same, so is what is read. It has moved on before who waits for a write is told. */
+uint64_t store_changes(struct store *store);
+
 /* Which rows of a resource a page has. */
 struct list_filter {
     enum job_status status; /* JOB_STATUS_COUNT: any */

@@ -41,6 +41,11 @@ static enum store_status run_plain(struct store *store, enum store_sql sql)
     return statement ? store__run(store->writer, statement) : STORE_FAILED;
 }
 
+uint64_t store_changes(struct store *store)
+{
+    return atomic_load(&store->changes);
+}
+
 /* Applies the batch in one transaction. False: nothing of it happened. */
 static bool batch_commit(struct store *store, struct store_write *batch)
 {
@@ -57,7 +62,9 @@ static bool batch_commit(struct store *store, struct store_write *batch)
         writes++;
     }
     double started = clock_monotonic();
-    if (ok && run_plain(store, SQL_COMMIT) == STORE_OK) {
+    bool committed = ok && run_plain(store, SQL_COMMIT) == STORE_OK;
+    atomic_fetch_add(&store->changes, 1);
+    if (committed) {
         metric_time(METRIC_TIME_COMMIT, clock_monotonic() - started);
         metric_add(METRIC_STORE_COMMITS, 1);
         metric_add(METRIC_STORE_WRITES, writes);

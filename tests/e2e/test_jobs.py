@@ -121,6 +121,75 @@ def test_list_pages(launch):
     assert server.get("/v1/jobs", headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
 
 
+def test_list_is_never_older_than_what_was_answered(launch):
+    """Pages are kept while nothing changes, and each change is in the next one: those in the database, and those of a job that
+    is not final, which is known before it is written."""
+    server = launch(*ONE_BY_ONE)
+    paths = ["/v1/jobs", "/v1/jobs?limit=2", "/v1/jobs?label=a", "/v1/jobs?status=succeeded", "/v1/jobs?status=running"]
+    tags = {}
+
+    def told(*changed):
+        """Lists, twice each; those that changed have another tag, and the others the same."""
+        lists = {}
+        for path in paths:
+            first = server.get(path)
+            again = server.get(path, headers={"If-None-Match": first.headers["ETag"]})
+            assert (again.status_code, again.headers.get("Link")) == (304, first.headers.get("Link"))
+            if path in tags:
+                assert (first.headers["ETag"] != tags[path]) == (path in changed), path
+            tags[path] = first.headers["ETag"]
+            lists[path] = first.json()
+            assert first.headers.get("Link", "").count("next") == (lists[path]["next"] is not None)
+        return [lists[path]["items"] for path in paths]
+
+    assert told() == [[]] * 5
+    done = [server.solve(dict(GAUSSIAN, noise_multiplier=1 + i))["id"] for i in range(3)]
+    every, two, labelled, succeeded, _ = told(*paths[:2], paths[3])
+    assert [item["id"] for item in every] == done[::-1] == [item["id"] for item in succeeded]
+    assert [item["id"] for item in two] == done[:0:-1] and not labelled
+    long = server.post(ENDLESS).json()["id"]
+    server.running(long)
+    waits = server.post(dict(GAUSSIAN, noise_multiplier=9, label="a")).json()["id"]
+    del tags[paths[0]], tags[paths[1]], tags[paths[4]]  # progress moves
+    for _ in range(20):
+        listed = {item["id"]: item for item in server.get("/v1/jobs").json()["items"]}
+        assert listed[waits]["status"] == "queued" and listed[long]["status"] == "running"
+        (item,) = server.get("/v1/jobs?label=a").json()["items"]
+        assert item["status"] == "queued"
+        before = server.get(f"/v1/jobs/{long}").json()["progress"]["fraction"]
+        assert server.get("/v1/jobs?status=running").json()["items"][0]["progress"]["fraction"] >= before
+    server.post(None, f"/v1/jobs/{long}/cancel")
+    server.until(long, "canceled")
+    assert {item["id"]: item["status"] for item in server.get("/v1/jobs").json()["items"]}[long] == "canceled"
+    server.until(waits, "succeeded")
+    assert server.get("/v1/jobs?label=a").json()["items"][0]["status"] == "succeeded"
+    assert not server.get("/v1/jobs?status=running").json()["items"]
+    tags.clear()
+    told()
+    assert server.request("DELETE", f"/v1/jobs/{done[0]}").status_code == 204
+    every, _, _, succeeded, _ = told(paths[0], paths[3])
+    assert done[0] not in [item["id"] for item in every + succeeded]
+    for limit in range(1, 40):  # more pages than are kept
+        assert len(server.get(f"/v1/jobs?limit={limit}").json()["items"]) == min(limit, 4)
+    told()
+
+
+def test_list_tells_progress_that_nobody_writes_down(launch):
+    server = launch(*ONE_BY_ONE)
+    drawn = server.post({"n": 1000, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1, "delta": 1e-3,
+                         "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 4},
+                         "accountant": {"method": "monte_carlo", "samples": 10 ** 8}}).json()
+    server.running(drawn["id"])
+    seen = set()
+
+    def moves():
+        seen.update(item["progress"]["fraction"] for item in server.get("/v1/jobs?status=running").json()["items"])
+        return len(seen) > 2
+
+    until(moves)
+    server.post(None, drawn["links"]["cancel"])
+
+
 def test_list_leaves_out_arrays(server):
     job = {"n": 4, "matrix": {"family": "toeplitz", "coefficients": [1, 0.5]},
            "sampling": {"scheme": "none"}, "noise_multiplier": 1.5, "delta": 1e-6, "label": "arrays"}
