@@ -178,8 +178,9 @@ static enum eps_status of_bins(double *sigma, const struct eps__setting *setting
 static bool plain_coins(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    return sampling->scheme == EPS_SCHEME_POISSON && sampling->examples_per_user <= 1 && !sampling->truncation &&
-           !sampling->last_iterate && (EPS__AGAINST_NOISE >> mechanism->adjacency & 1);
+    return eps__scheme_of(mechanism)->coins && eps__sampling_groups(mechanism) == 1 &&
+           sampling->examples_per_user <= 1 && !sampling->truncation && !sampling->last_iterate &&
+           (EPS__AGAINST_NOISE >> mechanism->adjacency & 1);
 }
 
 static int downwards(const void *a, const void *b)
