@@ -607,8 +607,10 @@ double eps__pld_log_moment(const struct eps__pld *pld, double tilt, double *erro
         total = dense_moment(pld, exponent);
     } else {
         for (size_t i = 0; i < pld->len; i++)
-            if (pld->mass[i] > 0)
-                largest = fmax(largest, exponent * eps__pld_loss(pld, i));
+            if (pld->mass[i] > 0) {
+                double own = exponent * eps__pld_loss(pld, i);
+                largest = own > largest ? own : largest;
+            }
         for (size_t i = 0; i < pld->len; i++)
             if (pld->mass[i] > 0)
                 total += pld->mass[i] * exp(exponent * eps__pld_loss(pld, i) - largest);

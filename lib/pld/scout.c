@@ -79,8 +79,10 @@ static double largest_exponent(const struct eps__step *step, double tilt, double
     double largest = -INFINITY;
     for (size_t b = 0; b < step->len; b++) {
         const struct eps__scout *scout = &step->scouts[b];
-        for (size_t i = 0, len = eps__scout_len(scout, z_excess); i < len; i++)
-            largest = fmax(largest, scout->log_mass[i] + tilt * scout->loss[i]);
+        for (size_t i = 0, len = eps__scout_len(scout, z_excess); i < len; i++) {
+            double exponent = scout->log_mass[i] + tilt * scout->loss[i];
+            largest = exponent > largest ? exponent : largest;
+        }
     }
     return largest;
 }
