@@ -332,6 +332,8 @@ static double steepness(const struct eps__curves *c, struct eps__dots_plan *plan
         plan->log_most = 0;
         plan->log_most = log_largest(dots, plan);
         for (size_t i = 1; i + 1 < dots->len; i++) {
+            if (!(excess[i - 1] > 0 && excess[i + 1] > 0)) /* there is a least loss, or a largest one */
+                continue;
             double weight =
                 exp(eps__dots_importance(plan, excess[i], (double)(dots->first + (int64_t)i) * dots->spacing));
             double slope = (log(excess[i + 1]) - log(excess[i - 1])) / (2 * dots->spacing);

@@ -7,7 +7,9 @@
  * noise multipliers 1% apart: two errors may be 2% apart for that alone. b-min-sep has a warm start, so that every batch is as large as
  * the others'. Less than 1 means that b-min-sep is better.
  *
- *     [GRID=1] reproduce_b_min_sep [figures|production]        GRID: the paper's whole grid, which takes hours; else a part of it
+ *     [POINTS=1] [GRID=1] reproduce_b_min_sep [figures|production]
+ *
+ * POINTS: all the paper's epochs and epsilons, not some of them; GRID: all its bands and separations, too, which takes hours.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -188,15 +190,15 @@ static void check_claims(const struct work *work)
     }
 }
 
-static void print_figures(bool whole)
+static void print_figures(bool all, bool whole)
 {
     struct point points[LENGTHS * EPSILONS];
     struct work work = {.points = points, .whole = whole};
     pthread_t threads[WORKERS_MAX];
     size_t started = 0;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    for (size_t l = 0; l < LENGTHS; l += whole ? 1 : 2)
-        for (size_t e = whole ? 0 : 1; e < EPSILONS; e += whole ? 1 : 2)
+    for (size_t l = 0; l < LENGTHS; l += all ? 1 : 2)
+        for (size_t e = all ? 0 : 1; e < EPSILONS; e += all ? 1 : 2)
             points[work.len++] = (struct point){.length = lengths[l], .epsilon = epsilons[e]};
     while (started < WORKERS_MAX && (long)started + 1 < processors &&
            pthread_create(&threads[started], NULL, take_points, &work) == 0)
@@ -242,12 +244,18 @@ static void print_production(bool warm, bool truncation)
     eps_result_destroy(result);
 }
 
+static bool asked_for(const char *name)
+{
+    const char *value = getenv(name);
+    return value && strcmp(value, "1") == 0;
+}
+
 int main(int argc, char **argv)
 {
-    const char *grid = getenv("GRID"), *part = argc > 1 ? argv[1] : "";
+    const char *part = argc > 1 ? argv[1] : "";
     bool figures = strcmp(part, "figures") == 0, production = strcmp(part, "production") == 0;
     if (argc > 2 || (*part && !figures && !production)) {
-        fprintf(stderr, "usage: [GRID=1] %s [figures|production]\n", argv[0]);
+        fprintf(stderr, "usage: [POINTS=1] [GRID=1] %s [figures|production]\n", argv[0]);
         return 2;
     }
     if (!figures) {
@@ -256,6 +264,6 @@ int main(int argc, char **argv)
         print_production(false, false);
     }
     if (!production)
-        print_figures(grid && *grid == '1');
+        print_figures(asked_for("POINTS") || asked_for("GRID"), asked_for("GRID"));
     return atomic_load(&failures) ? 1 : 0;
 }

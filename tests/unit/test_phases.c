@@ -340,12 +340,17 @@ static void steps_beside_bins(void **state)
 static void sampled_steps_beside_bins(void **state)
 {
     (void)state;
-    struct eps_phase curves[] = {poisson(60, 0.05, 1, 1), bins(1, 1, false, 1)},
-                     steps[] = {curves[0], unsampled(1, 3, 1)};
-    curves[1].noise_scale = 3;
-    for (int i = 0; i < 2; i++) { /* at a small epsilon half of what counts is under loss 0 */
-        struct eps_job one = training(curves, 2, i ? 0.5 : NAN, i ? NAN : 1e-6, 0.8),
-                       other = training(steps, 2, i ? 0.5 : NAN, i ? NAN : 1e-6, 0.8);
+    static const struct {
+        size_t n;
+        double p, epsilon, delta;
+    } cases[] = {{60, 0.05, NAN, 1e-6}, {60, 0.05, 0.5, NAN}, {2, 0.3, NAN, 0.05}};
+    for (int i = 0; i < 3;
+         i++) { /* at a small epsilon half of what counts is under loss 0; few steps have a least loss */
+        struct eps_phase curves[] = {poisson(cases[i].n, cases[i].p, 1, 1), bins(1, 1, false, 1)},
+                         steps[] = {curves[0], unsampled(1, 3, 1)};
+        curves[1].noise_scale = 3;
+        struct eps_job one = training(curves, 2, cases[i].epsilon, cases[i].delta, 0.8),
+                       other = training(steps, 2, cases[i].epsilon, cases[i].delta, 0.8);
         one.query.accountant.method = other.query.accountant.method = EPS_ACCOUNTANT_PLD; /* and not gaussian */
         struct eps_result *a = solve(&one), *b = solve(&other);
         assert_agree(a, b, 1.1e-3);
