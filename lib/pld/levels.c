@@ -215,6 +215,15 @@ static enum eps_status for_each(struct levels *levels, size_t len, void (*task)(
     return first;
 }
 
+/* The kinds that begin on this level. */
+static enum eps_status begin(struct levels *levels)
+{
+    for (size_t k = 0; k < levels->c->steps.len; k++)
+        if (levels->kinds[k].start == levels->level)
+            return for_each(levels, levels->c->steps.len, begin_task);
+    return EPS_OK;
+}
+
 /* The groups are the units of the next level. */
 static void climb(struct levels *levels)
 {
@@ -278,14 +287,14 @@ enum eps_status eps__compose_levels(const struct eps__composition *c, struct eps
     levels.spacing = spacing / sqrt((double)len);
     levels.kinds = calloc(c->steps.len, sizeof *levels.kinds);
     if (levels.kinds && choose_starts(&levels))
-        status = for_each(&levels, c->steps.len, begin_task);
+        status = begin(&levels);
     while (status == EPS_OK && levels.level + 1 < len) {
         choose_groups(&levels);
         status = for_each(&levels, c->steps.len + 1, group_task);
         if (status != EPS_OK)
             break;
         climb(&levels);
-        status = for_each(&levels, c->steps.len, begin_task);
+        status = begin(&levels);
     }
     if (status == EPS_OK)
         status = compose_units(&levels, panel);

@@ -572,10 +572,18 @@ static bool ask_plan(double *out)
     plan.dataset_size = 50;
     plan.epsilon = 2;
     plan.delta = 1e-5;
-    plan.schemes = 1u << EPS_SCHEME_BALLS_IN_BINS;
+    plan.schemes = 1u << EPS_SCHEME_BALLS_IN_BINS | 1u << EPS_SCHEME_POISSON;
     enum eps_status status = eps_plan_candidates(NULL, &candidates, &len, &error, &plan, 0);
-    if (status == EPS_OK)
-        status = eps_plan_least(NULL, &least, &error, &candidates[1].job, plan.objective);
+    unsigned asked = 0;
+    for (size_t k = 1; k < len && status == EPS_OK; k++) { /* one of each scheme */
+        unsigned scheme = 1u << candidates[k].job.mechanism.sampling.scheme;
+        double own = 0;
+        if (!(asked & scheme))
+            status = eps_plan_least(NULL, &own, &error, &candidates[k].job, plan.objective);
+        asked |= scheme;
+        least += own;
+    }
+    assert_true(status != EPS_OK || asked == plan.schemes);
     free(candidates);
     assert_true(status == EPS_OK || (status == EPS_NO_MEMORY && error.status == EPS_NO_MEMORY));
     if (status == EPS_OK) {
