@@ -618,7 +618,7 @@ def use_it_all(client):
     client.curve(job), client.spend(job), client.error(job, phase=0), client.statement(job)
     client.matrix(job, "encoder", form="bands", phase=1)
     list(client.batches({"n": 2, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 4}))
-    list(client.noise(client.solve(TOEPLITZ), dimensions=1))
+    list(client.noise(client.solve(TOEPLITZ), dimensions=1)), list(client.noise(job, dimensions=1, phase=1))
     request = {"n": 4, "batch_size": 1, "dataset_size": 4, "epsilon": 1, "delta": 1e-5, "families": ["identity"], "schemes": ["none"]}
     _, sweep = (client.wait(client.sweep(GAUSSIAN, {"/n": [1, 2]})) for _ in range(2))
     _, plan = (client.wait(client.plan(request)) for _ in range(2))
