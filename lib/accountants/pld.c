@@ -334,8 +334,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
         return eps__pld_allocation_open(setting, sigma, accuracy, profile, error);
     if (sigma < eps__lower(least_sigma(setting), 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "pld does not resolve a noise multiplier under %.3g here; raise it",
-                          least_sigma(setting));
+                          "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));
     struct pld_profile *pld = calloc(1, sizeof *pld);
     if (!pld)
         return EPS_NO_MEMORY;
