@@ -412,7 +412,8 @@ struct eps_phase_result {
     size_t count;                                 /* how often it is run; where that was asked for, the answer */
     enum eps_accountant composed[EPS_DIRECTIONS]; /* whose privacy loss distribution was composed */
     /* All its runs as a job of their own, at their noise multiplier, for epsilon at the job's delta (NULL where delta is 0 of
-     * this phase or it is never run): borrowed from the result, the same one for equal phases. */
+     * this phase or it is never run): borrowed from the result, the same one for equal phases. Of more than 16 different phases
+     * each is answered on a grid of tolerance 1e-2, and no lower end is sought: 0. */
     const struct eps_result *alone;
     /* What part of the whole's epsilon it costs: 1 - epsilon without it / epsilon, in [0, 1]. An estimate and no bound. NAN
      * where the whole has none. */

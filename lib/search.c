@@ -133,17 +133,19 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
         search->estimate = EPS__UPPER;
         enum eps_status status = crossing(search, start, &low, &high);
         double value = high;
+        /* what was asked far from where it was aimed is asked again from where it led, before anything is made finer */
+        bool astray = i < AIMS_MAX && fabs(start - value) > 0.2 * value, upper_alone = search->setting->upper_alone;
         search->estimate = EPS__LOWER;
-        if (status == EPS_OK)
+        if (upper_alone)
+            low = 0;
+        else if (status == EPS_OK)
             status = crossing(search, high, &low, &high);
         if (status != EPS_OK)
             return status;
         keep_best(answer, value, low);
         double width = width_of(answer, EPS_SOLVE_EPSILON);
-        if (width <= tolerance)
+        if (upper_alone ? !astray : width <= tolerance)
             break;
-        /* what was asked far from where it was aimed is asked again from where it led, before anything is made finer */
-        bool astray = i < AIMS_MAX && fabs(start - answer->value) > 0.2 * answer->value;
         if (astray ? !search->profile->class->refine(search->profile, search->direction, 1)
                    : !refine(search, width / tolerance, &last))
             break;
@@ -213,7 +215,8 @@ static enum eps_status solve_given_noise(struct search *search, struct eps__answ
             describe(search, query->epsilon, log(answer->value), answer);
         else if (answer->value < before)
             describe(search, answer->value, search->log_delta, answer);
-        bool met = search->status == EPS_OK && width_of(answer, unknown) <= tolerance_of(search);
+        bool met = search->status == EPS_OK && ((search->setting->upper_alone && unknown == EPS_SOLVE_EPSILON) ||
+                                                width_of(answer, unknown) <= tolerance_of(search));
         if (met || (search->status != EPS_OK && search->status != EPS_TOO_COSTLY) || !(tolerance < 0.5 * COARSE))
             break;
     }

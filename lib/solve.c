@@ -428,7 +428,7 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     if (drawing)
         eps__sentence(&list, "draws are expected to give an answer that is at least 5%% tighter: ask for %s",
                       drawing->name);
-    if (!curve && result->bracket_upper > 0) {
+    if (!curve && result->bracket_upper > 0 && !setting->upper_alone) {
         double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
         double tolerance = setting->job->query.accountant.tolerance;
         bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
@@ -534,7 +534,7 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
 }
 
 enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
-                                     struct eps_error *error, const struct eps_job *job)
+                                     struct eps_error *error, const struct eps_job *job, bool upper_alone)
 {
     struct eps__setting setting;
     struct eps_result *made = NULL;
@@ -546,6 +546,7 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         return status;
     setting.context = context;
     setting.tally = &tally;
+    setting.upper_alone = upper_alone;
     struct lineup lineup = make_lineup(&setting, error);
     status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, NULL, NULL, error) : EPS_UNSUPPORTED;
     if (status != EPS_OK)

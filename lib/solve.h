@@ -10,7 +10,8 @@
 
 EPS_MUST_USE enum eps_status eps__mechanism_serves(const struct eps_context *context, struct eps_error *error,
                                                    const struct eps_job *job, double *operations, double *bytes);
+/* upper_alone: of an epsilon no lower end is sought. The bracket's is then 0, and none is within the tolerance for certain. */
 EPS_MUST_USE enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
-                                                  struct eps_error *error, const struct eps_job *job);
+                                                  struct eps_error *error, const struct eps_job *job, bool upper_alone);
 
 #endif

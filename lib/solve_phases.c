@@ -221,7 +221,7 @@ static double log_or_nan(double delta)
 /* epsilon or delta at a known noise multiplier; or the noise multiplier, for which accountants are chosen where it led, and kept
  * where the answer is better for it. */
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error, struct eps__training *training,
-                                    struct eps__tally *tally)
+                                    struct eps__tally *tally, bool upper_alone)
 {
     const struct eps_query *query = &training->job->query;
     double log_delta = log_or_nan(query->delta), eps = query->epsilon;
@@ -229,6 +229,7 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
     struct tasks tasks;
     struct eps__setting setting = eps__training_setting(training);
     setting.tally = tally;
+    setting.upper_alone = upper_alone;
     enum eps_status status = eps__training_begin(training, error);
     if (status == EPS_OK && !sought)
         status = eps__training_choose(training, error, query->noise_multiplier, log_delta, eps, &changed);
@@ -265,7 +266,8 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
 
 /* epsilon of what is there but for the phase: leave one out. */
 static enum eps_status epsilon_without(struct eps__training *training, struct eps__phase *phase,
-                                       const struct eps_query *query, double *epsilon, struct eps_error *error)
+                                       const struct eps_query *query, bool upper_alone, double *epsilon,
+                                       struct eps_error *error)
 {
     uint64_t count = phase->count;
     struct eps_job job = *training->job;
@@ -274,6 +276,7 @@ static enum eps_status epsilon_without(struct eps__training *training, struct ep
     phase->count = 0;
     struct eps__setting setting = eps__training_setting(training);
     setting.job = &job;
+    setting.upper_alone = upper_alone;
     enum eps_status status = search_both(&tasks, &setting, error);
     phase->count = count;
     if (status == EPS_OK)
@@ -320,7 +323,7 @@ static enum eps_status set_exceeded(struct eps_result *result, struct eps__train
     struct eps__sentences hints = {&result->hints, &result->hints_len, false};
     double epsilon = query.epsilon;
     query.epsilon = NAN;
-    enum eps_status status = epsilon_without(training, phase, &query, &epsilon, error);
+    enum eps_status status = epsilon_without(training, phase, &query, false, &epsilon, error);
     if (status != EPS_OK)
         return status;
     result->epsilon = fmax(epsilon, result->epsilon);
@@ -395,12 +398,13 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     job.query.delta = delta;
     job.query.noise_multiplier = noise_multiplier;
     job.query.curve = false;
-    if (training->len > FEW)
+    bool many = training->len > FEW;
+    if (many)
         job.query.accountant.tolerance = fmax(job.query.accountant.tolerance, MANY_TOLERANCE);
     one.count = phase->count;
     struct eps_job own = job_of(&job, &one);
     struct eps__training *runs = NULL;
-    enum eps_status status = eps__mechanism_solve(context, alone, error, &own);
+    enum eps_status status = eps__mechanism_solve(context, alone, error, &own, many);
     if (status != EPS_OK || one.count == 1)
         return status == EPS_OK ? status : eps__phase_error(error, phase, status);
     struct eps_result *result = *alone;
@@ -410,7 +414,7 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     result->candidates_len = 0;
     status = eps__training_open(&runs, error, context, &job, false);
     if (status == EPS_OK)
-        status = solve_scalar(result, error, runs, &tally);
+        status = solve_scalar(result, error, runs, &tally, many);
     eps__training_close(runs);
     if (status != EPS_OK) {
         eps_result_destroy(result);
@@ -477,6 +481,7 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
     struct tasks tasks;
     job.query = *query;
     setting.job = &job;
+    setting.upper_alone = true;
     if (status == EPS_OK)
         status = search_both(&tasks, &setting, error);
     if (status != EPS_OK)
@@ -485,7 +490,7 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
     for (size_t k = 0; k < result->alone_len && status == EPS_OK; k++) {
         without = whole;
         if (training->phases[k].count > 0 && whole > 0)
-            status = epsilon_without(training, &training->phases[k], query, &without, error);
+            status = epsilon_without(training, &training->phases[k], query, true, &without, error);
         shares[k] = whole > 0 ? fmin(fmax(1 - without / whole, 0), 1) : NAN;
     }
     return status;
@@ -717,7 +722,7 @@ static enum eps_status solve_training(struct eps_result *result, struct eps_erro
     else if (status == EPS_OK && result->solved_for == EPS_SOLVE_RUNS)
         status = solve_runs(result, error, training);
     else if (status == EPS_OK)
-        status = solve_scalar(result, error, training, &tally);
+        status = solve_scalar(result, error, training, &tally, false);
     if (status == EPS_OK) {
         training->context = context;
         status = fill_phases(result, error, training);
@@ -801,7 +806,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     if (!result->phases || !result->alone)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     result->phases_len = result->alone_len = 1;
-    enum eps_status status = eps__mechanism_solve(context, &own, error, &asked);
+    enum eps_status status = eps__mechanism_solve(context, &own, error, &asked, false);
     if (status != EPS_OK)
         return eps__phase_error(error, &phase, status);
     status = copy_answer(result, error, own, job->phases[0].noise_scale);
@@ -815,7 +820,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
         own = NULL;
         if (alone && asked.query.noise_multiplier <= NOISE_MOST &&
             !eps__accountant_find(asked.query.accountant.method)->solve)
-            status = eps__mechanism_solve(context, &own, error, &asked);
+            status = eps__mechanism_solve(context, &own, error, &asked, false);
     }
     if (status != EPS_OK) {
         eps_result_destroy(own);
@@ -855,13 +860,13 @@ enum eps_status eps__phases_epsilon(const struct eps_context *context, double *e
     enum eps_status status = EPS_OK;
     if (single(job)) {
         struct eps_job own = job_of(job, &job->phases[0]);
-        status = eps__mechanism_solve(context, &made, error, &own);
+        status = eps__mechanism_solve(context, &made, error, &own, false);
     } else {
         made = make_result(job);
         status = made ? eps__training_open(&training, error, context, job, false)
                       : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         if (status == EPS_OK)
-            status = solve_scalar(made, error, training, &tally);
+            status = solve_scalar(made, error, training, &tally, false);
         eps__training_close(training);
     }
     if (status == EPS_OK)

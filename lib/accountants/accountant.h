@@ -28,6 +28,7 @@ struct eps__setting {
     double p;                    /* the participation probability in force; NAN where there is none */
     struct eps__tally *tally;    /* of the PLD cache */
     struct eps__meter *meter;    /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
+    bool upper_alone;            /* an epsilon's lower end is not wanted, and may be 0 */
     struct eps__training
         *training; /* of a job of phases (lib/phases), which then has no strategy of its own; else NULL */
 };

@@ -758,6 +758,32 @@ static void many_shares_are_those_of_gaussians(void **state)
     eps_result_destroy(without);
 }
 
+/* Of so many, each one's own epsilon has no lower end, but is a bound and within the tolerance it was sought with. */
+static void each_of_many_is_answered_alone(void **state)
+{
+    (void)state;
+    struct eps_phase phases[18];
+    for (int i = 0; i < 18; i++)
+        phases[i] = i % 3 == 0   ? poisson(40 + (size_t)i, 0.05, 1, 1 + (size_t)i % 2)
+                    : i % 3 == 1 ? unsampled(3, 2 + 0.1 * i, 1 + (size_t)i % 2)
+                                 : bins(20, 10, false, 1);
+    for (int i = 2; i < 18; i += 3)
+        phases[i].noise_scale = 1 + 0.02 * i;
+    struct eps_job job = training(phases, 18, NAN, 1e-6, 2);
+    struct eps_result *whole = solve(&job);
+    for (int i = 0; i < 18; i++) {
+        struct eps_job one = training(&phases[i], 1, NAN, 1e-6, 2);
+        const struct eps_result *alone = whole->phases[i].alone;
+        struct eps_result *exact = solve(&one);
+        assert_true(alone->epsilon >= exact->bracket_lower && alone->epsilon <= exact->epsilon * 1.01);
+        assert_true(alone->bracket_lower == 0 && alone->bracket_upper == alone->epsilon);
+        eps_result_destroy(exact);
+    }
+    for (size_t i = 0; i < whole->hints_len; i++)
+        assert_null(strstr(whole->hints[i], "bracket"));
+    eps_result_destroy(whole);
+}
+
 /* Hardly anyone ever takes part: no noise is needed in all phases together, as in one of all their steps. */
 static void nobody_takes_part(void **state)
 {
@@ -933,6 +959,7 @@ int main(void)
         cmocka_unit_test(what_is_beside_it_may_break_the_promise),
         cmocka_unit_test(shares_are_what_is_left_out),
         cmocka_unit_test(many_shares_are_those_of_gaussians),
+        cmocka_unit_test(each_of_many_is_answered_alone),
         cmocka_unit_test(nobody_takes_part),
         cmocka_unit_test(what_nobody_derived_is_refused),
         cmocka_unit_test(groups_of_examples_compose),
