@@ -5,6 +5,7 @@
  */
 #include "lib/progress.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define UNIT 0x1p40
@@ -87,6 +88,8 @@ static double fraction_of(const struct eps__meter *meter, double *size)
     *size = meter->expected * whole;
     if (units == ENDED)
         return 1;
+    if (atomic_load(&meter->told))
+        return done;
     return done <= KNEE ? done : 1 - (1 - KNEE) / (1 + log(done / KNEE) * KNEE / (1 - KNEE));
 }
 
@@ -126,6 +129,18 @@ void eps__meter_expect(struct eps__meter *meter, double operations)
 {
     if (meter)
         atomic_fetch_add(&meter->more, units_of(meter, operations));
+}
+
+void eps__meter_tell(struct eps__meter *meter, double fraction)
+{
+    if (!meter)
+        return;
+    assert(fraction >= 0 && fraction <= 1);
+    uint64_t units = (uint64_t)(UNIT * fraction), before = atomic_load(&meter->done);
+    atomic_store(&meter->told, true);
+    while (before < units && !atomic_compare_exchange_weak(&meter->done, &before, units))
+        ;
+    report(meter->all);
 }
 
 void eps__meter_end(struct eps__meter *meter)

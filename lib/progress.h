@@ -33,6 +33,7 @@ struct eps__meter {
     double expected;           /* operations, over 0 */
     atomic_uint_fast64_t done; /* of expected, in units of 2^-40 */
     atomic_uint_fast64_t more; /* expected beside that, in the same units */
+    atomic_bool told;          /* done is what the task itself says, whatever was expected */
 };
 
 /* The tasks together: the context is told when another hundredth is done. */
@@ -49,6 +50,10 @@ void eps__meter_add(struct eps__meter *meter, double operations);
 
 /* So many more operations are to be done than was thought before. meter may be NULL. */
 void eps__meter_expect(struct eps__meter *meter, double operations);
+
+/* The task knows better than what was expected of it: it has done this fraction, in [0, 1]. What was told stays the least; such a task does not
+ * count operations. meter may be NULL. */
+void eps__meter_tell(struct eps__meter *meter, double fraction);
 
 /* The task has ended, however much it has done. */
 void eps__meter_end(struct eps__meter *meter);

@@ -498,11 +498,29 @@ static double strategy_share(const struct eps_mechanism *mechanism)
     return eps__sampling_random(mechanism) ? 0.06 : 0.95;
 }
 
+/* Of what comes once the strategy is there, about: the audit's part of the operations. */
+static double audit_share(const struct eps__setting *setting, double operations)
+{
+    double audit;
+    if (setting->job->query.accountant.audit == 0 || !eps__mc_audits(setting, &audit, NULL))
+        return 0;
+    return fmin(fmax(audit / operations, 0.05), 0.95);
+}
+
+/* Of both directions, each half of the context's progress. */
 static enum eps_status audit(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting)
 {
+    struct eps__setting own = *setting;
+    struct eps__meter items[EPS_DIRECTIONS] = {{.expected = 1}, {.expected = 1}};
+    struct eps__meters meters = {
+        .context = setting->context, .items = items, .len = EPS_DIRECTIONS, .stride = sizeof *items};
     enum eps_status status = EPS_OK;
-    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++)
-        status = eps__mc_audit(&result->audit[d], setting, d, result);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++) {
+        own.meter = &items[d];
+        items[d].all = &meters;
+        status = eps__mc_audit(&result->audit[d], &own, d, result);
+        eps__meter_end(&items[d]);
+    }
     return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit was not finished");
 }
 
@@ -510,11 +528,8 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
                                     const struct eps__setting *setting, const struct lineup *lineup)
 {
     struct tasks tasks = {.len = 0};
-    struct eps__context_part rest;
     tasks.meters = (struct eps__meters){
-        .context = eps__context_part(&rest, setting->context, strategy_share(&setting->job->mechanism), 1),
-        .items = &tasks.items[0].meter,
-        .stride = sizeof tasks.items[0]};
+        .context = setting->context, .items = &tasks.items[0].meter, .stride = sizeof tasks.items[0]};
     for (size_t i = 0; i < lineup->len; i++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct task *task = &tasks.items[tasks.len++];
@@ -539,18 +554,20 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
     struct eps__setting setting;
     struct eps_result *made = NULL;
     struct eps__tally tally = {0};
-    struct eps__context_part first;
-    const struct eps_context *part = eps__context_part(&first, context, 0, strategy_share(&job->mechanism));
-    enum eps_status status = eps__setting_open(&setting, error, part, job);
+    struct eps__context_part building, searching, auditing;
+    double built = strategy_share(&job->mechanism), operations = 0;
+    enum eps_status status = eps__setting_open(&setting, error, eps__context_part(&building, context, 0, built), job);
     if (status != EPS_OK)
         return status;
     setting.context = context;
     setting.tally = &tally;
     setting.upper_alone = upper_alone;
     struct lineup lineup = make_lineup(&setting, error);
-    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, NULL, NULL, error) : EPS_UNSUPPORTED;
+    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, &operations, NULL, error) : EPS_UNSUPPORTED;
     if (status != EPS_OK)
         goto out;
+    double searched = built + (1 - built) * (1 - audit_share(&setting, operations));
+    setting.context = eps__context_part(&searching, context, built, searched);
     made = calloc(1, sizeof *made);
     if (!made) {
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
@@ -567,6 +584,7 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
                             job->query.accountant.tolerance);
     else
         status = solve_scalar(made, error, &setting, &lineup);
+    setting.context = eps__context_part(&auditing, context, searched, 1);
     if (status == EPS_OK && job->query.accountant.audit > 0)
         status = audit(made, error, &setting);
     if (status == EPS_OK)

@@ -82,7 +82,8 @@ enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting
                               .candidate = (uint64_t)EPS__MC_AUDIT << 32,
                               .samples = audit->samples,
                               .enough = INFINITY,
-                              .until = INFINITY};
+                              .until = INFINITY,
+                              .to = 1};
     status = eps__mc_tally_make(&tally, &grid, EPS__LOWER);
     if (status == EPS_OK)
         status = eps__mc_draw(&tally, &complete, &over, &run);

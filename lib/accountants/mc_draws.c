@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -70,6 +71,7 @@ struct wave {
     bool late[WAVE];        /* its time was over before it began: it is empty, and those after it do not count either */
     uint64_t first, chunks; /* of the first block; of all */
     uint64_t block;         /* chunks of one */
+    atomic_uint_fast64_t drawn; /* chunks, each once, those that were fetched with them; at most all */
     struct eps__stream stream;
     uint8_t key[EPS__HASH_BYTES];
 };
@@ -157,8 +159,20 @@ static void offer(const struct eps__mc_tally *tally, const struct eps_context *c
     context->cache_put(context->user, EPS_CACHE_CHUNK, key, blob, blob_len(tally));
 }
 
+/* So many more chunks are there: of these draws' share of the task, or of its time where that is nearer to its end. */
+static void tell(struct wave *wave, uint64_t chunks)
+{
+    const struct eps__mc_run *run = wave->run;
+    uint64_t drawn = atomic_fetch_add(&wave->drawn, chunks) + chunks;
+    assert(drawn <= wave->chunks);
+    double share = run->from + (run->to - run->from) * ((double)drawn / (double)wave->chunks);
+    if (run->until < INFINITY)
+        share = fmax(share, (eps__mc_now() - run->begun) / (run->until - run->begun));
+    eps__meter_tell(run->setting->meter, fmin(share, 1));
+}
+
 /* The draws of one chunk. */
-static enum eps_status draw_chunk(struct eps__mc_tally *tally, const struct wave *wave, uint64_t chunk, double *scratch)
+static enum eps_status draw_chunk(struct eps__mc_tally *tally, struct wave *wave, uint64_t chunk, double *scratch)
 {
     const struct eps__mc_law *law = wave->run->law;
     struct eps__stream stream = wave->stream;
@@ -174,7 +188,7 @@ static enum eps_status draw_chunk(struct eps__mc_tally *tally, const struct wave
         eps__mc_tally_add(tally, law, loss, log_weight);
         since += law->operations;
     }
-    eps__meter_add(wave->run->setting->meter, law->operations * BATCHES);
+    tell(wave, 1);
     return status;
 }
 
@@ -194,7 +208,7 @@ static void run_block(void *arg, size_t index)
         return;
     block_key(key, wave, block);
     if (fetch(tally, context, key, (to - from) * EPS__MC_CHUNK)) {
-        eps__meter_add(wave->run->setting->meter, wave->run->law->operations * (double)((to - from) * BATCHES));
+        tell(wave, to - from);
         wave->status[index] = EPS_OK;
         return;
     }

@@ -21,7 +21,9 @@ struct eps__mc_run {
     uint64_t samples;   /* over 0; rounded up to whole chunks */
     double
         enough; /* it may end where the mean over all samples is over this for certain, at the grid's first point; INFINITY: never */
-    double until; /* by CLOCK_MONOTONIC, in seconds, it is to end; INFINITY: no bound */
+    double until;    /* by CLOCK_MONOTONIC, in seconds, it is to end; INFINITY: no bound */
+    double begun;    /* by the same clock, the task of which this is a part; counts where `until` is finite */
+    double from, to; /* of the task's work, which share this is: what its meter is told of */
 };
 
 /*

@@ -20,7 +20,6 @@
 enum {
     CELLS = 1024,
     LADDER = 128, /* noise multipliers that are tried, each RATIO under the last */
-    MARGIN = 2,   /* above where a pilot passed, the list of candidates begins */
     PILOT_PLAIN = 1 << 16,
     PILOT_TILTED = 1 << 13,
     PILOT_PARTS = 2, /* a pilot on a ladder has so small a part of the draws of a candidate */
@@ -34,6 +33,8 @@ enum {
 #define SURE 2.5  /* standard errors by which a pilot passes, so that what begins the list passes too */
 #define WORTH 0.5 /* a tilt whose values are at most this is worth its trouble */
 #define SAMPLES_MOST 0x1p40
+#define PILOT_SHARE 0.05     /* of the work, about, is a pilot's where there is no list, */
+#define TRIALS 3.0           /* and where there is one, so many of its candidates are tried */
 #define SAMPLES_GUESS 0x1p23 /* where a tilt may do with less than plain draws need */
 
 struct search {
@@ -42,7 +43,8 @@ struct search {
     enum eps_direction direction;
     const struct eps_tuning *tuning;
     uint64_t seed;
-    double until;
+    double begun, until;
+    double from, to; /* of the work, about: which share the next draws are */
     struct eps_error *error;
 };
 
@@ -79,6 +81,13 @@ static enum eps_status open_law(struct eps__mc_law **law, const struct search *s
     return status;
 }
 
+/* The draws that come next are this share of what is left to do. */
+static void begin_share(struct search *search, double share)
+{
+    search->from = search->to;
+    search->to += share * (1 - search->to);
+}
+
 /* So many draws of the law into a tally that is made here; the caller clears it, whatever the status. */
 static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct search *search,
                             const struct eps__mc_law *law, double sigma, const struct eps__mc_grid *grid,
@@ -91,7 +100,10 @@ static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *o
                               .candidate = candidate,
                               .samples = samples,
                               .enough = enough,
-                              .until = search->until};
+                              .until = search->until,
+                              .begun = search->begun,
+                              .from = search->from,
+                              .to = search->to};
     const struct eps_context *context = search->setting->context;
     *tally = (struct eps__mc_tally){0};
     double operations = law->operations * (double)samples / EPS__LANES;
@@ -177,8 +189,7 @@ static size_t first_accepted(const struct eps__mc_tally *tally, double threshold
 }
 
 /* About where the answer is, or before it: where samples are given, the threshold may be all of delta. */
-static enum eps_status pilot_epsilon(const struct search *search, double sigma, double delta, double proven,
-                                     double *eps)
+static enum eps_status pilot_epsilon(struct search *search, double sigma, double delta, double proven, double *eps)
 {
     struct eps__mc_grid grid = {0, proven / (CELLS - 1), CELLS};
     struct eps__mc_tally tally = {0};
@@ -187,6 +198,7 @@ static enum eps_status pilot_epsilon(const struct search *search, double sigma, 
     enum eps_status status = open_law(&law, search, sigma, 0.8 * proven);
     if (status != EPS_OK)
         return status;
+    begin_share(search, PILOT_SHARE);
     status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                   law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
     if (status == EPS_OK) {
@@ -219,6 +231,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
     most = most_at(law, grid.first);
     if (!choose_samples(search, law, delta, most, &samples, &threshold))
         status = refuse_samples(search, delta, most);
+    begin_share(search, 1);
     if (status == EPS_OK)
         status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
                       INFINITY);
@@ -256,6 +269,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
         return status;
     double most = most_at(law, eps), share = search->tuning->threshold_share, failure;
     uint64_t samples = eps__mc_whole(search->tuning->samples);
+    begin_share(search, PILOT_SHARE);
     if (samples == 0) { /* so many that what they prove is 1/share of what they say, about */
         status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                       law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
@@ -267,6 +281,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
         }
         eps__mc_tally_clear(&tally);
     }
+    begin_share(search, 1);
     if (status == EPS_OK) {
         status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
                       INFINITY);
@@ -336,7 +351,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
 }
 
 /* The last rung, about, at which draws pass without doubt. */
-static enum eps_status pilot_noise(const struct search *search, double proven, size_t *found, bool *complete)
+static enum eps_status pilot_noise(struct search *search, double proven, size_t *found, bool *complete)
 {
     size_t low = 0, high = LADDER;
     enum eps_status status = EPS_OK;
@@ -344,6 +359,8 @@ static enum eps_status pilot_noise(const struct search *search, double proven, s
     while (high - low > 1 && status == EPS_OK && *complete) {
         size_t middle = low + (high - low) / 2;
         struct trial trial;
+        double pilots = ceil(log2((double)(high - low))) / PILOT_PARTS;
+        begin_share(search, 1.0 / PILOT_PARTS / (pilots + TRIALS));
         status = try_sigma(&trial, search, rung(proven, middle), (uint64_t)EPS__MC_PILOT << 32 | middle, PILOT_PARTS);
         *complete = trial.complete;
         *(trial.passed ? &low : &high) = middle;
@@ -361,6 +378,7 @@ static enum eps_status solve_noise(struct eps__answer *answer, struct search *se
     struct trial trial = {.passed = true};
     for (size_t i = found > 0 ? found : 1; status == EPS_OK && complete && trial.passed && i <= LADDER; i++) {
         double sigma = rung(proven, i);
+        begin_share(search, 1.0 / TRIALS);
         status = try_sigma(&trial, search, sigma, (uint64_t)EPS__MC_CANDIDATE << 32 | i, 1);
         complete = trial.complete;
         if (status == EPS_OK && trial.passed) {
@@ -390,6 +408,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
                             .direction = direction,
                             .tuning = tuning,
                             .seed = eps__mc_seed(setting),
+                            .begun = eps__mc_now(),
                             .until = isnan(tuning->max_seconds) ? INFINITY : eps__mc_now() + 0.5 * tuning->max_seconds,
                             .error = error};
     *answer = (struct eps__answer){.bad_event_share = NAN};

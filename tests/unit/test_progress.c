@@ -79,6 +79,28 @@ static void a_meter_ends_when_its_task_does(void **unused)
     eps__meter_expect(NULL, 1);
 }
 
+static void a_task_may_know_better(void **unused)
+{
+    (void)unused;
+    struct seen seen = {0};
+    struct eps_context context = {.user = &seen, .progress = see};
+    struct eps__meter items[2] = {{.expected = 1e12}, {.expected = 1e12}};
+    struct eps__meters all = {.context = &context, .items = items, .len = 2, .stride = sizeof items[0]};
+    items[0].all = items[1].all = &all;
+    eps__meter_tell(&items[0], 0.5);
+    assert_true(fabs(seen.last - 0.25) < 0.011);
+    eps__meter_tell(&items[0], 0.9); /* at its word, beyond where estimates are */
+    assert_true(fabs(seen.last - 0.45) < 0.011);
+    eps__meter_tell(&items[0], 0.2); /* an earlier one that comes late */
+    eps__meter_tell(&items[1], 0.2);
+    assert_true(fabs(seen.last - 0.55) < 0.011);
+    eps__meter_end(&items[0]);
+    eps__meter_tell(&items[0], 0.3);
+    eps__meter_tell(&items[1], 1);
+    assert_true(seen.last == 1 && !seen.fell);
+    eps__meter_tell(NULL, 0.5);
+}
+
 enum { THREADS = 4, ADDS = 20000 };
 
 static void *add_many(void *meter)
@@ -169,10 +191,38 @@ static void optimal_reports_most_of_its_time(void **unused)
     }
 }
 
+/* One direction's draws stood at nothing until they were all there; an audit's were told of by nobody. */
+static void draws_report_as_they_are_made(void **unused)
+{
+    (void)unused;
+    for (int question = 0; question < 4; question++) { /* epsilon, delta, the noise; audited */
+        struct eps_job job;
+        eps_job_init(&job);
+        job.mechanism.n = 64;
+        job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+        job.mechanism.matrix.bands = 4;
+        job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+        job.mechanism.sampling.separation = 8;
+        job.mechanism.sampling.p = 0.05;
+        job.query.accountant.method = question < 3 ? EPS_ACCOUNTANT_MONTE_CARLO : EPS_ACCOUNTANT_GAUSSIAN;
+        job.query.accountant.audit = question < 3 ? 0 : 200000;
+        if (question != 0)
+            job.query.epsilon = 1;
+        if (question != 1)
+            job.query.delta = 1e-3;
+        if (question != 2 && question != 3)
+            job.query.noise_multiplier = 1.5;
+        struct seen seen = solve(&job, "search");
+        assert_true(seen.calls >= 30 && seen.last == 1);
+        assert_true(seen.widest <= 0.55); /* the direction that need not be drawn */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_fills_its_share),           cmocka_unit_test(a_meter_ends_when_its_task_does),
+        cmocka_unit_test(a_task_may_know_better),           cmocka_unit_test(draws_report_as_they_are_made),
         cmocka_unit_test(threads_may_add_to_one_meter),     cmocka_unit_test(mmcc_reports_row_by_row),
         cmocka_unit_test(optimal_reports_most_of_its_time),
     };
