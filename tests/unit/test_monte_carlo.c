@@ -150,6 +150,7 @@ static void it_fails_no_more_often_than_it_says(void **unused)
         failures += answer.value < exact[EPS_REMOVE];
         near += answer.value < 2 * exact[EPS_REMOVE];
         most = fmax(most, answer.draws.failure_probability);
+        eps__setting_close(&setting);
     }
     /* the smallest count that 99.9% of binomials do not exceed */
     unsigned limit = 0;
@@ -157,7 +158,6 @@ static void it_fails_no_more_often_than_it_says(void **unused)
         limit++;
     assert_true(failures <= limit);
     assert_true(near >= SEEDS / 2); /* and it is no bound that nothing can fail */
-    /* the bound itself is of use: means under the truth are common, those a deviation under it are not rare */
 }
 
 /* What the bound is made of: of 500 means, those at most t over a truth of d are no more than e^(-s KL) allows. */
