@@ -1,7 +1,7 @@
 /*
- * Plans as groups: the children are the candidates. One of which a bound is known is held against the answers that are there
- * when its turn comes: where one of them is no worse than it could be at best, and needs no more noise rows kept, it is skipped.
- * That takes its strategy, which solving it finds in the cache.
+ * Plans as groups: the children are the candidates. One of which a bound is known is held against the answers for its sizes that
+ * are there when its turn comes: where one of them is no worse than it could be at best, and needs no more noise rows kept, it is
+ * skipped. That takes its strategy, which solving it finds in the cache.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,11 +38,18 @@ struct rivals {
     bool found;
 };
 
+/* Of other sizes is another training: one of fewer steps has less error, and does not do what this one does. */
+static bool same(const struct api_plan *plan, size_t i, size_t j, const char *name)
+{
+    return number_of(plan, i, name) == number_of(plan, j, name);
+}
+
 static void hold_against(void *user, const struct child_record *child)
 {
     struct rivals *rivals = user;
     const struct api_plan *plan = rivals->plan;
-    if (rivals->found || child->status != JOB_SUCCEEDED || child->number >= api_plan_len(plan)) {
+    if (rivals->found || child->status != JOB_SUCCEEDED || child->number >= api_plan_len(plan) ||
+        !same(plan, child->number, rivals->number, "n") || !same(plan, child->number, rivals->number, "batch_size")) {
         return;
     }
     double error = api_plan_error(plan, child->mean_squared, child->max_squared);

@@ -118,6 +118,8 @@ def test_what_is_refused(server):
     refused({"base": whole, "grid": {"/n": []}}, "/grid/~1n")
     refused({"base": whole, "grid": {"/n": 3}}, "/grid/~1n")
     refused({"base": whole, "grid": {"/sampling/p": [0.1], "/sampling": [{"scheme": "none"}]}}, "/grid/~1sampling")
+    parts = {"phases": [{"n": 5, "sampling": {"scheme": "poisson", "p": 0.1}}], "noise_multiplier": 2, "delta": 1e-6}
+    refused({"base": parts, "grid": {"/phases/0/n": [3, 4], "/phases/00/n": [5, 6]}}, "/grid/~1phases~100~1n")
     refused({"base": whole, "grid": {}}, "/grid")
     refused({"base": whole}, "/grid")
     refused({"grid": {"/n": [1]}}, "/base")
