@@ -38,18 +38,13 @@ struct rivals {
     bool found;
 };
 
-/* Of other sizes is another training: one of fewer steps has less error, and does not do what this one does. */
-static bool same(const struct api_plan *plan, size_t i, size_t j, const char *name)
-{
-    return number_of(plan, i, name) == number_of(plan, j, name);
-}
-
+/* Another pair of sizes is another training: one of fewer steps has less error, and does not do what this one does. */
 static void hold_against(void *user, const struct child_record *child)
 {
     struct rivals *rivals = user;
     const struct api_plan *plan = rivals->plan;
     if (rivals->found || child->status != JOB_SUCCEEDED || child->number >= api_plan_len(plan) ||
-        !same(plan, child->number, rivals->number, "n") || !same(plan, child->number, rivals->number, "batch_size")) {
+        number_of(plan, child->number, "pair") != number_of(plan, rivals->number, "pair")) {
         return;
     }
     double error = api_plan_error(plan, child->mean_squared, child->max_squared);
