@@ -165,6 +165,10 @@ def test_pages_and_csv(server):
     assert len(server.get(done["links"]["points"]).json()["items"]) == 50
     answer = server.get(done["links"]["points"], headers={"Accept": "text/csv"})
     assert answer.headers["Content-Type"] == "text/csv"
+    assert answer.headers["Vary"] == "Accept"
+    for member in ("limit=2", "cursor=1"):
+        refused = server.get(done["links"]["points"] + "?" + member, headers={"Accept": "text/csv"})
+        check_problem(refused, 422, "invalid-job", "?" + member.split("=")[0])
     table = list(csv.DictReader(io.StringIO(answer.text)))
     assert list(table[0]) == ["/noise_multiplier", "/matrix", *COLUMNS] and len(table) == 260
     for line, row in zip(table, whole):
