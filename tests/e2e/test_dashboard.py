@@ -282,6 +282,8 @@ def test_the_form_takes_up_every_example(browser, host, name):
     job = document["job"]
     member, value = ("@length", "phases") if "phases" in job else ("@unknown", "n") if job["n"] == "max" else ("/n", str(job["n"]))
     browser.wait(lambda: browser.field(member).get_attribute("value") == value)
+    groups = [group for group in browser.all("#job-form fieldset") if group.is_displayed()]
+    assert all(any(field.is_displayed() for field in group.find_elements("css selector", ".field")) for group in groups)
     built = json.loads(shlex.split(browser.text("#curl"))[2])
     again = host.post(built)
     assert again.status_code == 200, (built, again.text)
