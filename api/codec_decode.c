@@ -35,7 +35,7 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
 
     switch (field->kind) {
     case API_SHARE:
-        if (api__is_string(json) && strcmp(json_string_value(json), "auto") == 0)
+        if (api__is_word(json, "auto"))
             break;
         api__read_real(decoder, path, json, "a number or \"auto\"", place);
         break;

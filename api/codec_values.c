@@ -80,7 +80,7 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
 {
     int64_t value, most = field->most ? field->most : (int64_t)decoder->max_n;
 
-    if (field->largest && api__is_string(json) && strcmp(json_string_value(json), "max") == 0) {
+    if (field->largest && api__is_word(json, "max")) {
         *(size_t *)place = EPS_LARGEST;
         return;
     }
@@ -129,9 +129,8 @@ bool api__read_name(struct api_decoder *decoder, const char *path, const json_t 
 {
     char list[256];
 
-    for (unsigned i = 0; api__is_string(json) && i < 32; i++) {
-        if (!(field->allowed & (1u << i)) || strlen(field->name_at(i)) != json_string_length(json) ||
-            strcmp(field->name_at(i), json_string_value(json)) != 0)
+    for (unsigned i = 0; i < 32; i++) {
+        if (!(field->allowed & (1u << i)) || !api__is_word(json, field->name_at(i)))
             continue;
         memcpy(place, &i, sizeof i);
         return true;

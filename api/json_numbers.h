@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define API_PACKED_LEAST 64
 
@@ -31,6 +32,12 @@ static inline bool api__is_string(const json_t *json)
 {
     size_t len;
     return json_is_string(json) && !api__packed(json, &len);
+}
+
+/* Whether it is this one, to its end: a client's text may have a NUL. */
+static inline bool api__is_word(const json_t *json, const char *word)
+{
+    return api__is_string(json) && json_string_length(json) == strlen(word) && !strcmp(json_string_value(json), word);
 }
 
 #endif

@@ -44,12 +44,13 @@ bool api__pointer_within(const char *pointer, const char *outer)
     return strncmp(pointer, outer, len) == 0 && (!pointer[len] || pointer[len] == '/');
 }
 
-/* The element of an array that a token names; NULL: none. */
+/* The element of an array that a token names; NULL: none. It has one name: no zeros before it. */
 static json_t *element(json_t *array, const char *token)
 {
     char *end;
     unsigned long index = strtoul(token, &end, 10);
-    return *token >= '0' && *token <= '9' && !*end ? json_array_get(array, index) : NULL;
+    bool number = *token >= '0' && *token <= '9' && !*end && (*token != '0' || !token[1]);
+    return number ? json_array_get(array, index) : NULL;
 }
 
 /* What the token names in a value; an object gets a new one where there is none. NULL: there is no place for it, or no

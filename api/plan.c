@@ -37,6 +37,12 @@ static const json_t *member(const json_t *json, const char *name)
 
 /* ---------------------------------------------------------------- lists */
 
+static json_t *list_item(const struct reading *reading, const char *name, size_t i)
+{
+    json_t *value = json_object_get(reading->json, name);
+    return json_is_array(value) ? json_array_get(value, i) : value;
+}
+
 /* A number, or a list of them: how many; 0: absent, or wrong, with an error. */
 static size_t list_len(struct reading *reading, const char *name)
 {
@@ -51,13 +57,15 @@ static size_t list_len(struct reading *reading, const char *name)
         api_errors_add(reading->errors, where, "must be a number, or a list of at most %d", EPS_PLAN_PAIRS_MAX);
         return 0;
     }
-    return json_is_array(value) ? json_array_size(value) : 1;
-}
-
-static json_t *list_item(const struct reading *reading, const char *name, size_t i)
-{
-    json_t *value = json_object_get(reading->json, name);
-    return json_is_array(value) ? json_array_get(value, i) : value;
+    size_t len = json_is_array(value) ? json_array_size(value) : 1;
+    for (size_t i = 0; i < len; i++)
+        if (api__is_word(list_item(reading, name, i), "max")) { /* which a job may ask for */
+            if (json_is_array(value))
+                snprintf(where, sizeof where, "/%s/%zu", name, i);
+            api_errors_add(reading->errors, where, "must be a number, not a string");
+            return 0;
+        }
+    return len;
 }
 
 /* Names into bits. */
@@ -72,7 +80,7 @@ static uint32_t read_names(struct reading *reading, const char *name, const char
         api_errors_add(reading->errors, where, "must be a list of at least 1 name");
     json_array_foreach (value, i, item) {
         unsigned found = 0;
-        while (found < count && (!json_is_string(item) || strcmp(name_at(found), json_string_value(item)) != 0))
+        while (found < count && !api__is_word(item, name_at(found)))
             found++;
         snprintf(where, sizeof where, "/%s/%zu", name, i);
         if (found == count)
@@ -203,7 +211,7 @@ static void read_objective(struct reading *reading)
     if (!value)
         return;
     for (unsigned i = 0; i < EPS_OBJECTIVE_COUNT; i++)
-        if (json_is_string(value) && !strcmp(eps_objective_name((enum eps_objective)i), json_string_value(value))) {
+        if (api__is_word(value, eps_objective_name((enum eps_objective)i))) {
             reading->plan.objective = (enum eps_objective)i;
             return;
         }

@@ -548,10 +548,11 @@ struct eps_plan {
 
 /* A mechanism that a plan tries, or why it cannot. */
 struct eps_plan_candidate {
-    struct eps_job job;     /* asks for the noise multiplier; its arrays are those of the plan */
-    size_t bands;           /* of the matrix, where it is one of its parameters; else 0 */
-    size_t buffers;         /* rows of noise that a trainer keeps from one step to the next */
-    bool bounded;           /* eps_plan_least() may know more than 0 */
+    struct eps_job job; /* asks for the noise multiplier; its arrays are those of the plan */
+    size_t bands;       /* of the matrix, where it is one of its parameters; else 0 */
+    size_t buffers;     /* rows of noise that a trainer keeps from one step to the next */
+    size_t pair;        /* of its sizes: those of one pair do the same training, whatever n their scheme makes of it */
+    bool bounded;       /* eps_plan_least() may know more than 0 */
     enum eps_status status; /* EPS_OK; else why it is not tried */
     char reason[480];       /* "" with EPS_OK */
 };
@@ -583,7 +584,7 @@ EPS_API EPS_MUST_USE enum eps_status eps_plan_candidates(const struct eps_contex
 
 /*
  * What no answer to a candidate's job can have less of: a lower bound on its error, by the objective, that holds for every
- * accountant; 0 where nothing is known. A candidate whose bound is no less than what another one has need not be solved.
+ * accountant; 0 where nothing is known. A candidate whose bound is no less than what another one of its pair has need not be solved.
  * Computes the strategy (through the context's cache, where solving the job finds it again). EPS_OK and *least, or as
  * eps_strategy_create(); EPS_UNSUPPORTED also where the error is not defined.
  */

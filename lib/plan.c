@@ -167,7 +167,7 @@ struct list {
     const struct eps_context *context;
     struct eps_plan_candidate *items;
     size_t len, size;
-    /* For the pair of sizes at hand: what was accepted, and the first that was not. */
+    size_t pair; /* of sizes, at hand; of it: what was accepted, and the first that was not */
     bool scheme_served[EPS_SCHEME_COUNT], family_served[EPS_FAMILY_COUNT];
     struct eps_plan_candidate *scheme_refused[EPS_SCHEME_COUNT], *family_refused[EPS_FAMILY_COUNT];
 };
@@ -182,7 +182,8 @@ static enum eps_status append(struct list *list, const struct eps_plan_candidate
         list->items = items;
         list->size = size;
     }
-    list->items[list->len++] = *candidate;
+    list->items[list->len] = *candidate;
+    list->items[list->len++].pair = list->pair;
     return EPS_OK;
 }
 
@@ -335,6 +336,7 @@ static enum eps_status add_pair(struct list *list, const struct eps_plan *plan, 
     if (status == EPS_OK)
         status = add_refused(list);
     forget(list);
+    list->pair++;
     return status;
 }
 

@@ -12,6 +12,7 @@ const LISTED = 250;  /* rows of the table below it */
 const CELLS = 512;   /* rows of a matrix that is drawn whole */
 const CORNER = 128;  /* rows of a Toeplitz matrix that is longer: one column says it all */
 const COLOURS = ['--line-1', '--line-2', '--line-3', '--line-4', '--line-5'];
+const STYLES = ['circle', 'triangle', 'rect']; /* of marks: the second where colours begin anew, and so on */
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -53,9 +54,9 @@ function axis(title, options) {
   return {title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, includeBounds: false, callback: tick}, ...options};
 }
 
-/* lines: [{label, points: [{x, y}], dashed, marks}]. least: where a logarithmic axis begins. Returns a figure; the chart is
- * drawn once it stands in the page, by drawAll(). */
-export function lineChart({id, title, x, y, least, lines}) {
+/* lines: [{label, points: [{x, y}], dashed, marks}]. least: where a logarithmic axis begins; wide: both axes are logarithmic, of
+ * what is all over 0. Returns a figure; the chart is drawn once it stands in the page, by drawAll(). */
+export function lineChart({id, title, x, y, least, wide, lines}) {
   const canvas = h('canvas', {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
   const shown = lines.map((line) => ({...line, points: thinned(line.points, DRAWN)}));
   canvas.draw = () => paint(new window.Chart(canvas, {
@@ -63,12 +64,14 @@ export function lineChart({id, title, x, y, least, lines}) {
     data: {datasets: shown.map((line, index) => ({
       label: line.label, data: line.points, colour: line.colour ?? index, ...ink(line.colour ?? index), borderWidth: line.marks ? 0 : 2,
       pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0, pointHitRadius: 8,
+      pointStyle: STYLES[Math.floor((line.colour ?? index) / COLOURS.length) % STYLES.length],
       borderDash: line.dashed ? [5, 4] : [], order: line.marks ? 0 : 1}))},
     options: {
       animation: false, maintainAspectRatio: false, parsing: false, normalized: true, interaction: {mode: 'nearest', axis: 'x', intersect: false},
-      scales: {x: axis(x, {type: 'linear', bounds: 'data'}),
-               y: axis(y, least ? {type: 'logarithmic', bounds: 'data', min: least} : {type: 'linear', beginAtZero: true})},
-      plugins: {legend: {display: lines.length > 1, labels: {boxHeight: 2, boxWidth: 18}},
+      scales: {x: axis(x, wide ? {type: 'logarithmic'} : {type: 'linear', bounds: 'data'}),
+               y: axis(y, least ? {type: 'logarithmic', bounds: 'data', min: least} : wide ? {type: 'logarithmic'}
+                                                                                    : {type: 'linear', beginAtZero: true})},
+      plugins: {legend: {display: lines.length > 1, labels: wide ? {usePointStyle: true, boxHeight: 6} : {boxHeight: 2, boxWidth: 18}},
                 tooltip: {callbacks: {label: ({dataset, raw}) => `${dataset.label}: ${number(raw.y)} at ${number(raw.x)}`}}},
     },
   }));

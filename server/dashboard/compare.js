@@ -6,7 +6,7 @@
 import {get} from './api.js';
 import {drawAll, lineChart} from './charts.js';
 import {badge, h, number, safe, seconds, trouble} from './dom.js';
-import {curveLines, errorLine, LEAST_DELTA, tooLong} from './drawings.js';
+import {curveless, curveLines, errorLine, LEAST_DELTA, tooLong} from './drawings.js';
 import {answer, COMPARED, mechanism, name, scheme, steps} from './jobs.js';
 
 const result = (read) => (document) => document.result ? read(document.result) : '–';
@@ -44,10 +44,15 @@ function columns(documents) {
     h('tbody', {}, rows)));
 }
 
-/* What each has under the link, drawn together; what one has not is left out. */
-async function together(documents, link, chart, line) {
-  const replies = await Promise.all(documents.map((document) => get(document.links[link])));
-  const lines = replies.flatMap((reply, index) => reply.problem ? [] : [{...line(reply.body, name(documents[index])), colour: index}]);
+/* What each has under the link, drawn together; what one has not is left out. A job has one colour in all charts. */
+async function together(documents, has, link, chart, line) {
+  const drawn = documents.map((document, colour) => ({document, colour})).filter(({document}) =>
+    document.status === 'succeeded' && document.links[link] && has(document));
+  const replies = await Promise.all(drawn.map(({document}) => get(document.links[link])));
+  const lines = replies.flatMap((reply, index) => {
+    const {document, colour} = drawn[index];
+    return reply.problem ? [] : [{...line(reply.body, name(document)), colour}];
+  });
   return lines.length ? lineChart({...chart, lines}) : null;
 }
 
@@ -66,11 +71,10 @@ export async function showComparison(main, {ids = ''}) {
   }
   const place = h('div', {class: 'charts below'}, h('p', {class: 'quiet'}, 'The charts are being computed …'));
   main.append(columns(documents), place);
-  const done = documents.filter((document) => document.status === 'succeeded');
   const figures = await Promise.all([
-    together(done.filter((document) => document.links.curve), 'curve',
+    together(documents, (document) => !curveless(document), 'curve',
              {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA}, (body, label) => curveLines(body, label)[0]),
-    together(done.filter((document) => document.links.error && !document.job.phases && !tooLong(document)), 'error',
+    together(documents, (document) => !document.job.phases && !tooLong(document), 'error',
              {id: 'errors-per-step', title: 'Variance of each step’s answer', x: 'step', y: 'variance'}, errorLine)]);
   place.replaceChildren(...figures.filter(Boolean));
   drawAll(place);

@@ -11,7 +11,14 @@ import {fetched, place, placeOnDemand, put} from './place.js';
 const DRAWN_STEPS = 65536; /* longer ones are for programs */
 export const LEAST_DELTA = 1e-16; /* curves end under 1e-15; one of two directions may go on far below */
 
-export const tooLong = ({job}) => (job.phases || [job]).some(({n}) => n > DRAWN_STEPS);
+/* Where n is "max", what was found. */
+export const tooLong = ({job, result}) => (job.phases || [job]).some(({n}) => (n === 'max' ? result.n : n) > DRAWN_STEPS);
+
+/* Why there is no curve; null: there is one. Who knows need not ask. */
+export function curveless({result: {guarantee, noise_multiplier: sigma}}) {
+  return guarantee !== 'deterministic' ? 'What was drawn is one value, and has no curve.'
+    : sigma === 0 ? 'The job needs no noise, so there is no curve.' : null;
+}
 
 /* Its numbers, all of them, as a file. */
 const csv = (path, file) => h('div', {class: 'actions'}, saveButton('Save as CSV', `${file}.csv`, path, 'text/csv'));
@@ -36,8 +43,10 @@ export function curveLines({points}, label) {
                   {label: 'add', points: of('add'), dashed: true}];
 }
 
-function curve({links, result: {epsilon, delta}}) {
-  return fetched(links.curve, (body) => {
+async function curve(document) {
+  const {links, result: {epsilon, delta}} = document;
+  const none = curveless(document);
+  return none ? h('p', {class: 'quiet'}, none) : fetched(links.curve, (body) => {
     const lines = curveLines(body);
     if (epsilon !== null && delta !== null) {
       lines.push({label: 'this job', points: [{x: epsilon, y: delta}], marks: true, colour: 3});

@@ -77,8 +77,8 @@ class Form {
         }
       }
     }
-    for (const details of this.element.querySelectorAll('details')) {
-      details.hidden = ![...details.querySelectorAll('.field')].some((field) => !field.hidden);
+    for (const group of this.element.querySelectorAll('details, fieldset')) {
+      group.hidden = ![...group.querySelectorAll('.field')].some((field) => !field.hidden);
     }
     this.command.textContent = curl(build(this.value), location.origin);
   }

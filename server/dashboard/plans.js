@@ -60,7 +60,7 @@ const readers = {
   number: numeral,
   list: (text) => {
     const values = text.split(/[\s,;]+/).filter(Boolean).map(numeral);
-    return values.length > 1 ? values : numeral(text);
+    return values.length > 1 ? values : numeral(values[0] ?? text);
   },
 };
 
@@ -147,15 +147,16 @@ function columns(fail) {
           {title: 'why not', read: (one) => one.reason, show: (one) => one.reason ?? ''}];
 }
 
-/* Error over the memory that it takes, a line each family. */
-function lines(candidates, figure) {
+/* What ranks them, over the memory that it takes (as of max_bands, the present row counts), a line each family. A family keeps its
+ * colour while others join. */
+function lines(candidates, figure, average) {
   const byFamily = new Map();
-  for (const {family, buffers, error} of candidates) {
-    if (error?.[figure] !== null && error?.[figure] !== undefined) {
-      byFamily.set(family, [...(byFamily.get(family) || []), {x: buffers, y: error[figure]}]);
+  for (const {family, buffers, error, batch_size: batch} of candidates) {
+    if (error?.[figure]) {
+      byFamily.set(family, [...(byFamily.get(family) || []), {x: buffers + 1, y: error[figure] / (average ? batch ** 2 : 1)}]);
     }
   }
-  return [...byFamily].map(([label, points]) => ({label, points, marks: true}));
+  return [...byFamily].map(([label, points]) => ({label, points, marks: true, colour: SETS.families[2].indexOf(label)}));
 }
 
 /* The view; returns what ends it. */
@@ -168,8 +169,10 @@ export function showPlan(main, id) {
       place.append(table.element);
     }
     table.fill(plan.candidates);
-    const shown = lines(plan.candidates, plan.objective);
-    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${plan.objective} over rows of noise kept`, x: 'rows of noise',
-                                             y: plan.objective, lines: shown}));
+    const average = Array.isArray(plan.batch_size);
+    const figure = `${plan.objective}${average ? ' / batch_size²' : ''}`;
+    const shown = lines(plan.candidates, plan.objective, average);
+    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${figure} over the rows of noise that fit, the present one included`,
+                                             x: 'rows of noise', y: figure, wide: true, lines: shown}));
   });
 }

@@ -1,7 +1,7 @@
 /*
- * Plans as groups: the children are the candidates. One of which a bound is known is held against the answers that are there
- * when its turn comes: where one of them is no worse than it could be at best, and needs no more noise rows kept, it is skipped.
- * That takes its strategy, which solving it finds in the cache.
+ * Plans as groups: the children are the candidates. One of which a bound is known is held against the answers for its sizes that
+ * are there when its turn comes: where one of them is no worse than it could be at best, and needs no more noise rows kept, it is
+ * skipped. That takes its strategy, which solving it finds in the cache.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,11 +38,13 @@ struct rivals {
     bool found;
 };
 
+/* Another pair of sizes is another training: one of fewer steps has less error, and does not do what this one does. */
 static void hold_against(void *user, const struct child_record *child)
 {
     struct rivals *rivals = user;
     const struct api_plan *plan = rivals->plan;
-    if (rivals->found || child->status != JOB_SUCCEEDED || child->number >= api_plan_len(plan)) {
+    if (rivals->found || child->status != JOB_SUCCEEDED || child->number >= api_plan_len(plan) ||
+        number_of(plan, child->number, "pair") != number_of(plan, rivals->number, "pair")) {
         return;
     }
     double error = api_plan_error(plan, child->mean_squared, child->max_squared);

@@ -6,6 +6,7 @@
 #include "server/routes/points.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,6 +278,7 @@ static enum handled table_resume(struct request *request)
         reply_header(request, MHD_HTTP_HEADER_LINK, "</v1/sweeps/%s/points?cursor=%zu&limit=%s>; rel=\"next\"",
                      table->record.id, table->end, limit ? limit : "50");
     }
+    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
     return reply_text(request, 200, table->csv ? "text/csv" : "application/json", &table->text, true);
 }
 
@@ -293,7 +295,25 @@ static bool table_take_back(void *user)
     return pool_withdraw(table->request->server->lists, &table->task);
 }
 
-/* Which points are asked for; CSV is the whole. */
+/* CSV is the whole, and nothing that is asked for is ignored. */
+static enum handled reply_whole(struct request *request)
+{
+    static const char *const members[] = {"limit", "cursor"};
+    struct api_errors errors = {0};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (request_query(request, members[i])) {
+            char pointer[16];
+            snprintf(pointer, sizeof pointer, "?%s", members[i]);
+            api_errors_add(&errors, pointer,
+                           "goes with JSON, which comes in pages; as CSV the table is whole: leave it out");
+        }
+    }
+    json_t *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, request->path, &errors);
+    api_errors_clear(&errors);
+    return reply_problem_json(request, problem);
+}
+
+/* Which points are asked for. */
 static void table_range(struct table *table)
 {
     const struct request *request = table->request;
@@ -301,7 +321,7 @@ static void table_range(struct table *table)
     const char *cursor = request_query(request, "cursor");
     table->csv = request->offer == 1;
     table->most = table->csv ? 0 : limit ? strtoul(limit, NULL, 10) : LIMIT_DEFAULT;
-    table->at = cursor && !table->csv ? strtoul(cursor, NULL, 10) : 0;
+    table->at = cursor ? strtoul(cursor, NULL, 10) : 0;
 }
 
 enum handled handle_sweep_points(struct request *request)
@@ -309,6 +329,9 @@ enum handled handle_sweep_points(struct request *request)
     static const struct holder holder = {table_give, table_take_back};
     if (!uuid_valid(request->param)) {
         return reply_unreadable(request, STORE_NONE);
+    }
+    if (request->offer == 1 && (request_query(request, "limit") || request_query(request, "cursor"))) {
+        return reply_whole(request);
     }
     struct table *table = calloc(1, sizeof *table);
     if (!table) {

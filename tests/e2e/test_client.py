@@ -96,6 +96,7 @@ def test_a_job_without_an_answer_is_an_exception_where_one_is_wanted(launch):
         client.solve(ENDLESS)
     thread.join()
     assert canceled.value.job["status"] == canceled.value.type == "canceled"
+    assert str(canceled.value) == f"canceled: job {canceled.value.job['id']} is canceled"
 
 
 def test_lists_go_over_pages(launch, monkeypatch):

@@ -282,6 +282,8 @@ def test_the_form_takes_up_every_example(browser, host, name):
     job = document["job"]
     member, value = ("@length", "phases") if "phases" in job else ("@unknown", "n") if job["n"] == "max" else ("/n", str(job["n"]))
     browser.wait(lambda: browser.field(member).get_attribute("value") == value)
+    groups = [group for group in browser.all("#job-form fieldset") if group.is_displayed()]
+    assert all(any(field.is_displayed() for field in group.find_elements("css selector", ".field")) for group in groups)
     built = json.loads(shlex.split(browser.text("#curl"))[2])
     again = host.post(built)
     assert again.status_code == 200, (built, again.text)
@@ -506,7 +508,7 @@ def test_a_plan_is_started_and_ranked(browser, host):
     assert [row[1] for row in rows] == [one["family"] for one in plan["candidates"]] and rows[0][0] == "1"
     lines = browser.chart("plan-chart")
     assert sorted(point for line in lines.values() for point in line) == sorted(
-        [one["buffers"], one["error"]["mean_squared"]] for one in plan["candidates"] if one["error"])
+        [one["buffers"] + 1, one["error"]["mean_squared"]] for one in plan["candidates"] if one["error"])
     asked = json.loads(browser.text("#asked pre"))
     assert (asked["epochs"], asked["max_bands"], plan["label"]) == (4, 4, "small")
     browser.screenshot("plan")
@@ -536,6 +538,25 @@ def test_a_plan_for_another_workload(browser, host):
     plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
     assert (plan["n"], plan["workload"]["momentum"]) == ([20, 40], 0.9)
     assert {one["job"]["workload"]["momentum"] for one in plan["candidates"]} == {0.9}
+
+
+def test_a_plan_of_several_batch_sizes_is_drawn_as_it_is_ranked(browser, host):
+    """By the average gradient, in a colour and a mark for each family; a list may end with a comma."""
+    browser.open("#/plans")
+    for member, value in (("epochs", "4,"), ("batch_size", "50, 100"), ("dataset_size", "500"), ("max_bands", "")):
+        browser.enter(member, value)
+    for name in ("none", "poisson"):
+        browser.one(f'#plan-form input[value="{name}"]').click()
+    browser.one("#plan-submit").click()
+    browser.wait(lambda: "succeeded" in browser.text("#state"))
+    plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
+    assert plan["epochs"] == 4
+    lines = browser.wait(lambda: len(found := browser.chart("plan-chart")) > 8 and found)
+    assert sorted(point for line in lines.values() for point in line) == sorted(
+        [one["buffers"] + 1, one["error"]["mean_squared"] / one["batch_size"] ** 2] for one in plan["candidates"] if one["error"])
+    looks = browser.run("""return window.Chart.getChart("plan-chart").data.datasets.map((set) => `${set.borderColor} ${set.pointStyle}`)""")
+    assert len(set(looks)) == len(looks) == len(lines)
+    browser.screenshot("plan-of-sizes")
 
 
 def test_what_is_wrong_with_a_plan_stands_at_its_field(browser):

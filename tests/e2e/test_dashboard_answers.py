@@ -131,3 +131,37 @@ def test_what_is_spent_of_one_mechanism(browser, host):
     refused = host.get(curve["links"]["spend"])
     assert refused.status_code == 409
     browser.wait(lambda: refused.json()["detail"] in browser.text("#spend-place"))
+
+
+def test_what_has_no_curve_is_not_asked_for_one(browser, host):
+    """Of a drawn value, and of no noise: the page says so, and nothing is refused."""
+    drawn = host.solve(dict(BANDS, sampling={"scheme": "b_min_sep", "p": 0.02}, delta=1e-3, accountant="monte_carlo"))
+    silent = host.solve(dict(DP_SGD, sampling={"scheme": "poisson", "p": 1e-9}, noise_multiplier=None, epsilon=10, delta=0.5))
+    assert drawn["result"]["guarantee"] != "deterministic" and silent["result"]["noise_multiplier"] == 0
+    for document in (drawn, silent):
+        browser.open(f"#/jobs/{document['id']}")
+        browser.wait(lambda: "no curve" in browser.text("#curve-place"))
+        browser.chart("error")
+    browser.open(f"#/compare?ids={drawn['id']},{silent['id']}")
+    browser.chart("errors-per-step")
+    assert not browser.all("#curves") and not browser.complaints()
+
+
+def test_millions_of_steps_that_were_found_are_not_drawn(browser, host):
+    document = host.solve(dict(DP_SGD, n="max", sampling={"scheme": "poisson", "p": 0.001}, noise_multiplier=5, epsilon=2))
+    assert document["result"]["n"] > 65536
+    browser.open(f"#/jobs/{document['id']}")
+    browser.chart("curve")
+    for place in ("error", "matrix"):
+        assert "ask the service" in browser.text(f"#{place}-place")
+
+
+def test_a_job_has_one_colour_wherever_it_is_compared(browser, host):
+    documents = [host.solve(job) for job in (PHASES, BANDS, DP_SGD)]  # phases have no line of steps
+    browser.open("#/compare?ids=" + ",".join(document["id"] for document in documents))
+    colours = []
+    for chart in ("curves", "errors-per-step"):
+        browser.chart(chart)
+        colours.append(dict(browser.run("""return window.Chart.getChart(arguments[0]).data.datasets.map(
+            (set) => [set.label, set.borderColor])""", chart)))
+    assert len(colours[0]) == 3 and len(colours[1]) == 2 and colours[1].items() <= colours[0].items()

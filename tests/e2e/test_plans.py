@@ -97,6 +97,21 @@ def test_lists_of_sizes_are_ranked_by_the_average_gradient(server):
     assert keys == sorted(keys) and len(keys) >= 6
 
 
+def test_only_what_does_the_same_training_rules_out(server):
+    """Ten steps have less error than a hundred, and are no better for that."""
+    body = {"n": [10, 100], "batch_size": [10, 20], "dataset_size": 100, "epsilon": 4, "delta": 1e-5, "max_bands": 4,
+            "families": ["identity", "square_root"], "schemes": ["none", "balls_in_bins"]}
+    done = ended(server, plan(server, body))
+    answered = [c for c in done["candidates"] if c["status"] == "succeeded"]
+    assert {(c["n"], c["batch_size"], c["scheme"]) for c in answered} >= {
+        (n, batch, "balls_in_bins") for n in body["n"] for batch in body["batch_size"]}
+    for candidate in done["candidates"]:
+        if candidate["status"] == "skipped" and "whoever accounts it" in candidate["reason"]:
+            error = server.solve(candidate["job"])["result"]["error"]["mean_squared"]
+            assert any(c["error"]["mean_squared"] <= error and c["buffers"] <= candidate["buffers"] and
+                       (c["n"], c["batch_size"]) == (candidate["n"], candidate["batch_size"]) for c in answered)
+
+
 def test_what_cannot_be_tried_says_why(server):
     done = ended(server, plan(server, dict(SMALL, dataset_size=70, families=["identity"])))  # seven bins
     refused = [c for c in done["candidates"] if c["status"] == "skipped"]
@@ -112,6 +127,8 @@ def test_what_is_refused(server):
     refused("/n", n="absent")
     refused("/n", n=0)
     refused("/n", n="x")
+    assert "solved for" not in refused("/n", n="max")["detail"]
+    refused("/n/1", n=[3, "max"])
     refused("/n/1", n=[3, 0])
     refused("/n", n=[])
     refused("/epochs", epochs=3)
@@ -125,10 +142,12 @@ def test_what_is_refused(server):
     refused("/delta", delta="absent")
     refused("/workload/momentum", workload={"type": "momentum", "momentum": 2})
     refused("/objective", objective="mean")
+    refused("/objective", objective="max_squared\0")
     refused("/adjacency", adjacency="add")
     refused("/max_bands", max_bands=0)
     refused("/schemes/1", schemes=["none", "some"])
     refused("/schemes", schemes=[])
+    refused("/schemes/0", schemes=["none\0x"])
     refused("/families/0", families=["trees"])
     refused("/families", families=["dense"])
     refused("/label", label="x" * 201)

@@ -118,6 +118,8 @@ def test_what_is_refused(server):
     refused({"base": whole, "grid": {"/n": []}}, "/grid/~1n")
     refused({"base": whole, "grid": {"/n": 3}}, "/grid/~1n")
     refused({"base": whole, "grid": {"/sampling/p": [0.1], "/sampling": [{"scheme": "none"}]}}, "/grid/~1sampling")
+    parts = {"phases": [{"n": 5, "sampling": {"scheme": "poisson", "p": 0.1}}], "noise_multiplier": 2, "delta": 1e-6}
+    refused({"base": parts, "grid": {"/phases/0/n": [3, 4], "/phases/00/n": [5, 6]}}, "/grid/~1phases~100~1n")
     refused({"base": whole, "grid": {}}, "/grid")
     refused({"base": whole}, "/grid")
     refused({"grid": {"/n": [1]}}, "/base")
@@ -163,6 +165,10 @@ def test_pages_and_csv(server):
     assert len(server.get(done["links"]["points"]).json()["items"]) == 50
     answer = server.get(done["links"]["points"], headers={"Accept": "text/csv"})
     assert answer.headers["Content-Type"] == "text/csv"
+    assert answer.headers["Vary"] == "Accept"
+    for member in ("limit=2", "cursor=1"):
+        refused = server.get(done["links"]["points"] + "?" + member, headers={"Accept": "text/csv"})
+        check_problem(refused, 422, "invalid-job", "?" + member.split("=")[0])
     table = list(csv.DictReader(io.StringIO(answer.text)))
     assert list(table[0]) == ["/noise_multiplier", "/matrix", *COLUMNS] and len(table) == 260
     for line, row in zip(table, whole):

@@ -229,6 +229,7 @@ static void lists_are_tried_each_with_each(void **state)
         size_t batch = mechanism->sampling.batch_size == 30,
                epochs = mechanism->n == (bins ? in_bins : steps)[batch][1];
         assert_int_equal(mechanism->n, (bins ? in_bins : steps)[batch][epochs]);
+        assert_int_equal(c[i].pair, 2 * batch + epochs); /* one training, whose steps may be rounded up to bins */
         with[batch][epochs]++;
     }
     for (size_t i = 0; i < 4; i++)

@@ -113,7 +113,7 @@ class Client:
             if document["status"] in FINAL:
                 return document
             if until is not None and time.monotonic() >= until:
-                raise TimeoutError(f"{path} is {document['status']} after {timeout} s")
+                raise TimeoutError(f"{path} is still {document['status']}")
 
     def events(self, resource: Resource, *, last_event_id: str = "") -> Iterator[Event]:
         """

@@ -40,7 +40,7 @@ class Problem(EpsilondError):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        said = f"{self.status} {self.type}: {self.detail or self.title}"
+        said = f"{self.status or ''} {self.type}: {self.detail or self.title}".lstrip()
         for error in self.errors:
             if len(self.errors) > 1 or error.detail not in said:
                 said += f"\n  {error.pointer or 'the whole'}: {error.detail}"
