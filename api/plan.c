@@ -254,7 +254,8 @@ static char *read_label(struct reading *reading)
         return NULL;
     if (!api__is_string(value) || strlen(text) != json_string_length(value) ||
         api_text_characters(text, json_string_length(value)) > API_LABEL_MAX)
-        api_errors_add(reading->errors, "/label", "must be a string of at most %d characters", API_LABEL_MAX);
+        api_errors_add(reading->errors, "/label", "must be a string of at most %d characters, none of them U+0000",
+                       API_LABEL_MAX);
     else if (!(label = strdup(text)))
         reading->errors->out_of_memory = true;
     return label;

@@ -198,7 +198,8 @@ static void read_members(struct api_sweep *sweep, struct api_errors *errors, jso
             sweep->label = strdup(json_string_value(value));
             errors->out_of_memory = errors->out_of_memory || !sweep->label;
         } else if (strcmp(name, "label") == 0 && !json_is_null(value)) {
-            api_errors_add(errors, "/label", "must be a string of at most %d characters", API_LABEL_MAX);
+            api_errors_add(errors, "/label", "must be a string of at most %d characters, none of them U+0000",
+                           API_LABEL_MAX);
         } else if (strcmp(name, "label") != 0) {
             char where[API_LABEL_MAX];
             snprintf(where, sizeof where, "/%.*s", API_LABEL_MAX - 2, name);

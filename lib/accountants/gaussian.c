@@ -71,8 +71,10 @@ static const struct eps__profile_class profile_class = {
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     return setting->sensitivity_known ||
-           eps__decline(error, "/matrix",
-                        "the Gaussian bound under sampling needs a strategy whose entries are all >= 0");
+           eps__decline(
+               error, "/matrix",
+               "sampling is bounded only of strategies whose entries are all >= 0, and this one has others: use "
+               "sampling.scheme none, or another strategy");
 }
 
 /* Coins that never fail leave nothing to chance; but a full batch that is cut to a limit is still sampled. */

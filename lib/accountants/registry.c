@@ -107,8 +107,8 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
             serving[count++] = accountant;
         else if (serves)
             others |= 1u << accountant->method;
-        else if (!reason.message[0] || wanted == accountant->method)
-            reason = why;
+        else if (!reason.message[0] || wanted == EPS_ACCOUNTANT_AUTO || wanted == accountant->method)
+            reason = why; /* of `auto` the last one's, which asks the least */
     }
     if (count == 0) {
         eps__error(error, EPS_UNSUPPORTED, reason.pointer, "%s", reason.message);

@@ -293,3 +293,14 @@ def test_a_curve_that_has_no_end_is_refused(server, noise):
     answer = server.post({"n": 1, "sampling": {"scheme": "none"}, "noise_multiplier": noise, "curve": True},
                          "/v1/jobs?wait=60").json()
     assert answer["status"] == "failed" and answer["error"]["type"] == "/problems/unattainable", answer
+
+
+@pytest.mark.parametrize("scheme", ["poisson", "b_min_sep"])
+def test_auto_says_what_stands_in_the_way(server, scheme):
+    """Not what the first of the accountants misses, which nobody named."""
+    job = {"n": 20, "matrix": {"family": "toeplitz", "coefficients": [1, -0.5]}, "sampling": {"scheme": scheme, "p": 0.1},
+           "noise_multiplier": 1, "delta": 1e-6}
+    problem = check_problem(server.post(job), 422, "unsupported")
+    assert "entries are all >= 0" in problem["detail"] and "pld" not in problem["detail"]
+    named = check_problem(server.post(dict(job, accountant="pld")), 422, "unsupported")
+    assert "pld" in named["detail"]
