@@ -43,10 +43,10 @@ static char byte_at(size_t i)
 
 static struct made {
     size_t total;
-    size_t piece;    /* at a time, at most */
-    size_t fail_at;  /* SIZE_MAX: never */
-    size_t wait_at;  /* before that byte it waits for `go` */
-    sem_t go, waits; /* waits: posted when it does */
+    size_t piece;          /* at a time, at most */
+    size_t fail_at;        /* SIZE_MAX: never */
+    sem_t go, waits;       /* waits: posted when it does */
+    atomic_size_t wait_at; /* before that byte it waits for `go`; set while it is read, too */
     atomic_size_t made, makes, released;
     atomic_bool closed[2]; /* before and after that: whether nobody reads it */
     struct pool *pool;
