@@ -24,7 +24,7 @@ sanitizers() {
     report=$1
     export ASAN_OPTIONS="log_path=$report:detect_leaks=1:strict_string_checks=1"
     export UBSAN_OPTIONS="log_path=$report:print_stacktrace=1"
-    export TSAN_OPTIONS="log_path=$report:exitcode=66:suppressions=tests/tsan.supp"
+    export TSAN_OPTIONS="log_path=$report:exitcode=66:suppressions=$PWD/tests/tsan.supp"
     rm -f "$report".*
 }
 
