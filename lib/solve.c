@@ -22,7 +22,7 @@
 
 /* A strategy that was scaled to a sensitivity of 1 has it but for rounding. */
 #define SAME 1e-12
-#define MOMENTS_ENOUGH 8      /* of the likelihood ratio: then draws gain little */
+#define MOMENTS_ENOUGH 16     /* of the likelihood ratio: draws then gain little, but in delta */
 #define DRAWS_AFFORDABLE 1e13 /* operations of monte_carlo, as it counts them beforehand */
 #include "lib/strategy/families/family.h"
 
@@ -379,8 +379,8 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     }
 }
 
-/* Who draws, where the answer's bound is known to be loose (renyi's of few moments by 5 to 20% in the noise, at seven points of as many mechanisms:
- * README); NULL: nobody, or it would cost too much. */
+/* Who draws, where the answer's bound is known to be loose (renyi's of few moments by 5 to 20% in the noise, at eleven points of as many mechanisms,
+ * seven of them in README; its delta by 1.3 to 9 times, at eight); NULL: nobody, it would cost too much, or nothing is less. */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_candidate *worse = &result->directions[EPS_REMOVE];
@@ -388,8 +388,9 @@ static const struct eps__accountant *who_would_help(const struct eps_result *res
     if (result->directions[EPS_ADD].value > worse->value)
         worse = &result->directions[EPS_ADD];
     const struct eps__accountant *found = eps__accountant_find(worse->accountant);
-    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->moments > MOMENTS_ENOUGH ||
-        found->exact(setting) || (found->tight && found->tight(setting)))
+    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->value <= EPS__DELTA_LEAST ||
+        (worse->moments >= MOMENTS_ENOUGH && result->solved_for != EPS_SOLVE_DELTA) || found->exact(setting) ||
+        (found->tight && found->tight(setting)))
         return NULL;
     for (size_t i = 0; eps__accountants[i]; i++) {
         const struct eps__accountant *accountant = eps__accountants[i];
@@ -415,7 +416,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     if (!random && fabs(result->sensitivity - 1) > SAME && result->sensitivity > 0 && !curve)
         eps__sentence(&list, "noise_multiplier / sensitivity = %.6g, the figure that papers print",
                       result->noise_multiplier / result->sensitivity);
-    if (random && !curve && decided_by_sampling(result, setting))
+    bool decided = random && !curve && decided_by_sampling(result, setting);
+    if (decided)
         eps__sentence(&list,
                       "this answer needs no noise: it follows from the probability %.6g that an example ever makes a "
                       "difference",
@@ -423,10 +425,11 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     else if (random && setting->p < 1 && !amplified && setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
         eps__sentence(&list, "this is the bound without amplification by sampling: no accountant of this version "
                              "amplifies this strategy under this scheme");
-    const struct eps__accountant *drawing =
-        random && !curve && !decided_by_sampling(result, setting) ? who_would_help(result, setting) : NULL;
+    const struct eps__accountant *drawing = random && !curve ? who_would_help(result, setting) : NULL;
     if (drawing)
-        eps__sentence(&list, "draws are expected to give an answer that is at least 5%% tighter: ask for %s",
+        eps__sentence(&list,
+                      decided ? "draws count the noise, too, and may give an answer that is far tighter: ask for %s"
+                              : "draws are expected to give an answer that is at least 5%% tighter: ask for %s",
                       drawing->name);
     if (!curve && result->bracket_upper > 0 && !setting->upper_alone) {
         double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;

@@ -63,6 +63,28 @@ def drawn(result):
     return directions
 
 
+# ---------------------------------------------------------------- who is told of it
+
+def test_a_loose_answer_says_who_draws(server):
+    """And what is drawn is tighter, as the hint has it; an answer of 0, and who asked for another accountant, is told nothing."""
+    def hints(job):
+        return [hint for hint in server.solve(job)["result"]["hints"] if "ask for monte_carlo" in hint]
+
+    def delta(job):
+        return server.solve(job)["result"]["delta"]
+
+    for bands, separation, times, text in ((4, 4, 1.05, "at least 5% tighter"), (4, 2, 10, "far tighter")):
+        job = {"n": 12, "matrix": {"family": "square_root", "bands": bands}, "noise_multiplier": 1, "epsilon": 1,
+               "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": separation}}
+        assert [text in hint for hint in hints(job)] == [True]
+        assert times * delta(dict(job, accountant="monte_carlo")) <= delta(job)
+        assert not hints(dict(job, accountant="gaussian"))
+        del job["noise_multiplier"]
+        assert not hints(dict(job, delta=0.9))
+        del job["epsilon"]
+        assert not hints(dict(job, delta=0.9, noise_multiplier=1))
+
+
 # ---------------------------------------------------------------- the three questions
 
 @pytest.mark.sanitized
