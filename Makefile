@@ -264,7 +264,9 @@ bench:
 reproduce:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) programs $(REPRODUCERS)
-	@set -e; for t in $(patsubst %.c,$(B)/%,$(PAPER_C) $(TRUTH_C)) $(REPRODUCERS); do REPRODUCE=1 $$t; done
+	@passed=0 failed=; for t in $(patsubst %.c,$(B)/%,$(PAPER_C) $(TRUTH_C)) $(REPRODUCERS); do \
+	    if REPRODUCE=1 $$t; then passed=$$((passed + 1)); else failed="$$failed $${t##*/}"; fi; done; \
+	    set -- $$failed; echo "reproduce: $$passed passed, $$# failed$${failed:+:$$failed}"; [ $$# -eq 0 ]
 
 # The unit tests, the corpus and the fast part of the end-to-end tests, instrumented.
 asan tsan:

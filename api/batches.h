@@ -1,6 +1,6 @@
 /*
- * A request for batches, and the lists of users that may come with it. The sampling is read and checked as a job's is; what a
- * job takes from its matrix must be given.
+ * A request for batches, and the lists of users that may come with it. The sampling is read and checked as a job's is; what
+ * a job takes from its matrix must be given.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,17 +10,24 @@
 #include "api/codec.h"
 
 struct api_batches {
+    char job[37];                   /* the id of the job whose sampling it is; "": given here */
     struct eps_mechanism mechanism; /* its n and sampling, every default filled in */
     uint64_t dataset_size;
     int64_t seed; /* -1: none */
 };
 
 /*
- * Decodes and checks a request. lists: the examples whose users are listed beside it, which is its dataset_size where none is
- * given; 0: there are no lists. max_n: see eps_job_check(). False with at least one error.
+ * Decodes and checks a request. lists: the examples whose users are listed beside it, which is its dataset_size where none
+ * is given; 0: there are no lists. max_n: see eps_job_check(). False with at least one error. Where it names a job,
+ * api_batches_of_job() fills in its mechanism.
  */
 bool api_batches_decode(struct api_batches *batches, struct api_errors *errors, const json_t *json, uint64_t lists,
                         size_t max_n);
+
+/* Takes n and the sampling of the job that the request names, and checks the rest of the request against them; lists as
+ * above. False with at least one error. */
+bool api_batches_of_job(struct api_batches *batches, struct api_errors *errors, const struct eps_mechanism *mechanism,
+                        uint64_t lists);
 
 /* Lists of users. Release with api_users_destroy(). */
 struct api_users;

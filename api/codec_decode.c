@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "api/codec_meant.h"
 #include "api/codec_rules.h"
 
 #include <stdio.h>
@@ -123,6 +124,7 @@ static void right_place(char *where, size_t size, const struct api_object *top, 
                         const struct api_object *object)
 {
     const char *holder = object == &api__job_object || object == &api__phase_object ? holder_of(object, key) : NULL;
+    const char *sibling = object != &api__job_object ? holder_of(&api__job_object, key) : NULL;
     bool in_phase = strncmp(path, "/phases/", 8) == 0;
 
     where[0] = '\0';
@@ -140,13 +142,57 @@ static void right_place(char *where, size_t size, const struct api_object *top, 
         snprintf(where, size, "; %s goes to the top level of the phase", key);
     else if (object != &api__job_object && api__has_named(&api__job_object, key, API_ALL))
         snprintf(where, size, "; %s goes to the top level of the job%s", key, in_phase ? ", beside phases" : "");
+    else if (sibling)
+        snprintf(where, size, "; %s goes into %s", key, sibling);
+}
+
+enum { NAMES_MAX = 160 }; /* of all members of a job, each object's counted once and again */
+
+/* Appends the names of the members of these variants. */
+static size_t add_names(const char *names[NAMES_MAX], size_t len, const struct api_object *object, uint32_t bit)
+{
+    for (size_t i = 0; i < object->len && len < NAMES_MAX; i++)
+        if (api__has(object, &object->fields[i], bit))
+            names[len++] = object->fields[i].name;
+    return len;
+}
+
+static size_t add_names_inside(const char *names[NAMES_MAX], size_t len, const struct api_object *object)
+{
+    for (size_t i = 0; i < object->len; i++)
+        if (object->fields[i].object)
+            len = add_names(names, len, object->fields[i].object, API_ALL);
+    return len;
+}
+
+/* The member that a wrong name stands for, and where it goes: its own object, then what that holds, then the rest. */
+static void did_you_mean(char *out, size_t size, const struct api_decoder *decoder, const char *path, const char *key,
+                         const struct api_object *object, uint32_t bit)
+{
+    const char *names[NAMES_MAX];
+    char where[96];
+    size_t own = add_names(names, 0, object, bit), len = add_names_inside(names, own, object);
+    len = add_names_inside(names, add_names(names, len, decoder->top, API_ALL), decoder->top);
+    const char *meant = api__meant(key, names, own);
+    bool here = meant != NULL;
+    if (!here)
+        meant = api__meant(key, names, len);
+    out[0] = '\0';
+    if (!meant)
+        return;
+    where[0] = '\0';
+    if (!here)
+        right_place(where, sizeof where, decoder->top, path, meant, object);
+    /* "; p goes into sampling" in parentheses */
+    snprintf(out, size, "; did you mean %s%s%s%s?", meant, where[0] ? " (" : "", where[0] ? where + 2 : "",
+             where[0] ? ")" : "");
 }
 
 /* A member that the object does not have: says who has it, or what there is. */
 static void report_unknown(struct api_decoder *decoder, const char *path, const char *key,
                            const struct api_object *object, unsigned variant, uint32_t bit)
 {
-    char where[API_MAX_PATH], list[320] = "", elsewhere[96];
+    char where[API_MAX_PATH], list[320] = "", elsewhere[96], meant[160] = "";
     size_t used = 0;
     uint32_t takers = 0;
 
@@ -175,7 +221,10 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
             (i == 0 || strcmp(object->fields[i].name, object->fields[i - 1].name) != 0))
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->fields[i].name);
     }
-    api_errors_add(decoder->errors, where, "is no member here; there are %s%s", list, elsewhere);
+    if (!elsewhere[0])
+        did_you_mean(meant, sizeof meant, decoder, path, key, object, bit);
+    api_errors_add(decoder->errors, where, "is no member here%s%s are %s%s", meant, meant[0] ? " There" : "; there",
+                   list, elsewhere);
 }
 
 /* The name that chooses the variant. False where it is missing or wrong: then nothing else can be judged. */

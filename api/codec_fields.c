@@ -346,8 +346,9 @@ const struct api_object api__job_object = {FIELDS(job_fields), .has_variants = t
 /* ---------------------------------------------------------------- batches */
 
 static const struct api_field batches_fields[] = {
-    {COMMON("n", API_ALL), .kind = API_INTEGER, .required = true, PLACE(api_batches, mechanism.n), .least = 1},
-    {COMMON("sampling", API_ALL), .kind = API_OBJECT, .required = true, PLACE(api_batches, mechanism.sampling),
+    {COMMON("job", API_ALL), .kind = API_JOB_ID, PLACE(api_batches, job)},
+    {COMMON("n", API_ALL), .kind = API_INTEGER, PLACE(api_batches, mechanism.n), .least = 1},
+    {COMMON("sampling", API_ALL), .kind = API_OBJECT, PLACE(api_batches, mechanism.sampling),
      .object = &sampling_object},
     COUNT(api_batches, "dataset_size", dataset_size, API_ALL),
     {COMMON("seed", API_ALL), .kind = API_INTEGER, PLACE(api_batches, seed), .least = 0, .most = API_MAX_EXACT,

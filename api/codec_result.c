@@ -251,12 +251,15 @@ static void set_values(struct encoder *encoder, json_t *json, const struct eps_r
         set(encoder, json, eps_unknown_name(result->solved_for), json_integer((json_int_t)result->largest));
     if (curve || isnan(result->bracket_lower) || isnan(result->bracket_upper)) {
         set(encoder, json, "bracket", json_null());
+        set(encoder, json, "least", api_number(curve ? NAN : result->least));
         return;
     }
     json_t *bracket = json_object();
     set(encoder, bracket, "lower", api_number(result->bracket_lower));
     set(encoder, bracket, "upper", api_number(result->bracket_upper));
+    set(encoder, bracket, "exact", json_boolean(result->bracket_exact));
     set(encoder, json, "bracket", bracket);
+    set(encoder, json, "least", api_number(result->least));
 }
 
 static json_t *encode_points(struct encoder *encoder, const struct eps_curve_point *points, size_t len)

@@ -9,6 +9,8 @@
  */
 #include "api/codec_values.h"
 
+#include "api/codec_meant.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +126,17 @@ void api__list_names(const struct api_field *field, char *list, size_t size)
     }
 }
 
+static const char *meant_value(const struct api_field *field, const char *text)
+{
+    const char *names[32];
+    size_t len = 0;
+
+    for (unsigned i = 0; i < 32; i++)
+        if (field->allowed & (1u << i))
+            names[len++] = field->name_at(i);
+    return api__meant(text, names, len);
+}
+
 bool api__read_name(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
                     void *place)
 {
@@ -136,9 +149,11 @@ bool api__read_name(struct api_decoder *decoder, const char *path, const json_t 
         return true;
     }
     api__list_names(field, list, sizeof list);
-    if (api__is_string(json))
-        api_errors_add(decoder->errors, path, "must be one of %s, not \"%.64s\"", list, json_string_value(json));
-    else
+    if (api__is_string(json)) {
+        const char *meant = meant_value(field, json_string_value(json));
+        api_errors_add(decoder->errors, path, "must be one of %s, not \"%.64s\"%s%s%s", list, json_string_value(json),
+                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    } else
         api_errors_add(decoder->errors, path, "must be one of %s, not %s", list, api__kind_of(json));
     return false;
 }

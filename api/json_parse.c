@@ -121,7 +121,12 @@ static size_t string_end(const char *text, size_t len, size_t start)
 /* Walks over the text; scan->wrong says what was found. */
 static void scan_text(struct scan *scan)
 {
-    size_t depth = 0, bytes = COST_ELEMENT;
+    size_t depth = 0, bytes = COST_ELEMENT, blank = 0;
+
+    while (blank < scan->len && strchr(" \t\r\n", scan->text[blank]) && scan->text[blank])
+        blank++;
+    if (blank == scan->len)
+        scan->wrong = "there is nothing to read: send a JSON object";
 
     for (size_t i = 0; i < scan->len && !scan->wrong; i++) {
         char c = scan->text[i];

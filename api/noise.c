@@ -12,7 +12,6 @@
 #include "api/codec_values.h"
 
 #define DIMENSIONS_MAX 0x7fffffff
-#define NOISE_MULTIPLIER_MAX 1e9
 
 _Static_assert(sizeof((struct api_noise *)0)->job == API_JOB_ID_SIZE, "a job's id");
 
@@ -77,9 +76,9 @@ static void check(struct api_errors *errors, const struct api_noise *noise, cons
     if (factorization && !is_given(json, "noise_multiplier"))
         api_errors_add(errors, "/noise_multiplier",
                        "is required with factorization: a factorisation has no noise multiplier of its own");
-    if (!isnan(noise->noise_multiplier) &&
-        !(noise->noise_multiplier > 0 && noise->noise_multiplier <= NOISE_MULTIPLIER_MAX))
-        api_errors_add(errors, "/noise_multiplier", "must lie in (0, 1e9]");
+    if (!isnan(noise->noise_multiplier) && !(noise->noise_multiplier >= EPS_NOISE_MULTIPLIER_LEAST &&
+                                             noise->noise_multiplier <= EPS_NOISE_MULTIPLIER_MOST))
+        api_errors_add(errors, "/noise_multiplier", "must lie in [1e-9, 1e9]");
     if (noise->given && job)
         api_errors_add(errors, "/workload", "goes with factorization: a job has its own");
     else if (noise->given && read && noise->part != EPS_PART_DECODER)

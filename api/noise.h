@@ -16,7 +16,7 @@ const char *api_dtype_name(enum api_dtype dtype);
 struct api_noise {
     char job[37];            /* its id; "": none */
     char factorization[65];  /* its id; "": none */
-    double noise_multiplier; /* in (0, 1e9]; NAN: the job's */
+    double noise_multiplier; /* in [1e-9, 1e9]; NAN: the job's */
     uint64_t dimensions;
     enum eps_part part; /* noise or decoder */
     enum api_dtype dtype;

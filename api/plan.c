@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/codec_meant.h"
 #include "api/codec_values.h"
 #include "api/plan_text.h"
 
@@ -239,9 +240,11 @@ static void refuse_unknown(struct reading *reading)
         if (api__plan_members[i])
             continue;
         snprintf(where, sizeof where, "/%.80s", name);
+        const char *meant = api__meant(name, api__plan_members, i);
         api_errors_add(reading->errors, where,
-                       "is no member here; there are n, epochs, batch_size, dataset_size, epsilon, delta, workload, "
-                       "objective, adjacency, max_bands, schemes, families and label");
+                       "is no member here%s%s%s are n, epochs, batch_size, dataset_size, epsilon, delta, "
+                       "workload, objective, adjacency, max_bands, schemes, families and label",
+                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "? There" : "; there");
     }
 }
 

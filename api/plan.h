@@ -13,8 +13,9 @@
 
 /* Immutable after decoding; many threads may read it. */
 struct api_plan {
-    json_t *asked;      /* what was asked, defaults filled in, without the label */
-    json_t *candidates; /* an array of objects: family, bands, scheme, n, batch_size, buffers, bounded, reason, job */
+    json_t *asked; /* what was asked, defaults filled in, without the label */
+    /* An array of objects: family, bands, scheme, n, batch_size, pair, buffers, bounded, reference, reason, job. */
+    json_t *candidates;
     enum eps_objective objective;
     char *label;   /* UTF-8, or NULL; not part of the request's identity */
     char *request; /* {"asked":...,"candidates":[...]} as text, which api_plan_read() reads */

@@ -15,13 +15,13 @@ static json_t *encode_candidate(const struct eps_plan_candidate *candidate)
     const struct eps_mechanism *mechanism = &candidate->job.mechanism;
     struct api_job job = {.job = candidate->job}; /* its arrays are the plan's */
     bool posts = candidate->status == EPS_OK || candidate->status == EPS_TOO_COSTLY;
-    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "family",
+    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:o, s:o}", "family",
                      eps_family_name(mechanism->matrix.family), "bands",
                      candidate->bands ? json_integer((json_int_t)candidate->bands) : json_null(), "scheme",
                      eps_scheme_name(mechanism->sampling.scheme), "n", (json_int_t)mechanism->n, "batch_size",
                      (json_int_t)mechanism->sampling.batch_size, "pair", (json_int_t)candidate->pair, "buffers",
-                     (json_int_t)candidate->buffers, "bounded", candidate->bounded, "reason",
-                     candidate->reason[0] ? json_string(candidate->reason) : json_null(), "job",
+                     (json_int_t)candidate->buffers, "bounded", candidate->bounded, "reference", candidate->reference,
+                     "reason", candidate->reason[0] ? json_string(candidate->reason) : json_null(), "job",
                      posts ? api_job_encode(&job, false) : json_null());
 }
 

@@ -29,15 +29,18 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
         {"malformed-request", 400, "The request is not HTTP that can be relied on",
          "The head of the request could be read in more than one way: two lengths, a length beside a "
          "Transfer-Encoding, no Host or several, a header's name or value with characters that it must not have, or a "
-         "target with %00 or a percent sign that encodes nothing. A proxy and the service might then not agree where "
+         "target with a NUL, %00 or a percent sign that encodes nothing. A proxy and the service might then not agree "
+         "where "
          "the request ends, so the connection is closed. `detail` says what it was. Clients and proxies that follow "
          "RFC 9112 never send this."},
-    [API_PROBLEM_FORBIDDEN] =
-        {"forbidden", 403, "The request comes from elsewhere",
-         "Requests that change something (POST, DELETE) are taken under the names by which this service is known, and "
-         "from pages of its own. The Host of this one is another name, or its Origin another site: it may be a page "
-         "that someone looks at, in a browser that can reach this service. Behind a proxy, name the hosts under which "
-         "clients know the service with --allow-host."},
+    [API_PROBLEM_FORBIDDEN] = {"forbidden", 403, "The request comes from elsewhere",
+                               "Every request must name this service in its Host, and POST and DELETE must come from "
+                               "the service's own pages. "
+                               "The Host of this request is another name, or its Origin another site: it may be a page "
+                               "that someone looks at, "
+                               "in a browser that can reach this service. Behind a proxy, name the hosts under which "
+                               "clients know the service "
+                               "with --allow-host."},
     [API_PROBLEM_UNSUPPORTED] =
         {"unsupported", 422, "No accountant serves this job",
          "The job is well-formed, but this version has no valid analysis for its combination of matrix, sampling "
@@ -96,9 +99,9 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
          "it computed."},
     [API_PROBLEM_CRASHED] =
         {"crashed", 500, "The job ended the service three times",
-         "The service stopped without an answer while it computed this job, was restarted, and this happened three "
-         "times, so the job is not started again. The cause may be the job (too much memory) or the machine; the "
-         "service's log tells. A smaller job of the same kind may pass. Please report it as a defect."},
+         "Three times the service ended by a fault in the computation of this job, or ran out of memory while it "
+         "computed nothing else, so the job is not started again; the service's log tells when. A smaller job of the "
+         "same kind may pass. Please report it as a defect."},
     [API_PROBLEM_TIMEOUT] =
         {"timeout", 422, "The job ran longer than this service allows",
          "The computation passed the time limit of the service (--max-seconds) and was stopped. A wider tolerance, "

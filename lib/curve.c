@@ -1,7 +1,7 @@
 /*
  * 201 points, equally spaced from epsilon 0 to where delta falls under 1e-15 (to 1 where it is from the start): at
- * each, in each direction, the best upper bound of the accountants that serve, and the lower bound of the larger
- * direction.
+ * each, in each direction, the best upper bound of the accountants that serve, as good as the answer of a job that asks for delta
+ * there, and the lower bound of the larger direction.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,10 +11,13 @@
 #include <stdlib.h>
 
 #include "lib/error.h"
+
 enum { POINTS = 201 };
 
 #define END_DELTA 1e-15
-#define FLAT_END 1 /* of a curve that is under END_DELTA everywhere: who plots it wants a range */
+#define LOG_LEAST log(1e-300) /* what is under it is not told apart */
+#define IN_VAIN_MAX 3         /* points that were no narrower when aimed at: what is wide is wide */
+#define FLAT_END 1            /* of a curve that is under END_DELTA everywhere: who plots it wants a range */
 
 /* A curve that comes with another answer is not drawn finer than this: it is looked at, and every point has its
  * bracket. One that is asked for keeps the job's tolerance. */
@@ -27,6 +30,7 @@ struct trace {
     enum eps_direction direction;
     double own_end; /* the epsilon from which its upper bound stays under END_DELTA, or at its floor */
     double end;     /* epsilon of the last point */
+    double tolerance;
     double upper[POINTS], lower[POINTS];
     enum eps_status status;
     struct eps_error error;
@@ -56,23 +60,38 @@ static void find_end(void *arg, size_t index)
     trace->own_end = eps;
 }
 
-/* From the end to the start: a panel of one point serves its neighbours. A direction that falls under END_DELTA before
- * the other is not traced further: delta falls, so its bound there holds from there on. */
+/* One point's two bounds. Where they are further apart than the tolerance, what was made for a neighbour does not do, and is made
+ * for this point, as it would be for a job. */
+static void bound_point(struct trace *trace, size_t i, double eps, size_t *in_vain)
+{
+    double upper = bound_at(trace, EPS__UPPER, eps), lower = bound_at(trace, EPS__LOWER, eps);
+    trace->upper[i] = upper;
+    trace->lower[i] = lower;
+    if (trace->status != EPS_OK || !(upper - lower > log1p(trace->tolerance)) || upper < LOG_LEAST ||
+        *in_vain >= IN_VAIN_MAX || !trace->profile->class->refine(trace->profile, trace->direction, 1))
+        return;
+    trace->upper[i] = fmin(bound_at(trace, EPS__UPPER, eps), upper);
+    trace->lower[i] = fmax(bound_at(trace, EPS__LOWER, eps), lower);
+    *in_vain = trace->upper[i] - trace->lower[i] < 0.7 * (upper - lower) ? 0 : *in_vain + 1;
+}
+
+/* From where the other direction ends to the start: a panel of one point serves its neighbours. Past the trace's own end a point may be out
+ * of reach, as nobody solves for it; there, delta falls, so the bound of the point before holds. */
 static void follow(void *arg, size_t index)
 {
     struct trace *trace = &((struct trace *)arg)[index];
-    size_t stop = POINTS - 1;
-    while (stop > 0 && trace->end * (double)(stop - 1) / (POINTS - 1) >= trace->own_end)
-        stop--;
-    for (size_t i = stop + 1; i-- > 0;) {
+    size_t in_vain = 0;
+    for (size_t i = POINTS; i-- > 0 && trace->status == EPS_OK;) {
         double eps = trace->end * (double)i / (POINTS - 1);
-        trace->upper[i] = bound_at(trace, EPS__UPPER, eps);
-        trace->lower[i] = bound_at(trace, EPS__LOWER, eps);
+        bound_point(trace, i, eps, &in_vain);
+        if (trace->status == EPS_TOO_COSTLY && eps > trace->own_end) {
+            trace->status = EPS_OK;
+            trace->upper[i] = 0;
+            trace->lower[i] = -INFINITY;
+        }
     }
-    for (size_t i = stop + 1; i < POINTS; i++) {
-        trace->upper[i] = trace->upper[stop];
-        trace->lower[i] = -INFINITY;
-    }
+    for (size_t i = 1; i < POINTS; i++)
+        trace->upper[i] = fmin(trace->upper[i], trace->upper[i - 1]);
 }
 
 static void each(const struct eps_context *context, size_t len, void (*body)(void *, size_t), struct trace *traces)
@@ -87,7 +106,7 @@ static void each(const struct eps_context *context, size_t len, void (*body)(voi
 
 static double as_delta(double log_delta, bool upper)
 {
-    if (log_delta < log(1e-300))
+    if (log_delta < LOG_LEAST)
         return upper ? 1e-300 : 0;
     return upper ? fmin(eps__exp_bound(EPS__UPPER, log_delta, 0), 1) : eps__exp_bound(EPS__LOWER, log_delta, 0);
 }
@@ -124,10 +143,33 @@ static enum eps_status first_failure(const struct trace *traces, size_t len, str
     return EPS_OK;
 }
 
+/* Those that have a profile: one that draws answers one question and has no curve. Returns their number. */
+static size_t with_profiles(const struct eps__accountant **kept, const struct eps__accountant *const *accountants,
+                            size_t len)
+{
+    size_t kept_len = 0;
+    for (size_t i = 0; i < len; i++)
+        if (accountants[i]->open)
+            kept[kept_len++] = accountants[i];
+    return kept_len;
+}
+
+static enum eps_status refuse(struct eps_error *error, const struct eps__accountant *accountant)
+{
+    char names[120];
+    eps__accountant_names_curves(names, sizeof names);
+    return eps__error(error, EPS_UNSUPPORTED, "/accountant/method", "%s has no privacy curve; ask for %s",
+                      accountant->name, names);
+}
+
 enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting,
-                           const struct eps__accountant *const *accountants, size_t len, bool complete,
+                           const struct eps__accountant *const *serving, size_t serving_len, bool complete,
                            double tolerance)
 {
+    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
+    size_t len = with_profiles(accountants, serving, serving_len);
+    if (len == 0)
+        return refuse(error, serving[0]);
     struct eps__accuracy accuracy = {EPS_SOLVE_CURVE, tolerance, NAN};
     size_t traces_len = EPS_DIRECTIONS * len;
     enum eps_status status = EPS_NO_MEMORY;
@@ -138,6 +180,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
     for (size_t i = 0; i < traces_len; i++) {
         traces[i].direction = (enum eps_direction)(i % EPS_DIRECTIONS);
         traces[i].setting = setting;
+        traces[i].tolerance = tolerance;
         /* A profile of its own for each trace: they may run side by side. */
         status = accountants[i / EPS_DIRECTIONS]->open(setting, result->noise_multiplier, &accuracy, &traces[i].profile,
                                                        error);

@@ -9,10 +9,11 @@
 #include "lib/setting.h"
 
 /* Fills in result->curve, directions' and the result's accountant, at result->noise_multiplier, each delta to the
- * tolerance. complete: no accountant that serves was left out, so that the least lower end is below the truth. */
+ * tolerance. complete: no accountant that serves was left out, so that the least lower end is below the truth.
+ * An accountant without a profile (monte_carlo) has no curve and is left out; EPS_UNSUPPORTED where none is left. */
 EPS_MUST_USE enum eps_status eps__curve(struct eps_result *result, struct eps_error *error,
                                         const struct eps__setting *setting,
-                                        const struct eps__accountant *const *accountants, size_t len, bool complete,
+                                        const struct eps__accountant *const *serving, size_t serving_len, bool complete,
                                         double tolerance);
 
 /* The points alone, of these accountants together, at a noise multiplier over 0, to the job's tolerance or 1e-2: what

@@ -30,7 +30,7 @@ extern "C" {
 #define EPS_VERSION "0.1.0"
 
 /* Raised with every change that can alter a number; part of every cache key. */
-#define EPS_ACCOUNTING_VERSION 7
+#define EPS_ACCOUNTING_VERSION 8
 
 #if defined(__GNUC__)
 #define EPS_API __attribute__((visibility("default")))
@@ -172,7 +172,8 @@ EPS_API const char *eps_guarantee_name(enum eps_guarantee guarantee);
 
 /* ---------------------------------------------------------------- the job */
 
-/* The strategy C. Arrays are borrowed: they must outlive every call that sees the job. */
+/* The strategy C. Arrays are borrowed: they must outlive every call that sees the job. Their numbers lie in [-1e100, 1e100];
+ * of coefficients, and of rows, the largest is 0 or has a size of at least 1e-100. */
 struct eps_matrix {
     enum eps_family family;
     enum eps_normalization normalization;
@@ -193,12 +194,12 @@ struct eps_matrix {
     char stored_id[65];       /* stored: a factorisation's id, lower-case hex; else "" */
     /* Optimised families only (banded, banded_inverse, blt with buffers, optimal): */
     enum eps_objective objective;
-    double gap;    /* relative gap of the loss at which the optimiser stops; default 1e-3 */
+    double gap;    /* relative gap of the loss at which the optimiser stops, in [1e-12, 1); default 1e-3 */
     size_t epochs; /* participation optimised for, per stamp */
     size_t separation;
 };
 
-/* The matrix A of the queries. */
+/* The matrix A of the queries. The numbers of its coefficients are as those of eps_matrix. */
 struct eps_workload {
     enum eps_workload_type type;
     double momentum;            /* momentum: in [0, 1) */
@@ -214,7 +215,7 @@ struct eps_workload {
  * (in the place of p: balls_in_bins: bins; none: epochs and separation). */
 struct eps_sampling {
     enum eps_scheme scheme;
-    double p;                 /* in (0, 1]; NAN: derived from the batch size */
+    double p;                 /* in [1e-20, 1]; NAN: derived from the batch size */
     uint64_t batch_size;      /* expected batch; none: of every step; 0: absent */
     uint64_t dataset_size;    /* 0: absent */
     size_t epochs;            /* none: k, default ceil(n batch/dataset), without sizes 1 */
@@ -249,14 +250,14 @@ enum eps_tuning_member {
 struct eps_tuning {
     enum eps_accountant method;   /* default auto */
     double tolerance;             /* in [1e-9, 0.1], default 1e-3: relative width of the bracket */
-    double bad_event_share;       /* mmcc, conditional_composition: in (0, 1); NAN: optimised */
+    double bad_event_share;       /* mmcc, conditional_composition: in [1e-12, 1); NAN: optimised */
     unsigned max_order;           /* renyi: 0: chosen */
     size_t bandwidth;             /* renyi of balls_in_bins: 0: chosen */
     uint64_t samples;             /* monte_carlo: 0: chosen */
     int64_t seed;                 /* monte_carlo: in [0, 2^53]; -1: derived from the job */
-    double threshold_share;       /* monte_carlo: delta'/delta in (0, 1), default 1/2 */
+    double threshold_share;       /* monte_carlo: delta'/delta in [1e-6, 1), default 1/2 */
     enum eps_estimator estimator; /* monte_carlo */
-    double max_seconds;           /* monte_carlo: NAN: none */
+    double max_seconds;           /* monte_carlo: in [1e-3, 1e9]; NAN: none */
     uint64_t audit;               /* any: draws that bound the truth from below; 0: none */
     uint32_t given;               /* bits 1u << enum eps_tuning_member: what was written, be it the default */
 };
@@ -276,19 +277,23 @@ struct eps_mechanism {
 /* One part of a training. Its adjacency and examples_per_user are the job's, which eps_job_defaults() fills in. */
 struct eps_phase {
     struct eps_mechanism mechanism;
-    double noise_scale; /* over 0: its noise multiplier is the job's times this; default 1 */
+    double noise_scale; /* in [1e-6, 1e6]: its noise multiplier, in [1e-9, 1e9], is the job's times this; default 1 */
     size_t
         count; /* how often it is run, one run after the other: >= 1, default 1; EPS_LARGEST: asked for, of one phase */
 };
 
 enum { EPS_PHASES_MAX = 256 };
 
+/* Of every mechanism: a phase's is the job's times its noise_scale. */
+#define EPS_NOISE_MULTIPLIER_LEAST 1e-9
+#define EPS_NOISE_MULTIPLIER_MOST 1e9
+
 /* Exactly two of the three are numbers, the third NAN; or curve with the noise multiplier alone; or, where a number of
  * steps or of runs is asked for (EPS_LARGEST), all three. */
 struct eps_query {
     double epsilon;          /* in [0, 1e4] */
-    double delta;            /* in (0, 1) */
-    double noise_multiplier; /* in (0, 1e9] */
+    double delta;            /* in [1e-300, 1) */
+    double noise_multiplier; /* in [1e-9, 1e9] */
     bool curve;
     struct eps_tuning accountant;
 };
@@ -428,8 +433,12 @@ struct eps_result {
     /* EPS_SOLVE_N, EPS_SOLVE_RUNS: the number asked for, 0 if none keeps the promise; else 0. Where the other phases alone do not
      * keep it, no count does, and epsilon is what they cost: more than was asked for. */
     size_t largest;
-    double bracket_lower; /* the numerical bracket of the value solved for; NAN for a curve */
+    /* The bracket of the arithmetic, of the value solved for: that of the accountant's dominating pair lies inside. NAN for a curve. */
+    double bracket_lower;
     double bracket_upper;
+    bool bracket_exact; /* that pair is the mechanism's own, in both directions: the exact value lies inside, too */
+    /* The exact value is at least this, with probability 99.9% where an audit found it; NAN: nothing is known. */
+    double least;
     enum eps_guarantee guarantee;
     enum eps_accountant accountant;                  /* of the worse direction */
     struct eps_candidate directions[EPS_DIRECTIONS]; /* the best candidate of each direction */
@@ -496,8 +505,8 @@ EPS_API void eps_result_destroy(struct eps_result *result);
  * The privacy curve of the job's mechanism at the given noise multiplier: 201 points, equally spaced from
  * epsilon 0 to where delta falls under 1e-15 (or to the floor of an accountant that spends a part of delta on
  * bad events; to 1 where it is under 1e-15 from the start). The query's two values are ignored; its accountant
- * counts, and its tolerance down to 1e-2: every point carries its own bracket. Past where one direction has fallen
- * under 1e-15 its bound stays at what it was there.
+ * counts, and its tolerance down to 1e-2: every point carries its own bracket, and both directions are followed to the last point,
+ * as far as they are over 1e-300.
  * Out: *points, malloc'ed, the caller frees; *len. Returns as eps_solve().
  */
 EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context *context,
@@ -508,14 +517,17 @@ EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context 
 /* What was spent by so many steps, all runs of all phases counted one after the other. */
 struct eps_spend_point {
     uint64_t step;
-    double epsilon; /* at the delta that was asked for: an upper bound */
+    double epsilon; /* at the delta that was asked for: an upper bound for this step and those since the point before */
 };
 
 /*
  * Epsilon at delta in (0, 1) as the job's training goes on at the noise multiplier > 0: at the end of each phase, and at up to 200 steps
  * between, equally spaced, as far as what was released by then is a mechanism of which an accountant knows: whole runs of a
  * phase, and steps of identity under poisson and cyclic_poisson sampling. Each to a tolerance of 1e-2, or the job's if that is
- * more. The query's three values are ignored; its accountant counts, and must serve the phases (eps_solve()).
+ * more. A training that stops after a step between two points has spent at most what the next point says; a line between the two
+ * may lie below the truth. Inside a phase of which only the last iterate is released every iterate is counted as released, and the
+ * step before its end has a point: a training that stops there releases another iterate, which may cost more than the last one.
+ * The query's three values are ignored; its accountant counts, and must serve the phases (eps_solve()).
  * Out: *points, by ascending steps, malloc'ed, the caller frees; *len. Returns as eps_solve(); EPS_UNSUPPORTED where a number of
  * steps or runs is asked for.
  */
@@ -537,7 +549,7 @@ struct eps_plan {
     size_t batch_sizes_len;
     uint64_t dataset_size;
     double epsilon; /* in [0, 1e4] */
-    double delta;   /* in (0, 1) */
+    double delta;   /* in [1e-300, 1) */
     struct eps_workload workload;
     enum eps_objective objective; /* the error that is to be small, and that optimised families make small */
     enum eps_adjacency adjacency;
@@ -553,6 +565,7 @@ struct eps_plan_candidate {
     size_t buffers;     /* rows of noise that a trainer keeps from one step to the next */
     size_t pair;        /* of its sizes: those of one pair do the same training, whatever n their scheme makes of it */
     bool bounded;       /* eps_plan_least() may know more than 0 */
+    bool reference;     /* it is DP-SGD: the identity under Poisson sampling */
     enum eps_status status; /* EPS_OK; else why it is not tried */
     char reason[480];       /* "" with EPS_OK */
 };
@@ -568,12 +581,14 @@ EPS_API size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_rep
 /*
  * The mechanisms to try: families by bands (2, 4, 8... and n, where they are optimised up to n/4; blt by 1, 2, 4 and 8
  * buffers) by schemes, for every batch size and number of steps, those that fit max_bands and that some accountant serves,
- * as far as that shows without computing their strategies; those that eps_plan_least() may rule out come after those that
- * it may not, and those whose strategy takes long come last. A candidate's job asks `auto`; where bad events are optimised
- * at length, with a given share of them and a wider tolerance, which costs a few thousandths of the noise; or, where all
- * that it would run takes more than the candidate's share of what a plan may cost, the first of those that amplify which does
- * not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one
- * candidate that cannot, with its reason.
+ * as far as that shows without computing their strategies. They are in the order in which to solve them: DP-SGD, those that
+ * take little time, the others by theirs, and last those whose strategy takes long; of the cheap and of the others, those
+ * that eps_plan_least() may rule out come after those that it may not. With bins, n becomes the nearest number of steps that
+ * fills whole epochs, if that differs from it by a twentieth at most. A candidate's job asks `auto`; where bad events are
+ * optimised at length, with a given share of them and a wider tolerance, which costs a few thousandths of the noise; or, where
+ * all that it would run takes more than the candidate's share of what a plan may cost, the first of those that amplify which
+ * does not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one candidate that cannot, with
+ * its reason.
  * Returns EPS_OK and *candidates, which the caller frees; EPS_INVALID (the first of eps_plan_check()), EPS_CANCELED,
  * EPS_TIMEOUT, EPS_NO_MEMORY. context may be NULL; its limits decide, too, what is too costly. Cost: O(n) a candidate.
  */

@@ -117,12 +117,12 @@ static void check_query(struct eps__check *check)
     enum eps_unknown unknown = eps_job_unknown(check->job);
     bool epsilon = !isnan(query->epsilon), delta = !isnan(query->delta), noise = !isnan(query->noise_multiplier);
 
-    if (epsilon && !(query->epsilon >= 0.0 && query->epsilon <= 1e4))
-        eps__check_fail(check, "/epsilon", "must lie in [0, 10000]");
-    if (delta && !(query->delta > 0.0 && query->delta < 1.0))
-        eps__check_fail(check, "/delta", "must lie in (0, 1)");
-    if (noise && !(query->noise_multiplier > 0.0 && query->noise_multiplier <= 1e9))
-        eps__check_fail(check, "/noise_multiplier", "must lie in (0, 1e9]");
+    if (epsilon)
+        eps__check_range(check, "/epsilon", EPS__EPSILON, query->epsilon);
+    if (delta)
+        eps__check_range(check, "/delta", EPS__DELTA, query->delta);
+    if (noise)
+        eps__check_range(check, "/noise_multiplier", EPS__NOISE_MULTIPLIER, query->noise_multiplier);
 
     if (query->curve) {
         if (!noise)
@@ -198,16 +198,14 @@ static void check_tuning(struct eps__check *check)
     check_tuning_taken(check, tuning, accountant);
     if (check->job->query.curve && !accountant->curves)
         refuse_curve(check, accountant->method);
-    if (!(tuning->tolerance >= 1e-9 && tuning->tolerance <= 0.1))
-        eps__check_fail(check, "/accountant/tolerance", "must lie in [1e-9, 0.1]");
-    if (!isnan(tuning->bad_event_share) && !(tuning->bad_event_share > 0.0 && tuning->bad_event_share < 1.0))
-        eps__check_fail(check, "/accountant/bad_event_share", "must lie in (0, 1), or be \"auto\"");
+    eps__check_range(check, "/accountant/tolerance", EPS__TOLERANCE, tuning->tolerance);
+    if (!isnan(tuning->bad_event_share))
+        eps__check_range(check, "/accountant/bad_event_share", EPS__BAD_EVENT_SHARE, tuning->bad_event_share);
     if (tuning->max_order == 1)
         eps__check_fail(check, "/accountant/max_order", "must be an integer of at least 2");
     if (tuning->seed < -1 || tuning->seed > MAX_SEED)
         eps__check_fail(check, "/accountant/seed", "must lie in [0, 2^53]");
-    if (!(tuning->threshold_share > 0.0 && tuning->threshold_share < 1.0))
-        eps__check_fail(check, "/accountant/threshold_share", "must lie in (0, 1)");
+    eps__check_range(check, "/accountant/threshold_share", EPS__THRESHOLD_SHARE, tuning->threshold_share);
     if (tuning->samples > 0 && tuning->threshold_share != 0.5)
         eps__check_fail(check, "/accountant/threshold_share",
                         "follows from samples where they are given: leave one of the two out");
@@ -219,8 +217,8 @@ static void check_tuning(struct eps__check *check)
         eps__check_fail(check, "/accountant/samples", "must be at most 2^40");
     if (eps_estimator_name(tuning->estimator) == NULL)
         eps__check_fail(check, "/accountant/estimator", "must be auto, plain or tilted");
-    if (!isnan(tuning->max_seconds) && !(tuning->max_seconds > 0.0 && isfinite(tuning->max_seconds)))
-        eps__check_fail(check, "/accountant/max_seconds", "must be over 0");
+    if (!isnan(tuning->max_seconds))
+        eps__check_range(check, "/accountant/max_seconds", EPS__SECONDS, tuning->max_seconds);
 }
 
 /* The largest n: steps that are all alike, one after the other. */
@@ -287,6 +285,20 @@ static void check_mechanism(struct eps__check *check)
 
 #define RUNS_MOST 0x1p52 /* steps of all phases together: exact doubles */
 
+/* The phase's noise multiplier is one of a job, too. */
+static void check_scale(struct eps__check *check, const struct eps_phase *phase)
+{
+    double noise = check->job->query.noise_multiplier;
+
+    if (!eps__check_range(check, "/noise_scale", EPS__NOISE_SCALE, phase->noise_scale))
+        return;
+    if (eps__in_range(EPS__NOISE_MULTIPLIER, noise) &&
+        !eps__in_range(EPS__NOISE_MULTIPLIER, noise * phase->noise_scale))
+        eps__check_fail(check, "/noise_scale",
+                        "times noise_multiplier must lie in [1e-9, 1e9], and is %.3g: change one of the two",
+                        noise * phase->noise_scale);
+}
+
 static void check_phase(struct eps__check *check, const struct eps_phase *phase, size_t index, double *steps)
 {
     char prefix[32];
@@ -298,8 +310,7 @@ static void check_phase(struct eps__check *check, const struct eps_phase *phase,
     own.prefix = prefix;
     own.n = own.block = 0;
     check_mechanism(&own);
-    if (!(phase->noise_scale > 0 && phase->noise_scale <= 1e9))
-        eps__check_fail(&own, "/noise_scale", "must lie in (0, 1e9]");
+    check_scale(&own, phase);
     if (phase->count == 0)
         eps__check_fail(&own, "/count", "must be an integer of at least 1, or \"max\"");
     if (phase->mechanism.adjacency != check->job->mechanism.adjacency)

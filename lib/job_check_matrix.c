@@ -26,7 +26,8 @@ void eps__check_matrix(struct eps__check *check)
     if (matrix->stamps == 0)
         eps__check_fail(check, "/matrix/stamps", "must be an integer of at least 1");
     else if (check->n > 0 && check->n % matrix->stamps != 0)
-        eps__check_fail(check, "/matrix/stamps", "must divide n: %zu is no multiple of %zu", check->n, matrix->stamps);
+        eps__check_fail(check, "/matrix/stamps", "must divide n: %zu is no multiple of %zu; the nearest n that is: %zu",
+                        check->n, matrix->stamps, eps__check_nearest_multiple(check, matrix->stamps));
     else
         check->block = check->n / matrix->stamps;
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/least_noise.h"
+#include "lib/accountants/least.h"
 #include "lib/check.h"
 #include "lib/error.h"
 #include "lib/plan_choose.h"
@@ -20,6 +20,8 @@
 #define DEFAULT_MAX_N ((size_t)1 << 24)
 #define OPERATIONS 6e11 /* of all candidates' accounting, each an equal part at most; most take far less */
 #define LONG 3e10       /* operations of a strategy that comes last */
+#define LITTLE 3e8      /* operations of a candidate that comes first: a few tenths of a second */
+#define NEAR 20         /* steps may change by one in so many, to fill whole epochs */
 
 void eps_plan_init(struct eps_plan *plan)
 {
@@ -247,6 +249,15 @@ static enum eps_status consider(struct list *list, struct eps_plan_candidate *ca
     }
 }
 
+/* DP-SGD: the mechanism that eps_job_init() makes. */
+static bool is_reference(const struct eps_mechanism *mechanism)
+{
+    struct eps_job plain;
+    eps_job_init(&plain);
+    return mechanism->sampling.scheme == plain.mechanism.sampling.scheme &&
+           mechanism->matrix.family == plain.mechanism.matrix.family;
+}
+
 /* The matrices of one family under one scheme. */
 static enum eps_status add_family(struct list *list, const struct eps_plan *plan, const struct eps_job *base,
                                   enum eps_family family, size_t max_n)
@@ -264,6 +275,7 @@ static enum eps_status add_family(struct list *list, const struct eps_plan *plan
             break;
         candidate.bands = mechanism->matrix.bands;
         candidate.bounded = eps__least_noise_concerns(mechanism);
+        candidate.reference = is_reference(mechanism);
         candidate.buffers = row->buffers ? row->buffers(&mechanism->matrix, mechanism->n) : mechanism->n - 1;
         if (plan->max_bands > 0 && candidate.buffers >= plan->max_bands)
             continue;
@@ -277,6 +289,17 @@ static enum eps_status add_family(struct list *list, const struct eps_plan *plan
     return status;
 }
 
+/* The nearest number of steps that fills whole epochs of bins, where that is nearly n; else n, which is refused. */
+static size_t whole_epochs(const struct eps_mechanism *mechanism, size_t max_n)
+{
+    size_t n = mechanism->n, bins = eps__sampling_bins(mechanism);
+    if (bins == 0)
+        return n;
+    size_t below = n - n % bins, more = bins - n % bins;
+    bool down = below > 0 && (n - below <= more || more > max_n - n);
+    return (down ? n - below : more) <= n / NEAR ? (down ? below : n + more) : n;
+}
+
 static enum eps_status add_scheme(struct list *list, const struct eps_plan *plan, struct eps_job base,
                                   enum eps_scheme scheme, size_t max_n)
 {
@@ -287,6 +310,8 @@ static enum eps_status add_scheme(struct list *list, const struct eps_plan *plan
         row->planned(&base.mechanism.sampling);
     if (base.mechanism.n == 0)
         base.mechanism.n = eps__sampling_steps(&base.mechanism);
+    else
+        base.mechanism.n = whole_epochs(&base.mechanism, max_n > 0 ? max_n : DEFAULT_MAX_N);
     base.mechanism.epochs = NAN;
     for (int family = 0; family < EPS_FAMILY_COUNT && status == EPS_OK; family++)
         if (wanted(plan->families, family) && plannable((enum eps_family)family))
@@ -340,48 +365,82 @@ static enum eps_status add_pair(struct list *list, const struct eps_plan *plan, 
     return status;
 }
 
-/* Each has the same share of what a plan may cost. */
-static enum eps_status choose_accountants(struct list *list)
+/* ---------------------------------------------------------------- their order */
+
+/* DP-SGD, the cheap ones, the others, and those whose strategy takes long; of either, those that may be ruled out come last. What
+ * amplifies is likely to be better than what does not. */
+enum turn { REFERENCE, CHEAP_AMPLIFIED, CHEAP, CHEAP_BOUNDED, COSTLY, COSTLY_BOUNDED, LAST };
+
+struct place {
+    size_t index; /* in the list as it was made */
+    enum turn turn;
+    double operations;
+};
+
+static enum turn turn_of(const struct eps_plan_candidate *candidate, double strategy, double accounting)
 {
-    struct eps_error error = {0};
+    bool served = candidate->status == EPS_OK;
+    bool little = served ? strategy + accounting < LITTLE : candidate->status != EPS_TOO_COSTLY;
+    if (served && strategy > LONG)
+        return LAST;
+    if (served && candidate->reference)
+        return REFERENCE;
+    if (candidate->bounded)
+        return little ? CHEAP_BOUNDED : COSTLY_BOUNDED;
+    if (!little)
+        return COSTLY;
+    return served && eps__sampling_random(&candidate->job.mechanism) ? CHEAP_AMPLIFIED : CHEAP;
+}
+
+static int by_turn(const void *x, const void *y)
+{
+    const struct place *a = x, *b = y;
+    if (a->turn != b->turn)
+        return a->turn < b->turn ? -1 : 1;
+    if (a->operations < b->operations || a->operations > b->operations)
+        return a->operations < b->operations ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+/* Each has the same share of what a plan may cost. */
+static enum eps_status choose_accountants(struct list *list, struct place *places)
+{
     for (size_t i = 0; i < list->len; i++) {
         struct eps_plan_candidate *candidate = &list->items[i];
-        if (candidate->status != EPS_OK)
-            continue;
-        candidate->status = eps__plan_choose(list->context, &error, &candidate->job, OPERATIONS / (double)list->len);
+        struct eps_error error = {0};
+        double strategy = 0, accounting = 0, bytes;
+        if (candidate->status == EPS_OK) {
+            eps__strategy_cost(&candidate->job.mechanism, &strategy, &bytes);
+            candidate->status =
+                eps__plan_choose(list->context, &accounting, &error, &candidate->job, OPERATIONS / (double)list->len);
+        }
         if (candidate->status == EPS_CANCELED || candidate->status == EPS_TIMEOUT || candidate->status == EPS_NO_MEMORY)
             return candidate->status;
-        if (candidate->status != EPS_OK)
+        if (candidate->status != EPS_OK && !candidate->reason[0])
             snprintf(candidate->reason, sizeof candidate->reason, "%s", error.message);
+        places[i] = (struct place){i, turn_of(candidate, strategy, accounting), strategy + accounting};
     }
     return EPS_OK;
 }
 
-enum turn { FIRST, BOUNDED, LAST, TURNS };
-
-/* Those that may be ruled out come after those that may rule them out, and those whose strategy takes long after all. */
-static enum turn turn_of(const struct eps_plan_candidate *candidate)
-{
-    double operations, bytes;
-    eps__strategy_cost(&candidate->job.mechanism, &operations, &bytes);
-    return candidate->status == EPS_OK && operations > LONG ? LAST : candidate->bounded ? BOUNDED : FIRST;
-}
-
-/* Those of one turn keep their order. */
 static enum eps_status put_in_turn(struct list *list)
 {
-    struct eps_plan_candidate *ordered = malloc((list->len ? list->len : 1) * sizeof *ordered);
-    size_t len = 0;
-    if (!ordered)
-        return EPS_NO_MEMORY;
-    for (enum turn turn = FIRST; turn < TURNS; turn++)
+    size_t len = list->len ? list->len : 1;
+    struct place *places = calloc(len, sizeof *places);
+    struct eps_plan_candidate *ordered = malloc(len * sizeof *ordered);
+    enum eps_status status = places && ordered ? choose_accountants(list, places) : EPS_NO_MEMORY;
+    if (status == EPS_OK) {
+        qsort(places, list->len, sizeof *places, by_turn);
         for (size_t i = 0; i < list->len; i++)
-            if (turn_of(&list->items[i]) == turn)
-                ordered[len++] = list->items[i];
-    free(list->items);
-    list->items = ordered;
-    list->size = list->len;
-    return EPS_OK;
+            ordered[i] = list->items[places[i].index];
+        free(list->items);
+        list->items = ordered;
+        list->size = list->len;
+        ordered = NULL;
+    }
+    free(ordered);
+    free(places);
+    return status;
 }
 
 static void first_violation(void *user, const char *pointer, const char *message)
@@ -405,8 +464,6 @@ enum eps_status eps_plan_candidates(const struct eps_context *context, struct ep
     for (size_t batch = 0; batch < plan->batch_sizes_len && status == EPS_OK; batch++)
         for (size_t length = 0; length < lengths_of(plan) && status == EPS_OK; length++)
             status = add_pair(&list, plan, batch, length, max_n);
-    if (status == EPS_OK)
-        status = choose_accountants(&list);
     if (status == EPS_OK)
         status = put_in_turn(&list);
     if (status != EPS_OK) {

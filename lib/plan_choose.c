@@ -1,6 +1,6 @@
 /*
- * Accountants serve and cost by the shape of a strategy: its bands, its kind, that no entry is negative. An optimiser is not run
- * to ask them: a Toeplitz matrix of as many bands, which is there at once, stands for the one that it would find.
+ * Accountants serve and cost by the shape of a strategy: its bands, its kind, that no entry is negative. None of those that a plan
+ * tries is computed to ask them: a Toeplitz matrix of as many bands, which is there at once, stands in.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,7 +11,6 @@
 #include "lib/error.h"
 #include "lib/sampling/sampling.h"
 #include "lib/setting.h"
-#include "lib/strategy/families/family.h"
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/making.h"
 
@@ -23,13 +22,9 @@
 static struct eps_job stand_in(const struct eps_job *job)
 {
     struct eps_job other = *job;
-    struct eps_job plain;
     struct eps__forecast c = eps__strategy_forecast(&job->mechanism);
-    if (c.kind != &eps__strategy_toeplitz || c.bands <= 1)
-        return other;
-    eps_job_init(&plain);
-    other.mechanism.workload = plain.mechanism.workload;
-    other.mechanism.matrix = eps__matrix_of_bands((size_t)c.bands);
+    if (c.kind == &eps__strategy_toeplitz && c.bands > 1)
+        other.mechanism = eps__strategy_stand_in(&job->mechanism);
     return other;
 }
 
@@ -104,8 +99,8 @@ static size_t ways_of(struct way *ways, const struct eps__accountant *const *ser
 }
 
 /* The first way that is cheap enough. asked: the job of the setting. */
-static enum eps_status choose(struct eps_error *error, struct eps_job *job, const struct eps__setting *setting,
-                              struct eps_job *asked, double max_operations)
+static enum eps_status choose(double *takes, struct eps_error *error, struct eps_job *job,
+                              const struct eps__setting *setting, struct eps_job *asked, double max_operations)
 {
     const struct eps__accountant *serving[EPS__ACCOUNTANTS_MAX];
     struct way ways[2 + 2 * EPS__ACCOUNTANTS_MAX];
@@ -126,22 +121,26 @@ static enum eps_status choose(struct eps_error *error, struct eps_job *job, cons
             job->query.accountant.method = ways[i].only->method;
         if (ways[i].quick)
             job->query.accountant = quick_tuning(&job->query.accountant);
+        *takes = operations;
         return EPS_OK;
     }
     return too_costly(error, least, max_operations);
 }
 
-enum eps_status eps__plan_choose(const struct eps_context *context, struct eps_error *error, struct eps_job *job,
-                                 double max_operations)
+enum eps_status eps__plan_choose(const struct eps_context *context, double *operations, struct eps_error *error,
+                                 struct eps_job *job, double max_operations)
 {
     struct eps_job other = stand_in(job);
     struct eps__setting setting;
+    *operations = 0;
     if (!eps__sampling_random(&job->mechanism)) /* one formula */
         return EPS_OK;
     enum eps_status status = eps__setting_probe(&setting, error, context, &other);
-    if (status != EPS_OK || !setting.strategy)
+    if (status != EPS_OK)
         return status;
-    status = choose(error, job, &setting, &other, max_operations);
+    struct eps_job own = *setting.job;
+    setting.job = &own;
+    status = choose(operations, error, job, &setting, &own, max_operations);
     eps__setting_close(&setting);
     return status;
 }

@@ -15,9 +15,10 @@ EPS_MUST_USE enum eps_status eps__plan_serves(const struct eps_context *context,
 /*
  * Has a job that is served accounted for with at most so many operations: by `auto`, or else by the first of those that
  * amplify that needs no more. Bounds of bad events whose optimum takes a great part of that get a share and a tolerance that are
- * quick. EPS_OK; EPS_TOO_COSTLY: there is no such way, and the job stays as it is; or as eps__plan_serves().
+ * quick. EPS_OK, and *operations is what that takes, about; EPS_TOO_COSTLY: there is no such way, and the job stays as it is; or as
+ * eps__plan_serves().
  */
-EPS_MUST_USE enum eps_status eps__plan_choose(const struct eps_context *context, struct eps_error *error,
-                                              struct eps_job *job, double max_operations);
+EPS_MUST_USE enum eps_status eps__plan_choose(const struct eps_context *context, double *operations,
+                                              struct eps_error *error, struct eps_job *job, double max_operations);
 
 #endif

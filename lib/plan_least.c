@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "lib/accountants/least_noise.h"
+#include "lib/accountants/least.h"
 #include "lib/error.h"
 #include "lib/setting.h"
 

@@ -16,7 +16,7 @@
 
 enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 };
 
-#define SIGMA_MAX 1e9
+#define SIGMA_MAX EPS_NOISE_MULTIPLIER_MOST
 #define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
 #define FINEST 1e-8        /* what a noise multiplier is first sought by */
 #define COARSE 1e-7        /* finer grids may lose by rounding what they gain */
@@ -329,7 +329,7 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
     const struct eps__accountant *accountant = search->accountant;
     double tolerance = tolerance_of(search), inner = fmax(tolerance, FINEST), last = INFINITY, slope;
     search->misses = MISSES_MAX; /* another sigma is tried, not another epsilon */
-    double least = fmax(accountant->least_sigma(search->setting), 1e-9);
+    double least = fmax(accountant->least_sigma(search->setting), EPS_NOISE_MULTIPLIER_LEAST);
     double x = approximate_crossing(search, eps, least, &slope);
     for (int i = 0; i < 5 && search->status == EPS_OK; i++) {
         search->estimate = EPS__UPPER;
@@ -341,7 +341,8 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
                               "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
         search->estimate = EPS__LOWER;
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
-        double value = eps__exp_bound(EPS__UPPER, high, 0);
+        /* what was proven is proven of exp(high), and so of all that is more */
+        double value = fmin(eps__exp_bound(EPS__UPPER, high, 0), SIGMA_MAX);
         keep_best(answer, value, exp(low));
         if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
             break;

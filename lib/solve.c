@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/accountants/least.h"
 #include "lib/accountants/mc_audit.h"
 #include "lib/curve.h"
+#include "lib/doubts.h"
 #include "lib/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
@@ -87,6 +89,17 @@ static struct lineup make_lineup(const struct eps__setting *setting, struct eps_
     return lineup;
 }
 
+/* Draws of the job as it was asked do where a plainer sampling has none that tell the truth. */
+static bool audits(const struct eps__setting *setting, struct eps__setting *audited, double *operations,
+                   struct eps_error *error)
+{
+    *audited = *setting;
+    if (eps__mc_audits(audited, operations, NULL))
+        return true;
+    eps__setting_as_asked(audited);
+    return eps__mc_audits(audited, operations, error);
+}
+
 static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant *const *accountants,
                                   size_t len, double *operations, double *bytes, struct eps_error *error)
 {
@@ -100,7 +113,8 @@ static enum eps_status check_cost(const struct eps__setting *setting, const stru
         largest = fmax(largest, one_bytes);
     }
     double audit = 0;
-    if (setting->strategy && setting->job->query.accountant.audit > 0 && !eps__mc_audits(setting, &audit, error))
+    struct eps__setting audited;
+    if (setting->job->query.accountant.audit > 0 && !audits(setting, &audited, &audit, error))
         return EPS_UNSUPPORTED;
     total += audit;
     double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
@@ -130,8 +144,6 @@ enum eps_status eps__mechanism_serves(const struct eps_context *context, struct 
     enum eps_status status = eps__setting_probe(&setting, error, context, job);
     if (status != EPS_OK)
         return status;
-    if (!setting.strategy) /* what only the optimised matrix can tell shows while the job runs */
-        return check_cost(&setting, NULL, 0, operations, bytes, error);
     struct lineup lineup = make_lineup(&setting, error);
     status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, operations, bytes, error) : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
@@ -220,10 +232,37 @@ static bool is_passing(enum eps_status status)
     return status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY;
 }
 
+static bool is_attained(const struct task *task)
+{
+    return task->accountant->attained && task->accountant->attained(&task->setting);
+}
+
+/*
+ * What the accountants say of the truth: the largest of the lower ends of those whose pairs are the mechanism's own
+ * (accountants/LEMMAS.md, L76). It is exact where there is such an end in each direction, as the answer is the larger one of
+ * the two.
+ */
+static void set_least(struct eps_result *result, const struct tasks *tasks)
+{
+    bool attained[EPS_DIRECTIONS] = {false, false};
+    for (size_t i = 0; i < tasks->len; i++) {
+        const struct task *task = &tasks->items[i];
+        if (task->left_out || task->status != EPS_OK || !is_attained(task))
+            continue;
+        attained[task->direction] = true;
+        result->least = fmax(result->least, task->answer.lower); /* which is no NAN */
+    }
+    if (!isnan(result->least))
+        result->least = fmin(result->least, result->bracket_upper);
+    result->bracket_exact = attained[EPS_REMOVE] && attained[EPS_ADD] && !isnan(result->bracket_lower);
+    if (result->bracket_exact)
+        result->bracket_lower = result->least;
+}
+
 /*
  * The best candidate of each direction into the result; what stopped the first that failed, if a direction has none.
- * The lower end: several bounds may be bounds on different pairs, and only the least of their lower ends is below the
- * truth for certain; where one gave no answer, or was not tried, that least one is not known (accountants/LEMMAS.md, L5).
+ * The lower end: several bounds may be of different pairs, and the least of their lower ends is below the value of each; where one
+ * gave no answer, or was not tried, that least one is not known (accountants/LEMMAS.md, L5).
  */
 static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks,
                               bool complete)
@@ -274,8 +313,12 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
     result->guarantee = guarantee[EPS_REMOVE] > guarantee[EPS_ADD] ? guarantee[EPS_REMOVE] : guarantee[EPS_ADD];
     result->bracket_upper = worse->value;
     result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
-    if (result->draws[worse->direction].samples > 0) /* its uncertainty is not numerical */
-        result->bracket_lower = result->bracket_upper = NAN;
+    bool drawn = result->draws[worse->direction].samples > 0;
+    if (drawn) /* its uncertainty is not numerical */
+        result->bracket_lower = NAN;
+    set_least(result, tasks);
+    if (drawn)
+        result->bracket_upper = NAN;
     switch (result->solved_for) {
     case EPS_SOLVE_EPSILON:
         result->epsilon = worse->value;
@@ -294,7 +337,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
 
 static bool add_assumptions(struct eps_result *result, const struct eps__setting *setting)
 {
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_mechanism *mechanism = &setting->asked->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
     struct eps__sentences list = {&result->assumptions, &result->assumptions_len, false};
     eps__sentence(&list, "each contribution is clipped to norm 1, and the noise is an exact Gaussian whose seed the "
@@ -354,7 +397,7 @@ static void add_dropped(struct eps__sentences *list, const struct eps__setting *
 static void add_strategy_hints(struct eps__sentences *list, const struct eps_result *result,
                                const struct eps__setting *setting)
 {
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_mechanism *mechanism = &setting->asked->mechanism;
     bool defined = isfinite(result->error_mean_squared);
     char text[256];
     for (size_t i = 0; eps__strategy_hint(text, sizeof text, setting->strategy, mechanism, defined, i); i++)
@@ -463,7 +506,7 @@ static bool copy_blt(struct eps_result *result, const struct eps_strategy *strat
 static enum eps_status fill_figures(struct eps_result *result, struct eps_error *error,
                                     const struct eps__setting *setting)
 {
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_mechanism *mechanism = &setting->asked->mechanism;
     double mean, max, last, variance = result->noise_multiplier * result->noise_multiplier;
     enum eps_status status = eps__strategy_error(setting->context, setting->strategy, mechanism, &mean, &max, &last);
     if (status != EPS_OK)
@@ -478,7 +521,7 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     result->adaptive =
         !eps__sampling_random(mechanism) || (eps__strategy_lower_triangular(setting->strategy) &&
                                              eps__strategy_decoder(setting->strategy) != EPS_DECODER_FULL);
-    result->p = setting->p;
+    result->p = eps__sampling_probability(mechanism);
     result->bins = eps__sampling_bins(mechanism);
     result->expected_batch_size = eps__sampling_expected_batch(mechanism);
     if (setting->sensitivity_known) {
@@ -504,8 +547,9 @@ static double strategy_share(const struct eps_mechanism *mechanism)
 /* Of what comes once the strategy is there, about: the audit's part of the operations. */
 static double audit_share(const struct eps__setting *setting, double operations)
 {
+    struct eps__setting audited;
     double audit;
-    if (setting->job->query.accountant.audit == 0 || !eps__mc_audits(setting, &audit, NULL))
+    if (setting->job->query.accountant.audit == 0 || !audits(setting, &audited, &audit, NULL))
         return 0;
     return fmin(fmax(audit / operations, 0.05), 0.95);
 }
@@ -513,7 +557,11 @@ static double audit_share(const struct eps__setting *setting, double operations)
 /* Of both directions, each half of the context's progress. */
 static enum eps_status audit(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting)
 {
-    struct eps__setting own = *setting;
+    struct eps__setting own;
+    double operations;
+    bool served = audits(setting, &own, &operations, error);
+    assert(served); /* or the job would have been refused */
+    (void)served;
     struct eps__meter items[EPS_DIRECTIONS] = {{.expected = 1}, {.expected = 1}};
     struct eps__meters meters = {
         .context = setting->context, .items = items, .len = EPS_DIRECTIONS, .stride = sizeof *items};
@@ -525,6 +573,27 @@ static enum eps_status audit(struct eps_result *result, struct eps_error *error,
         eps__meter_end(&items[d]);
     }
     return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit was not finished");
+}
+
+/* Where the accountants say nothing of it, what any adversary sees may; and draws, with the probability that they state. */
+static enum eps_status find_least(struct eps_result *result, struct eps_error *error,
+                                  const struct eps__setting *setting)
+{
+    double seen = 0;
+    if (result->solved_for == EPS_SOLVE_CURVE)
+        return EPS_OK;
+    if (isnan(result->least)) {
+        enum eps_status status = eps__least(&seen, setting);
+        if (status != EPS_OK)
+            return eps__error(error, status, "",
+                              status == EPS_NO_MEMORY ? "out of memory" : "the answer was not finished");
+        if (seen > 0)
+            result->least = seen;
+    }
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        if (result->solved_for != EPS_SOLVE_NOISE_MULTIPLIER && result->audit[d].samples > 0)
+            result->least = fmax(result->least, result->audit[d].lower);
+    return EPS_OK;
 }
 
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
@@ -580,7 +649,7 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
     made->epsilon = job->query.epsilon;
     made->delta = job->query.delta;
     made->noise_multiplier = job->query.noise_multiplier;
-    made->bracket_lower = made->bracket_upper = NAN;
+    made->bracket_lower = made->bracket_upper = made->least = NAN;
     made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
     if (made->solved_for == EPS_SOLVE_CURVE)
         status = eps__curve(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0,
@@ -591,6 +660,8 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
     if (status == EPS_OK && job->query.accountant.audit > 0)
         status = audit(made, error, &setting);
     if (status == EPS_OK)
+        status = find_least(made, error, &setting);
+    if (status == EPS_OK)
         status = fill_figures(made, error, &setting);
     if (status != EPS_OK)
         goto out;
@@ -600,6 +671,9 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         goto out;
     }
+    status = eps__add_doubts(made, error, &setting);
+    if (status != EPS_OK)
+        goto out;
     *result = made;
     made = NULL;
 out:

@@ -134,6 +134,8 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
     made->largest = (size_t)least * groups;
     made->bracket_lower = (double)made->largest;
     made->bracket_upper = (double)(most * groups);
+    made->bracket_exact = false; /* it was about epsilon */
+    made->least = NAN;
     made->candidates_len = 0;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         const struct eps__accountant *accountant = found[d].accountant;

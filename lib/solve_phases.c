@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/check.h"
 #include "lib/curve.h"
 #include "lib/error.h"
 #include "lib/largest.h"
@@ -22,7 +23,7 @@
 #include "lib/solve.h"
 
 #define RUNS_LIMIT (UINT64_C(1) << 40)
-#define NOISE_MOST 1e9
+#define NOISE_MOST EPS_NOISE_MULTIPLIER_MOST
 #define SEARCH_SHARE 0.5     /* of the progress, before the phases are answered alone */
 #define SHARE_TOLERANCE 1e-3 /* of what is left when a phase is left out */
 #define MANY_TOLERANCE 1e-2  /* of each phase alone, where there are many */
@@ -108,13 +109,8 @@ enum eps_status eps__phases_serve(const struct eps_context *context, struct eps_
         return eps__mechanism_serves(context, error, &own, operations, bytes);
     }
     enum eps_status status = eps__training_open(&training, error, context, job, true);
-    if (status != EPS_OK || !training) { /* what only the optimised matrix can tell shows while the job runs */
-        if (status == EPS_OK && operations)
-            *operations = 0;
-        if (status == EPS_OK && bytes)
-            *bytes = 0;
+    if (status != EPS_OK)
         return status;
-    }
     status = check_cost(training, operations, bytes, error);
     eps__training_close(training);
     return status;
@@ -208,6 +204,8 @@ static enum eps_status set_answers(struct eps_result *result, const struct eps__
     result->accountant = worse->accountant;
     result->bracket_upper = worse->value;
     result->bracket_lower = fmin(lower, worse->value);
+    result->bracket_exact = false; /* which pairs were composed is not asked (accountants/LEMMAS.md, L76) */
+    result->least = NAN;
     return EPS_OK;
 }
 
@@ -378,6 +376,8 @@ static enum eps_status solve_runs(struct eps_result *result, struct eps_error *e
     result->accountant = add->value < remove->value ? add->accountant : remove->accountant;
     result->largest = least;
     result->bracket_lower = (double)least;
+    result->bracket_exact = false;
+    result->least = NAN;
     result->bracket_upper = (double)most;
     runs.phase->count = least;
     return EPS_OK;
@@ -685,7 +685,7 @@ static struct eps_result *make_result(const struct eps_job *job)
     made->epsilon = job->query.epsilon;
     made->delta = job->query.delta;
     made->noise_multiplier = job->query.noise_multiplier;
-    made->bracket_lower = made->bracket_upper = NAN;
+    made->bracket_lower = made->bracket_upper = made->least = NAN;
     made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
     made->adjacency = job->mechanism.adjacency;
     made->p = made->expected_batch_size = made->sensitivity = made->optimality_gap = NAN;
@@ -757,6 +757,13 @@ static double unscaled_lower(double x, double scale)
     return scale == 1 ? x : eps__lower(x / scale, 8);
 }
 
+/* The job's noise multiplier at which the phase's is x: more noise than is needed is enough, too. */
+static double noise_of_job(double x, double scale)
+{
+    double noise = unscaled(x, scale);
+    return noise > 0 ? fmax(noise, EPS_NOISE_MULTIPLIER_LEAST) : noise;
+}
+
 static enum eps_status copy_answer(struct eps_result *result, struct eps_error *error, struct eps_result *own,
                                    double scale)
 {
@@ -768,19 +775,23 @@ static enum eps_status copy_answer(struct eps_result *result, struct eps_error *
     result->candidates_len = own->candidates_len;
     for (size_t i = 0; i < own->candidates_len; i++) {
         result->candidates[i] = own->candidates[i];
-        result->candidates[i].value = unscaled(own->candidates[i].value, divisor);
+        if (sought)
+            result->candidates[i].value = noise_of_job(own->candidates[i].value, scale);
     }
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         result->directions[d] = own->directions[d];
-        result->directions[d].value = unscaled(own->directions[d].value, divisor);
+        if (sought)
+            result->directions[d].value = noise_of_job(own->directions[d].value, scale);
         result->draws[d] = own->draws[d];
     }
     result->epsilon = own->epsilon;
     result->delta = own->delta;
     if (sought)
-        result->noise_multiplier = unscaled(own->noise_multiplier, scale);
-    result->bracket_upper = unscaled(own->bracket_upper, divisor);
+        result->noise_multiplier = noise_of_job(own->noise_multiplier, scale);
+    result->bracket_upper = sought ? noise_of_job(own->bracket_upper, scale) : own->bracket_upper;
     result->bracket_lower = unscaled_lower(own->bracket_lower, divisor);
+    result->bracket_exact = own->bracket_exact;
+    result->least = unscaled_lower(own->least, divisor);
     result->guarantee = own->guarantee;
     result->accountant = own->accountant;
     result->cut_short = own->cut_short;
@@ -810,7 +821,8 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     if (status != EPS_OK)
         return eps__phase_error(error, &phase, status);
     status = copy_answer(result, error, own, job->phases[0].noise_scale);
-    bool alone = status == EPS_OK && result->noise_multiplier > 0 && result->delta > 0;
+    /* A delta of 1, or under what may be asked for, has no epsilon. */
+    bool alone = status == EPS_OK && result->noise_multiplier > 0 && eps__in_range(EPS__DELTA, result->delta);
     if (result->solved_for != EPS_SOLVE_EPSILON) {
         asked.query.epsilon = NAN;
         asked.query.delta = result->delta;
@@ -835,6 +847,19 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     return add_sentences(result, job) ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
 }
 
+/* What is sought is sought among the noise multipliers that may be asked for, of the job and of every phase. */
+static enum eps_status check_noise(double noise_multiplier, const struct eps_job *job, struct eps_error *error)
+{
+    double scale = 1;
+    for (size_t i = 0; i < job->phases_len; i++)
+        scale = fmax(scale, job->phases[i].noise_scale);
+    if (noise_multiplier * scale <= NOISE_MOST)
+        return EPS_OK;
+    return eps__error(error, EPS_UNATTAINABLE, "/delta",
+                      "no noise multiplier that leaves every phase's in [1e-9, 1e9] reaches this epsilon and delta; "
+                      "raise one of them");
+}
+
 enum eps_status eps__phases_solve(const struct eps_context *context, struct eps_result **result,
                                   struct eps_error *error, const struct eps_job *job)
 {
@@ -843,6 +868,8 @@ enum eps_status eps__phases_solve(const struct eps_context *context, struct eps_
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     enum eps_status status =
         single(job) ? solve_single(made, error, context, job) : solve_training(made, error, context, job);
+    if (status == EPS_OK && made->solved_for == EPS_SOLVE_NOISE_MULTIPLIER)
+        status = check_noise(made->noise_multiplier, job, error);
     if (status != EPS_OK) {
         eps_result_destroy(made);
         return status;

@@ -2,6 +2,11 @@
  * What a training has spent so far: epsilon at its delta after each phase, and between, where what was released by then is a mechanism
  * that is accounted: whole runs, and steps of independent noise of which each has its own coins.
  *
+ * A training that stops between two points has spent no more than the later one says: what it released is a function of what is
+ * released by that point. The steps of a phase that releases its last iterate alone are an exception: an iterate before the last one
+ * is no function of the last, and may show more. Inside such a phase every iterate is counted as released, of which any one of them is
+ * a function.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <assert.h>
@@ -31,8 +36,7 @@ struct spending {
 static bool divisible(const struct eps_phase *phase)
 {
     const struct eps_mechanism *mechanism = &phase->mechanism;
-    return eps__family_of(&mechanism->matrix)->diagonal && mechanism->matrix.stamps == 1 &&
-           eps__scheme_of(mechanism)->coins && !mechanism->sampling.last_iterate;
+    return eps__family_of(&mechanism->matrix)->diagonal && eps__scheme_of(mechanism)->coins;
 }
 
 /* Asks for the first `phases_len` phases of spending->phases. */
@@ -54,15 +58,37 @@ static enum eps_status ask(struct spending *spending, const struct eps_context *
     return status;
 }
 
-/* The points within a phase that begins at step `first`: every `stride` steps, where there is a point; and at its end. */
+/* Asks for the phases before `index`, and of this one, of which every iterate is released, for so many runs and then steps
+ * (lib/phases, L6). */
+static enum eps_status ask_within(struct spending *spending, const struct eps_context *context, size_t index,
+                                  uint64_t first, uint64_t runs, uint64_t steps, struct eps_error *error)
+{
+    struct eps_phase phase = spending->job->phases[index];
+    size_t len = index;
+    uint64_t n = phase.mechanism.n;
+    phase.mechanism.sampling.last_iterate = false;
+    if (runs > 0) {
+        spending->phases[len] = phase;
+        spending->phases[len++].count = (size_t)runs;
+    }
+    if (steps > 0) {
+        spending->phases[len] = phase;
+        spending->phases[len].count = 1;
+        spending->phases[len].mechanism.epochs = NAN;
+        spending->phases[len].mechanism.matrix.stamps = 1; /* C is diagonal */
+        spending->phases[len++].mechanism.n = (size_t)steps;
+    }
+    return ask(spending, context, len, first + runs * n + steps, error);
+}
+
+/* The points within a phase that begins at step `first`: every `stride` steps, where there is a point; at its end; and, where only the
+ * last iterate is released, at the step before the end, after which less may have been spent (lib/phases, L6). */
 static enum eps_status ask_phase(struct spending *spending, const struct eps_context *context, size_t index,
                                  uint64_t first, double stride, struct eps_error *error)
 {
     const struct eps_phase *phase = &spending->job->phases[index];
     uint64_t n = phase->mechanism.n, end = first + n * phase->count, last = first;
-    struct eps_phase *whole = &spending->phases[index], *part = &spending->phases[index + 1];
     enum eps_status status = EPS_OK;
-    struct eps_phase after = *part;
     for (uint64_t k = (uint64_t)((double)first / stride) + 1; status == EPS_OK; k++) {
         uint64_t step = (uint64_t)nearbyint((double)k * stride);
         if (step >= end)
@@ -72,21 +98,11 @@ static enum eps_status ask_phase(struct spending *spending, const struct eps_con
         if (step <= last)
             continue;
         last = step;
-        size_t len = index;
-        if (runs > 0) {
-            spending->phases[len] = *phase;
-            spending->phases[len++].count = (size_t)runs;
-        }
-        if (steps > 0) {
-            spending->phases[len] = *phase;
-            spending->phases[len].count = 1;
-            spending->phases[len].mechanism.epochs = NAN;
-            spending->phases[len++].mechanism.n = (size_t)steps;
-        }
-        status = ask(spending, context, len, step, error);
+        status = ask_within(spending, context, index, first, runs, steps, error);
     }
-    *whole = *phase;
-    *part = after;
+    if (status == EPS_OK && phase->mechanism.sampling.last_iterate && last + 1 < end)
+        status = ask_within(spending, context, index, first, (end - 1 - first) / n, (end - 1 - first) % n, error);
+    spending->phases[index] = *phase;
     return status == EPS_OK ? ask(spending, context, index + 1, end, error) : status;
 }
 
@@ -115,7 +131,7 @@ enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_po
         total += (double)phased.phases[i].mechanism.n * (double)phased.phases[i].count;
     struct spending spending = {.job = &phased, .noise_multiplier = noise_multiplier, .delta = delta};
     spending.phases = calloc(phased.phases_len + 2, sizeof *spending.phases);
-    spending.points = calloc(BETWEEN + phased.phases_len + 1, sizeof *spending.points);
+    spending.points = calloc(BETWEEN + 2 * phased.phases_len + 1, sizeof *spending.points);
     enum eps_status status =
         spending.phases && spending.points ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     uint64_t first = 0;

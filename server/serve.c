@@ -36,7 +36,8 @@
 #define DRAIN_SECONDS 1.0 /* for replies under way */
 #define STOP_SECONDS 2.0  /* for an orderly end */
 #define GRACE_SECONDS 3.5 /* for any end */
-#define SIDE_THREADS 2
+#define SIDE_THREADS 4
+#define STREAM_THREADS 2
 
 /* Everything below HTTP. False with a message. */
 static bool server_build(struct server *server, char *message, size_t message_size)
@@ -53,13 +54,14 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->lists = pool_create(1, 0, METRIC_COUNT);
     server->pages = pages_create();
     server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
+    server->streams = pool_create(STREAM_THREADS, 0, METRIC_COUNT);
     server->works = works_create();
     server->waits = waits_create();
     server->jobs = server->works ? jobs_create(server) : NULL;
     server->groups = server->jobs ? groups_create(server) : NULL;
     server->rankings = rankings_create((size_t)config->memory_bytes / 8);
     if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->pages || !server->side ||
-        !server->waits || !server->groups || !server->rankings) {
+        !server->streams || !server->waits || !server->groups || !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -79,7 +81,9 @@ static bool server_build(struct server *server, char *message, size_t message_si
         return false;
     }
     if (!jobs_recover(server->jobs, groups_recover, server->groups)) {
-        snprintf(message, message_size, "the jobs of an earlier run cannot be read from %s", config->db);
+        if (!store_disk_full(config->db, NULL, message, message_size)) {
+            snprintf(message, message_size, "the jobs of an earlier run cannot be read from %s", config->db);
+        }
         return false;
     }
     groups_start(server->groups);
@@ -110,7 +114,8 @@ static bool server_stop(struct server *server, struct http *http, double deadlin
     }
     /* The side threads before the workers that they may borrow. */
     return pool_stop(server->gate, deadline) && pool_stop(server->bulk, deadline) &&
-           pool_stop(server->lists, deadline) && pool_stop(server->side, deadline) && pool_stop(server->pool, deadline);
+           pool_stop(server->lists, deadline) && pool_stop(server->side, deadline) &&
+           pool_stop(server->streams, deadline) && pool_stop(server->pool, deadline);
 }
 
 /* After server_stop(). */
@@ -121,6 +126,7 @@ static void server_free(struct server *server)
     pool_destroy(server->lists);
     pages_destroy(server->pages);
     pool_destroy(server->side);
+    pool_destroy(server->streams);
     pool_destroy(server->pool);
     store_close(server->store);
     groups_destroy(server->groups);

@@ -23,13 +23,14 @@ struct server {
     const struct config *config;
     const struct route *routes; /* the table; a row without a method ends it */
     struct store *store;
-    struct pool *pool;   /* computes */
-    struct pool *side;   /* two threads: questions about finished jobs, which do not wait for those that run */
-    struct pool *gate;   /* one thread: decides whether a job is accepted, where that takes time */
-    struct pool *bulk;   /* one thread: the same for jobs of large bodies, so that others need not wait for them */
-    struct pool *lists;  /* one thread: pages of lists, and what sweeps and plans show */
-    struct pages *pages; /* that thread's: those it wrote last */
-    struct works *works; /* what is under way, and who waits for it */
+    struct pool *pool; /* computes */
+    struct pool *side; /* four threads: open streams, and draw matrices, two at most; they wait for no job that runs */
+    struct pool *streams; /* two threads: the next piece of each stream that has room */
+    struct pool *gate;    /* one thread: decides whether a job is accepted, where that takes time */
+    struct pool *bulk;    /* one thread: the same for jobs of large bodies, so that others need not wait for them */
+    struct pool *lists;   /* one thread: pages of lists, and what sweeps and plans show */
+    struct pages *pages;  /* that thread's: those it wrote last */
+    struct works *works;  /* what is under way, and who waits for it */
     struct waits *waits;
     struct jobs *jobs;
     struct groups *groups;

@@ -23,7 +23,7 @@ result() {
 
 echo "1..4"
 # As the compiler sees the header: one declaration a line, the marked ones, the name before the parameters.
-"$CC" -E -P lib/epsilon.h | tr '\n' ' ' | tr ';' '\n' | grep -F 'visibility("default")' |
+$CC -E -P lib/epsilon.h | tr '\n' ' ' | tr ';' '\n' | grep -F 'visibility("default")' |
     sed 's/.*visibility("default")))//; s/__attribute__((warn_unused_result))//; s/(.*//' |
     grep -oE '[A-Za-z_0-9]+ *$' | tr -d ' ' | sort -u >"$work/declared"
 nm -D --defined-only "$BIN/libepsilon.so" | awk '$2 ~ /[A-Z]/ { print $3 }' |
@@ -35,7 +35,7 @@ result $same "libepsilon.so exports what lib/epsilon.h declares (< declared only
 
 printf '#include "lib/epsilon.h"\nint main(void) { return (int)sizeof(struct eps_job) == 0; }\n' >"$work/header.c"
 cp "$work/header.c" "$work/header.cc"
-"$CC" -std=gnu17 -pedantic -Wall -Wextra -Werror -I. -c -o "$work/c.o" "$work/header.c" 2>"$work/c.log"
+$CC -std=gnu17 -pedantic -Wall -Wextra -Werror -I. -c -o "$work/c.o" "$work/header.c" 2>"$work/c.log"
 result $? "the header compiles as C17" "$work/c.log"
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I. -c -o "$work/cc.o" "$work/header.cc" 2>"$work/cc.log"
 result $? "the header compiles as C++17" "$work/cc.log"

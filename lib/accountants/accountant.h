@@ -20,15 +20,18 @@ struct eps__training;
 /* A job made ready to be accounted: its strategy is computed, its derived figures are known. Immutable. */
 struct eps__setting {
     const struct eps_context *context;
-    const struct eps_job *job;
+    const struct eps_job *job;   /* as it is accounted for */
+    const struct eps_job *asked; /* as it was asked: what is told of the answer */
+    struct eps_job *plainer; /* held: the job with a plainer sampling of the same law, where there is one; else NULL */
     const struct eps_strategy *strategy;
     struct eps_sensitivity sensitivity; /* of the worst pattern, adjacency included */
     bool sensitivity_known;
     struct eps__absence absence; /* what sampling gives without any noise */
     double p;                    /* the participation probability in force; NAN where there is none */
-    struct eps__tally *tally;    /* of the PLD cache */
-    struct eps__meter *meter;    /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
-    bool upper_alone;            /* an epsilon's lower end is not wanted, and may be 0 */
+    bool raised; /* p may be more than the mechanism's own: no lower bound of the pair is one of the truth */
+    struct eps__tally *tally; /* of the PLD cache */
+    struct eps__meter *meter; /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
+    bool upper_alone;         /* an epsilon's lower end is not wanted, and may be 0 */
     struct eps__training
         *training; /* of a job of phases (lib/phases), which then has no strategy of its own; else NULL */
 };
@@ -89,6 +92,9 @@ struct eps__accountant {
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     /* Whether its answer is exact up to rounding: then `auto` runs it alone. */
     bool (*exact)(const struct eps__setting *setting);
+    /* Whether the pairs that its bounds are of, in both directions, are the mechanism's own: an adversary attains them, so that what
+     * is under their value is under the truth (L76). NULL: never. */
+    bool (*attained)(const struct eps__setting *setting);
     /* Whether, where it serves, no other one that amplifies is better: `auto` leaves these out. NULL: never. */
     bool (*tight)(const struct eps__setting *setting);
     /* Estimated operations and bytes of one solve, of which each direction takes half. */

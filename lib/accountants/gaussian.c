@@ -34,7 +34,8 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
         return EPS_OK;
     }
     double value = eps__gaussian_log_delta(mu, eps, &rounding);
-    *out = fmin(value + (estimate == EPS__UPPER ? rounding : -rounding), 0);
+    *out = eps__certain(estimate, value + (estimate == EPS__UPPER ? rounding : -rounding));
+    *out = fmin(*out, 0);
     return EPS_OK;
 }
 
@@ -83,6 +84,12 @@ static bool exact(const struct eps__setting *setting)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     bool certain = eps__sampling_coins(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
     return setting->sensitivity_known && (!eps__sampling_random(mechanism) || certain);
+}
+
+/* Where nothing is left to chance, contributions along the worst pattern attain its sensitivity, if that one is exact. */
+static bool attained(const struct eps__setting *setting)
+{
+    return exact(setting) && setting->sensitivity.exact;
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -168,7 +175,7 @@ static enum eps_status steps(const struct eps__setting *setting, enum eps_direct
 static double least_sigma(const struct eps__setting *setting)
 {
     (void)setting;
-    return 1e-9;
+    return EPS_NOISE_MULTIPLIER_LEAST;
 }
 
 const struct eps__accountant eps__accountant_gaussian = {
@@ -179,6 +186,7 @@ const struct eps__accountant eps__accountant_gaussian = {
     .composes = true,
     .serves = serves,
     .exact = exact,
+    .attained = attained,
     .cost = cost,
     .open = open_profile,
     .least_sigma = least_sigma,

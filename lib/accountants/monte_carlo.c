@@ -483,6 +483,10 @@ static void assume(struct eps__sentences *list, const struct eps__setting *setti
                       (long long)tuning->seed);
     else
         eps__sentence(list, "the job, of which the seed is a hash, was not chosen by looking at answers");
+    if (!isnan(tuning->max_seconds))
+        eps__sentence(
+            list,
+            "the job was run once: of several runs, which max_seconds ends elsewhere, the best answer is not covered");
 }
 
 const struct eps__accountant eps__accountant_monte_carlo = {

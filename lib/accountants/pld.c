@@ -20,6 +20,7 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/pld_allocation.h"
 #include "lib/accountants/pld_parts.h"
+#include "lib/accountants/pld_redrawn.h"
 #include "lib/accountants/pld_steps.h"
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
@@ -187,6 +188,20 @@ static bool exact(const struct eps__setting *setting)
     return false; /* it converges, but never in closed form */
 }
 
+/* The worst part of the data set is one of them, and its rounds share no row: contributions along its columns attain the pairs of
+ * coins and of bins that are all alike, against nothing but noise. */
+static bool attained(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    if (setting->raised)
+        return false;
+    if (eps__pld_allocates(setting))
+        return !eps__pld_redraws(setting) && eps__pld_allocation_exact(setting);
+    if (!eps__sampling_random(mechanism))
+        return setting->sensitivity_known && setting->sensitivity.exact;
+    return !mechanism->sampling.truncation && (eps__scheme_of(mechanism)->pairs->attained >> mechanism->adjacency & 1);
+}
+
 /* Classes of bins are a bound, which may be more than another one. */
 static bool tight(const struct eps__setting *setting)
 {
@@ -195,7 +210,7 @@ static bool tight(const struct eps__setting *setting)
 
 static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
 {
-    if (result->bins > 0)
+    if (eps__pld_allocates(setting))
         eps__assume_causal_order(list, setting, result);
 }
 
@@ -361,6 +376,7 @@ const struct eps__accountant eps__accountant_pld = {
     .assume = assume,
     .serves = serves,
     .exact = exact,
+    .attained = attained,
     .tight = tight,
     .cost = cost,
     .open = open_profile,

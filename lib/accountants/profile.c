@@ -20,6 +20,6 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
     }
     enum eps_status status = profile->class->log_delta(profile, direction, estimate, eps, &own, error);
     if (status == EPS_OK)
-        *log_delta = fmin(own, estimate == EPS__UPPER ? most.upper : most.lower);
+        *log_delta = fmin(eps__certain(estimate, own), estimate == EPS__UPPER ? most.upper : most.lower);
     return status;
 }

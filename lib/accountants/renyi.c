@@ -272,6 +272,12 @@ static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction di
     return status;
 }
 
+/* ln of Scarf's bound on E (X - 1 - away)_+ or E (1 - away - X)_+ from the variance (moments/LEMMAS.md, L6), about. */
+static double log_scarf(double variance, double away)
+{
+    return log(variance / (sqrt(variance + away * away) + away) / 2);
+}
+
 /* A few orders and their moments, or the closed forms; with the bound from the variance alone where it is less. */
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
@@ -283,6 +289,8 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
         return status;
     if (direction == EPS_REMOVE) {
         *out = fmin(eps__orders_log_delta(&side->quick, EPS__UPPER, eps, &order), 0);
+        if (side->variance > 0)
+            *out = fmin(*out, log_scarf(side->variance, expm1(eps)));
         double bound = INFINITY, attained;
         size_t used;
         if (side->likely.len >= 2)
@@ -290,8 +298,8 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
                                             &used);
         *out = fmin(*out, bound);
     } else {
-        double left = -expm1(-eps), put = exp(eps) * (sqrt(side->variance + left * left) - left) / 2;
-        *out = fmin(geometric_log_delta(renyi->law, EPS__UPPER, eps), log(fmin(put, 1)));
+        double put = eps + log_scarf(side->variance, -expm1(-eps));
+        *out = fmin(geometric_log_delta(renyi->law, EPS__UPPER, eps), fmin(put, 0));
     }
     return status;
 }

@@ -90,7 +90,7 @@ static double put_on_mean(const struct eps__geometric *geometric, enum eps__esti
     double shift = eps__outward(estimate, sqrt(fmax(wide, DBL_MIN)) / shown, 6);
     eps = eps__shift(eps__other(estimate), eps, error);
     double value = eps__gaussian_log_delta(shift, eps, &rounding);
-    return eps__shift(estimate, log_a + value, rounding + 2 * EPS__UNIT_ROUNDOFF * fabs(log_a));
+    return eps__certain(estimate, eps__shift(estimate, log_a + value, rounding + 2 * EPS__UNIT_ROUNDOFF * fabs(log_a)));
 }
 
 double eps__geometric_log_delta(const struct eps__geometric *geometric, enum eps__estimate estimate, double eps)

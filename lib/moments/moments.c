@@ -72,12 +72,12 @@ void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw
     centre(moments, raw, units, true);
 }
 
-/* Moments from the first on that is not known well enough are forgotten. */
+/* Moments from the first on that is not known well enough are forgotten; but of a variance an upper bound is enough (L6). */
 void eps__moments_keep_known(struct eps__moments *moments)
 {
     for (size_t j = 2; j <= moments->len; j++)
         if (!finiteq(moments->central[j]) || !finiteq(moments->error[j]) ||
-            !(moments->error[j] <= USELESS * moments->central[j])) {
+            (j > 2 && !(moments->error[j] <= USELESS * moments->central[j]))) {
             moments->len = j - 1;
             return;
         }

@@ -37,7 +37,8 @@ void eps__moments_clear(struct eps__moments *moments);
 void eps__moments_centre(struct eps__moments *moments, const eps__quad *raw, double units);
 /* Likewise, raw[j] within units[j]. */
 void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw, const double *units);
-/* Those from the first on that is not known well enough to be of use are forgotten. Then len may be 1. */
+/* Those from the first on that is not known well enough to be of use are forgotten; the variance only where it is no number, and
+ * then len is 1. */
 void eps__moments_keep_known(struct eps__moments *moments);
 
 /*

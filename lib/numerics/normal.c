@@ -14,6 +14,8 @@
 #include <stddef.h>
 
 #define SQRT_HALF_PI 1.25331413731550025121
+#define NO_TAIL 37 /* in standard deviations: below it eps__mills() overflows */
+#define U_MOST 1e8 /* in standard deviations: beyond it squares and their errors are not computed */
 
 double eps__mills(double x)
 {
@@ -44,6 +46,8 @@ double eps__log_normal_tail(double x)
 double eps__normal_tail_quantile(double log_tail)
 {
     double low = -40, high = 40;
+    if (isnan(log_tail))
+        return NAN;
     if (log_tail < -800)
         high = sqrt(-2 * log_tail);
     if (log_tail >= 0)
@@ -103,11 +107,12 @@ double eps__normal_log_mass(double left, double width, double *error)
 
 /* int_0^inf exp(-u s - s^2/2) (1 - e^{-mu s}) ds for u >= -1, 0 < mu < 1. The panels are a unit of the decay
  * 1/max(u, 2) long, where eight points leave less than 1e-17 relative; beyond exponent 60 + the first factor's
- * smallness nothing is left that counts. */
+ * smallness nothing is left that counts, which is well before PANELS_MAX. */
 static double mills_difference(double u, double mu)
 {
-    double half = 0.5 / fmax(u, 2), total = 0;
-    for (double left = 0;; left += 2 * half) {
+    enum { PANELS_MAX = 1000 };
+    double half = 0.5 / fmax(u, 2), total = 0, left = 0;
+    for (int k = 0; k < PANELS_MAX; k++, left += 2 * half) {
         double panel = 0;
         for (size_t i = 0; i < 4; i++) {
             for (int sign = -1; sign <= 1; sign += 2) {
@@ -116,15 +121,30 @@ static double mills_difference(double u, double mu)
             }
         }
         total += half * panel;
-        if (half * panel < 1e-19 * total)
-            return total;
+        if (!(half * panel > 1e-19 * total))
+            break;
     }
+    return total;
 }
 
 double eps__gaussian_log_delta(double mu, double eps, double *error)
 {
+    if (isnan(mu) || isnan(eps)) {
+        *error = INFINITY;
+        return NAN;
+    }
     double u = eps / mu - 0.5 * mu;
     double u_error = 2 * EPS__UNIT_ROUNDOFF * (fabs(eps / mu) + mu);
+    /* eps < 0; delta = Pr[Z > u] - e^eps Pr[Z > u + mu], either of which is 1 but for 1e-299. */
+    if (u + mu < -NO_TAIL) {
+        double delta = -expm1(eps);
+        *error = 8 * EPS__UNIT_ROUNDOFF + 1e-290 / delta;
+        return log(delta);
+    }
+    if (u < -U_MOST) { /* 1 - delta is at most Pr[Z < u] + phi(u) mills(u + mu), which no double holds */
+        *error = DBL_MIN;
+        return 0;
+    }
     if (u < -1) { /* delta is at least 0.2 here */
         double upper_tail = 0.5 * erfc(u * M_SQRT1_2);
         double taken = exp(-0.5 * u * u - EPS__LOG_SQRT_2PI) * eps__mills(u + mu), below = fmin(u + mu, 0);

@@ -24,14 +24,14 @@ double eps__log_normal_tail(double x);
  * absolute error (L5). */
 double eps__normal_log_mass(double left, double width, double *error);
 
-/* The x with ln Pr[Z > x] = log_tail, log_tail < 0, to about 1e-12: for choosing limits, never for a bound. */
+/* The x with ln Pr[Z > x] = log_tail, log_tail < 0, to about 1e-12: for choosing limits, never for a bound. NAN for NAN. */
 double eps__normal_tail_quantile(double log_tail);
 
 /*
  * ln delta(eps) of N(mu, 1) against N(0, 1): delta = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)
  * (MEMF section 2; Balle and Wang 2018, theorem 8). mu > 0, any finite eps.
  * Out: *error, a bound on the absolute error of the logarithm. Returns -INFINITY where delta underflows every
- * double's logarithm (it does not for eps/mu < 1e150).
+ * double's logarithm (it does not for eps/mu < 1e150); NAN, with an infinite error, where mu or eps is NAN.
  */
 double eps__gaussian_log_delta(double mu, double eps, double *error);
 

@@ -236,7 +236,7 @@ struct eps__curve *eps__curve_phase(const struct eps__phase *phase, const struct
         return NULL;
     made->base.class = &phase_class;
     made->phase = phase;
-    made->job = phase->job;
+    made->job = *phase->setting.job;
     made->job.query.accountant.bad_event_share = 0.5;
     made->setting = phase->setting;
     made->setting.job = &made->job;

@@ -337,12 +337,15 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 static double least_sigma(const struct eps__setting *setting)
 {
     const struct eps__training *training = setting->training;
-    double least = 1e-9;
+    double least = EPS_NOISE_MULTIPLIER_LEAST;
     for (size_t k = 0; k < training->len; k++) {
         const struct eps__phase *phase = &training->phases[k];
         for (int d = 0; d < EPS_DIRECTIONS && eps__phase_counts(phase); d++)
             least =
-                fmax(least, eps__raise(phase->accountants[d]->least_sigma(&phase->setting) / phase->noise_scale, 64));
+                fmax(least,
+                     eps__raise(fmax(phase->accountants[d]->least_sigma(&phase->setting), EPS_NOISE_MULTIPLIER_LEAST) /
+                                    phase->noise_scale,
+                                64));
     }
     return least;
 }

@@ -103,13 +103,12 @@ static void add_phase(struct eps__training *training, size_t i)
 }
 
 static enum eps_status open_phase(struct eps__training *training, struct eps__phase *phase, struct eps_error *error,
-                                  bool probe, bool *missing)
+                                  bool probe)
 {
     enum eps_status status = probe ? eps__setting_probe(&phase->setting, error, training->context, &phase->job)
                                    : eps__setting_open(&phase->setting, error, training->context, &phase->job);
     if (status != EPS_OK)
         return eps__phase_error(error, phase, status);
-    *missing = *missing || !phase->setting.strategy;
     phase->trivial = phase->setting.sensitivity_known && !(phase->setting.sensitivity.value > 0);
     return EPS_OK;
 }
@@ -117,7 +116,6 @@ static enum eps_status open_phase(struct eps__training *training, struct eps__ph
 enum eps_status eps__training_open(struct eps__training **training, struct eps_error *error,
                                    const struct eps_context *context, const struct eps_job *job, bool probe)
 {
-    bool missing = false;
     *training = NULL;
     struct eps__training *made = calloc(1, sizeof *made);
     if (made) {
@@ -140,8 +138,8 @@ enum eps_status eps__training_open(struct eps__training **training, struct eps_e
     assert(counted == asked); /* (L1): a run that is not counted is released for nothing */
     enum eps_status status = EPS_OK;
     for (size_t k = 0; k < made->len && status == EPS_OK; k++)
-        status = open_phase(made, &made->phases[k], error, probe, &missing);
-    if (status != EPS_OK || missing) {
+        status = open_phase(made, &made->phases[k], error, probe);
+    if (status != EPS_OK) {
         eps__training_close(made);
         return status;
     }

@@ -33,8 +33,8 @@ struct eps__training {
 };
 
 /*
- * The settings of all phases; each is that of its job, computed or found in the context's caches. probe: where an optimiser would
- * have to run, *training is NULL and EPS_OK is returned. The caller closes it. Errors name the phase.
+ * The settings of all phases; each is that of its job, computed or found in the context's caches. probe: with the strategies of
+ * eps__strategy_probe(). The caller closes it. Errors name the phase.
  */
 enum eps_status eps__training_open(struct eps__training **training, struct eps_error *error,
                                    const struct eps_context *context, const struct eps_job *job, bool probe);

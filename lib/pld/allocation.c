@@ -26,13 +26,14 @@ enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3,
 #define LOG_NOTHING (-800.0) /* no delta that is asked is so small */
 #define CUT_ROOM 1e-6        /* a cut is K and so much of it more */
 #define REACH 2.0            /* deviations */
+#define REACH_STRIKE 1.0     /* in ln K: far under its strike a grid is too coarse, whose deviation grows with it */
 
 /* A composition around one epsilon. */
 struct slot {
     struct eps__pld sum; /* of the losses, as they are composed */
     double *above; /* of knot i: sum_{j >= i} a_j e^{-t (l_j - l_i)}, and, from sum.len on, a_j (l_j - l_i) e^{..} */
     enum eps__estimate estimate;
-    double centre, reach; /* targets centre - reach <= k <= centre + reach */
+    double eps, centre, reach; /* targets centre - reach <= k <= centre + reach, of epsilons near its own */
     double z_cut, z_least;
     double beyond_tilt, log_beyond; /* upper: ln E[e^{tilt S}] <= log_beyond */
     bool used;
@@ -404,6 +405,7 @@ static struct slot *find_slot(struct eps__allocation *a, enum eps__estimate esti
     for (size_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &a->slots[i];
         if (slot->used && slot->estimate == estimate && fabs(slot->centre - target) <= slot->reach &&
+            fabs(slot->eps - eps) <= REACH_STRIKE &&
             (a->reach == 0 || (a->falls ? target >= slot->centre : target <= slot->centre)) &&
             (!a->falls || cuts_above(a, a->shift[estimate], slot->z_cut, eps)) &&
             (!nearest || fabs(slot->centre - target) < fabs(nearest->centre - target)))
@@ -456,6 +458,7 @@ static enum eps_status make_slot(struct eps__allocation *a, enum eps__estimate e
         slot_clear(slot);
         return status;
     }
+    slot->eps = eps;
     slot->centre = target_of(a, eps);
     slot->reach = reach;
     slot->z_cut = aim.law.z_cut;

@@ -288,6 +288,8 @@ static enum eps_status walk_upper(struct walk *walk, double *infinity)
     }
     walk->cells.first = first_knot(walk);
     enum eps_status status = walk_cells(walk, walk->cells.first, INT64_MAX);
+    if (status == EPS_OK && walk->cells.len == 0) /* every branch ends where it begins */
+        status = EPS_TOO_COSTLY;
     if (status != EPS_OK)
         return status;
     struct eps__cell *last = &walk->cells.items[walk->cells.len - 1];
@@ -558,6 +560,8 @@ enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pl
     if (!end.joins || !end.z || !walk.lanes || !open_lanes(&walk, branches, plans))
         goto out;
     status = estimate == EPS__UPPER ? walk_upper(&walk, &built.infinity) : walk_lower(&walk, &end);
+    if (status == EPS_OK && walk.cells.len == 0)
+        status = EPS_TOO_COSTLY;
     if (status != EPS_OK)
         goto out;
     status = eps__cells_assemble(&built, &walk.cells, estimate);

@@ -210,8 +210,8 @@ static void relax_term(const struct eps__steps *steps, double eps, double reach,
     for (int i = 0; i < 4; i++, reach = i < 3 ? 0.25 * reach : 0) {
         double from = fmax(eps - reach, 0);
         term_moments(steps, 0, cut, term);
-        for (double tilt = fmin(1, steepest); term->saddle.log_moment - term->saddle.tilt * from > log_bound;
-             tilt *= 1.4) {
+        for (double tilt = fmin(1, steepest);
+             tilt > 0 && term->saddle.log_moment - term->saddle.tilt * from > log_bound; tilt *= 1.4) {
             if (tilt > steepest && term->saddle.tilt >= steepest)
                 break;
             term_moments(steps, fmin(tilt, steepest), cut, term);

@@ -136,7 +136,7 @@ static void round_end(struct eps__cells *cells, bool high)
 }
 
 /* The masses of the lower estimate. There is no knot beyond an end knot, so the curve cannot be lowered at it, which
- * its cell would need unless nothing is split there. */
+ * its cell would need unless nothing is split there. 0: no masses were found that are none of them negative. */
 static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *mass, double *lowered)
 {
     enum { TRIES = 64 };
@@ -144,7 +144,7 @@ static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *m
         round_down(cells, 0);
     if (cells->items[cells->len - 1].gap > 0)
         round_down(cells, cells->len - 1);
-    for (int i = 0;; i++) {
+    for (int i = 0; i <= 2 * TRIES; i++) {
         sum_cells(cells, mass);
         lower_knots(cells, mass, lowered);
         set_indices(cells, index);
@@ -160,6 +160,7 @@ static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *m
         if (high)
             round_end(cells, true);
     }
+    return 0;
 }
 
 enum eps_status eps__cells_assemble(struct eps__pld *pld, struct eps__cells *cells, enum eps__estimate estimate)
@@ -179,6 +180,8 @@ enum eps_status eps__cells_assemble(struct eps__pld *pld, struct eps__cells *cel
         set_indices(cells, index);
     } else {
         len = assemble_lower(cells, index, mass, lowered);
+        if (len == 0)
+            goto out;
     }
     pld->index = index;
     pld->mass = mass;

@@ -16,7 +16,15 @@
 #include "lib/error.h"
 #include "lib/numerics/normal.h"
 
-enum { COARSE_LEN = 400, FINE_LEN = 300, KNOTS_MAX = 1 << 22, POLL_EVERY = 4096, TRIES = 12, SKIPPED_MAX = 4096 };
+enum {
+    COARSE_LEN = 400,
+    FINE_LEN = 300,
+    KNOTS_MAX = 1 << 22,
+    POLL_EVERY = 4096,
+    TRIES = 12,
+    SKIPPED_MAX = 4096,
+    STEPS_DOWN_MAX = 4096
+};
 
 #define Z_REACH 37.5 /* of a normal variable: beyond are masses that hardly are doubles */
 #define ALONE 1e3    /* times the distance to the largest of the losses, a tilt leaves no other */
@@ -83,6 +91,8 @@ static bool find_tilt(const struct points *points, double wanted, double count, 
     *tilt = 0;
     tilted_moments(points, 0, moments);
     double step = moments->variance > 0 ? (wanted - moments->mean) / moments->variance : 1;
+    if (!(step > 0) && moments->mean < wanted) /* doubling it leads nowhere */
+        return false;
     while (moments->mean < wanted) {
         low = high;
         *tilt = high = high > 0 ? 2 * high : step;
@@ -381,9 +391,12 @@ static enum eps_status build_upper(struct builder *b, const struct eps_context *
     if (!(least / b->spacing < INDEX_MAX))
         return EPS_TOO_COSTLY;
     int64_t first = (int64_t)fmax(floor(least / b->spacing) - 1, 0);
-    while (b->law->falls && first > 0 && isfinite(b->law->z_least) &&
-           !(knot_z(b, knot_value(b, first)) <= b->law->z_least))
-        first--; /* what is left out is no more than was said */
+    /* what is left out is no more than was said */
+    for (int i = 0; b->law->falls && first > 0 && isfinite(b->law->z_least) &&
+                    !(knot_z(b, knot_value(b, first)) <= b->law->z_least);
+         i++, first--)
+        if (i == STEPS_DOWN_MAX)
+            return EPS_TOO_COSTLY; /* finer than the rounding of a knot */
     /* small sums: what is below the least is not asked for; large ones: it may as well be there */
     bool origin = first == 0 || (b->law->falls && isinf(b->law->z_least));
     enum eps_status status = add_fine_knots(b, origin, first == 0 ? 1 : first, b->aim->high);

@@ -93,7 +93,7 @@ static void split_pass(struct atoms *atoms, double threshold)
         if (i + 1 < atoms->len) {
             double below = items[i].shift - items[len - 1].shift, above = items[i + 1].shift - items[i].shift;
             double variance = below * above;
-            if (importance(items[i].weight, expm1(0.5 * variance)) <= threshold) {
+            if (!(importance(items[i].weight, expm1(0.5 * variance)) > threshold)) {
                 double weight = items[i].weight * exp(0.5 * variance);
                 double share = below + above > 0 ? above / (below + above) : 1;
                 items[len - 1].weight += weight * share;
@@ -118,7 +118,7 @@ static void merge_pass(struct atoms *atoms, double threshold)
             struct atom right = items[i + 1];
             double weight = left.weight + right.weight, share = right.weight / weight;
             double distance = right.shift - left.shift, variance = share * (1 - share) * distance * distance;
-            if (importance(weight, expm1(-0.5 * variance)) <= threshold) {
+            if (!(importance(weight, expm1(-0.5 * variance)) > threshold)) {
                 left.shift += share * distance;
                 left.weight = weight * exp(-0.5 * variance);
                 i++;
@@ -129,9 +129,11 @@ static void merge_pass(struct atoms *atoms, double threshold)
     atoms->len = len;
 }
 
-/* In-out: *threshold, doubled as often as it takes. */
+/* In-out: *threshold, doubled as often as it takes: until it is infinite at most, when every pass halves the list. */
 static void thin(struct atoms *atoms, enum eps__side side, double *threshold, size_t max_len)
 {
+    if (!(*threshold > 0))
+        *threshold = DBL_MIN;
     for (; atoms->len > max_len; *threshold *= 2, atoms->passes++)
         (side == EPS__OVER ? split_pass : merge_pass)(atoms, *threshold);
 }

@@ -19,6 +19,9 @@
 /* Beyond this from every mean a normal has less mass than DBL_MIN. */
 #define REACH 39.0
 
+/* Steps of twice the power of 2 from any double to infinity: more are taken of no number. */
+enum { OUTWARDS_MAX = 1100 };
+
 bool eps__single_serves(const struct eps__branch *branches, size_t len)
 {
     for (size_t b = 0; b < len; b++)
@@ -157,14 +160,16 @@ static struct crossing find_crossing(const struct eps__pair *pair, double eps)
     c.at = 0.5 * (c.low + c.high);
     /* outwards until the loss is beyond eps by more than its error */
     double first = -eps__mixture_reach(&pair->denominator) - REACH, last = eps__mixture_reach(&pair->numerator) + REACH;
-    for (double step = 1e-15 * (1 + fabs(c.at));; step *= 4) {
+    double step = 1e-15 * (1 + fabs(c.at));
+    for (int i = 0; i < OUTWARDS_MAX; i++, step *= 4) {
         double loss = loss_at(pair, c.low, &error);
         c.below = fabs(eps - loss) + error;
         if (loss + error <= eps || c.low <= first)
             break;
         c.low = fmax(c.low - step, first);
     }
-    for (double step = 1e-15 * (1 + fabs(c.at));; step *= 4) {
+    step = 1e-15 * (1 + fabs(c.at));
+    for (int i = 0; i < OUTWARDS_MAX; i++, step *= 4) {
         double loss = loss_at(pair, c.high, &error);
         c.above = fabs(loss - eps) + error;
         if (loss - error >= eps || c.high >= last)
@@ -194,7 +199,8 @@ static double branch_delta(const struct eps__pair *pair, enum eps__estimate esti
         return fmax(ball.value - ball.error, 0);
     /* between z* and the point: P |1 - e^{eps - L}| */
     double between = mass_between(pair, c.low, c.high) * fmax(expm1(c.below), fmin(c.above, 1));
-    return fmin(fmax(ball.value + ball.error + between, 0) + pair->lost + DBL_MIN, 1);
+    double bound = ball.value + ball.error + between;
+    return isnan(bound) ? 1 : fmin(fmax(bound, 0) + pair->lost + DBL_MIN, 1);
 }
 
 bool eps__single_beyond(const struct eps__pair *pair, double eps, double *z)

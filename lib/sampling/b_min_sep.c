@@ -4,10 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 
+#include "lib/numerics/bound.h"
 #include "lib/sampling/batches.h"
 #include "lib/sampling/scheme.h"
+
+#define LEAST_QUOTIENT 1e-290 /* of p: under it doubles lose digits */
 
 static void defaults(struct eps_mechanism *mechanism, size_t bands)
 {
@@ -63,6 +67,40 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
     return (struct eps__participation){.epochs = 1, .separation = mechanism->sampling.separation};
 }
 
+/* p/(1 + (separation - 1) p), raised: of one step from a warm start, who waits and is drawn. */
+static double drawn_first(const struct eps_sampling *sampling, double p)
+{
+    if (p < LEAST_QUOTIENT)
+        return p; /* which is more */
+    return fmin(eps__raise(p / (1 + (double)(sampling->separation - 1) * p), 6), p);
+}
+
+/*
+ * Nobody sits out where the separation is 1, and one step leaves nothing to sit out; but from a warm start some do so at it, and of a
+ * truncated batch that probability would have to be exact. Draws that are certain come after one wait, the same number of steps
+ * apart ever after.
+ */
+static bool plainer(struct eps_sampling *plainer, const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    double p = eps__sampling_probability(mechanism);
+    size_t separation = sampling->separation;
+    assert(separation >= 1 && (!sampling->warm_start || sampling->examples_per_user == 1));
+    if (separation == 1 || (mechanism->n == 1 && !sampling->warm_start)) {
+        *plainer = eps__sampling_as_coins(sampling, p);
+        return true;
+    }
+    if (!sampling->warm_start || sampling->truncation)
+        return false;
+    if (mechanism->n == 1)
+        *plainer = eps__sampling_as_coins(sampling, drawn_first(sampling, p));
+    else if (p >= 1 && mechanism->n % separation == 0)
+        *plainer = eps__sampling_as_bins(sampling, separation);
+    else
+        return false;
+    return true;
+}
+
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
     return sampling->examples_per_user > 1 ? &eps__former_shared : &eps__former_spaced;
@@ -102,6 +140,7 @@ const struct eps__scheme eps__scheme_b_min_sep = {
     .batch = batch,
     .worst = worst,
     .target = target,
+    .plainer = plainer,
     .former = former,
     .assume = assume,
 };

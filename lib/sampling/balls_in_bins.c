@@ -4,6 +4,8 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
+
 #include "lib/sampling/batches.h"
 #include "lib/sampling/scheme.h"
 
@@ -21,11 +23,9 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
 
     if (n == 0 || len == 0 || n % len == 0)
         return;
-    size_t below = n / len * len, above = below + len;
-    size_t nearest = below == 0 || (above - n < n - below && above <= check->max_n) ? above : below;
     eps__check_fail(check, derived ? "/sampling/batch_size" : "/sampling/bins",
                     "%s %zu bins, which do not divide n = %zu; the nearest n that works is %zu",
-                    derived ? "gives" : "asks for", len, n, nearest);
+                    derived ? "gives" : "asks for", len, n, eps__check_nearest_multiple(check, len));
 }
 
 /* A new bin may be the next step's (L7). */
@@ -70,3 +70,13 @@ const struct eps__scheme eps__scheme_balls_in_bins = {
     .former = former,
     .assume = assume,
 };
+
+struct eps_sampling eps__sampling_as_bins(const struct eps_sampling *sampling, size_t bins)
+{
+    struct eps_sampling made = eps__sampling_default();
+    assert(bins > 0 && !sampling->truncation && sampling->examples_per_user == 1);
+    made.scheme = eps__scheme_balls_in_bins.scheme;
+    made.bins = bins;
+    made.dataset_size = sampling->dataset_size;
+    return made;
+}

@@ -55,6 +55,15 @@ static struct eps__participation worst(const struct eps_mechanism *mechanism)
     return (struct eps__participation){.epochs = mechanism->n, .separation = mechanism->sampling.groups, .fixed = true};
 }
 
+/* One group has every turn. */
+static bool plainer(struct eps_sampling *plainer, const struct eps_mechanism *mechanism)
+{
+    if (mechanism->sampling.groups != 1)
+        return false;
+    *plainer = eps__sampling_as_coins(&mechanism->sampling, eps__sampling_probability(mechanism));
+    return true;
+}
+
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
     (void)sampling;
@@ -92,6 +101,7 @@ const struct eps__scheme eps__scheme_cyclic_poisson = {
     .batch = batch,
     .groups = groups,
     .worst = worst,
+    .plainer = plainer,
     .pairs = &eps__coin_pairs,
     .former = former,
     .assume = assume,

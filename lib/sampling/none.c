@@ -84,13 +84,19 @@ static void check_turns(struct eps__check *check, const struct eps_sampling *sam
             check, "/sampling/separation",
             "must be %zu, which is dataset_size/batch_size rounded down: leave it out, or leave out the sizes",
             turns.apart);
-    if (!turns.even && sampling->schema == EPS_SCHEMA_SHUFFLED)
+    if (!turns.even && sampling->schema == EPS_SCHEMA_SHUFFLED) {
+        uint64_t left = sampling->dataset_size % sampling->batch_size;
         eps__check_fail(check, "/sampling/schema",
                         "shuffled needs whole batches, and dataset_size is no multiple of batch_size: leave the last "
-                        "examples of every epoch out, and dataset_size without them");
+                        "%llu examples of every epoch out, and give dataset_size without them, %llu; an epoch is then "
+                        "%zu steps",
+                        (unsigned long long)left, (unsigned long long)(sampling->dataset_size - left), turns.apart);
+    }
     if (turns.even && sampling->schema == EPS_SCHEMA_SHUFFLED && check->n % turns.apart)
-        eps__check_fail(check, "/n", "must be a multiple of dataset_size/batch_size = %zu where epochs are shuffled",
-                        turns.apart);
+        eps__check_fail(check, "/n",
+                        "must be a multiple of dataset_size/batch_size = %zu where epochs are shuffled; the nearest is "
+                        "%zu",
+                        turns.apart, eps__check_nearest_multiple(check, turns.apart));
     if (!turns.even && turns.times > 1 && sampling->schema == EPS_SCHEMA_FIXED_ORDER)
         eps__check_fail(
             check, "/sampling/schema",
@@ -163,6 +169,28 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
     eps__sentence(list, "the strategy is public");
 }
 
+/* Batches that come round more often than is counted: epochs has a default, and an end before the last step has no meaning to a
+ * data loader, which goes on. Gaps of `at least` leave it open where they end. With sizes nothing is left to say. */
+static void doubt(struct eps__sentences *list, const struct eps_mechanism *mechanism)
+{
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    size_t k = sampling->epochs, b = sampling->separation, n = mechanism->n;
+    if (sampling->batch_size > 0)
+        return;
+    if (k == 1 && n > 1)
+        eps__sentence(
+            list,
+            "one participation of each example in all %zu steps is assumed (sampling.epochs 1): if the training "
+            "goes over the data more often, give sampling.epochs, or sampling.batch_size and dataset_size",
+            n);
+    else if (k > 1 && sampling->schema != EPS_SCHEMA_MIN_SEPARATION && b < n / k + (n % k > 0)) /* k b < n */
+        eps__sentence(list,
+                      "%zu epochs of %zu steps end before step %zu of %zu, and nobody is counted as taking part after "
+                      "them: if the loader goes on, ask for epochs %zu%s",
+                      k, b, k * b, n, (n - 1) / b + 1,
+                      sampling->schema == EPS_SCHEMA_SHUFFLED ? " and the n that makes them whole" : "");
+}
+
 /* The sensitivity already holds pattern and adjacency: the only step is one Gaussian against N(0, 1). */
 static enum eps_status make(struct eps__step_pairs *made, const struct eps_mechanism *mechanism,
                             const struct eps__step_setting *step)
@@ -187,4 +215,5 @@ const struct eps__scheme eps__scheme_none = {
     .pairs = &pairs,
     .former = former,
     .assume = assume,
+    .doubt = doubt,
 };

@@ -102,6 +102,7 @@ static enum eps_status coin_make(struct eps__step_pairs *pairs, const struct eps
 }
 
 const struct eps__pairs eps__coin_pairs = {.drawn = EPS__EVERY_ADJACENCY,
+                                           .attained = EPS__AGAINST_NOISE,
                                            .truncated = EPS__EVERY_ADJACENCY,
                                            .amplitude = coin_amplitude,
                                            .variants = coin_variants,

@@ -6,6 +6,7 @@
 #include "lib/sampling/participations.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ void eps__spaced_steps_fill(struct eps__spaced_steps *steps)
 {
     double k = steps->examples, p = steps->p;
     assert(steps->examples >= 1 && steps->examples <= EPS__TOGETHER_MAX && steps->separation >= 1 && p > 0 && p <= 1);
-    steps->log_keep = p < 1 ? k * Sleef_cinz_log1pd1_u10purec(-p) : -INFINITY;
+    /* under 0, whatever p is: a wait is divided by it */
+    steps->log_keep = p < 1 ? fmin(k * Sleef_cinz_log1pd1_u10purec(-p), -DBL_MIN) : -INFINITY;
     double log_p = Sleef_cinz_logd1_u10purec(p), log_q = steps->log_keep / k, ways = 1;
     for (unsigned j = 1; j <= steps->examples; j++) {
         ways *= (k - j + 1) / j;

@@ -3,6 +3,8 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
+
 #include "lib/sampling/batches.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
@@ -56,3 +58,16 @@ const struct eps__scheme eps__scheme_poisson = {
     .former = former,
     .assume = assume,
 };
+
+struct eps_sampling eps__sampling_as_coins(const struct eps_sampling *sampling, double p)
+{
+    struct eps_sampling coins = eps__sampling_default();
+    assert(p > 0 && p <= 1);
+    coins.scheme = eps__scheme_poisson.scheme;
+    coins.p = p;
+    coins.dataset_size = sampling->dataset_size;
+    coins.truncation = sampling->truncation;
+    coins.max_batch_size = sampling->max_batch_size;
+    coins.examples_per_user = sampling->examples_per_user;
+    return coins;
+}

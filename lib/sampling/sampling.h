@@ -53,6 +53,13 @@ size_t eps__sampling_bins(const struct eps_mechanism *mechanism);
  */
 size_t eps__sampling_steps(const struct eps_mechanism *mechanism);
 
+/*
+ * Whether the mechanism's sampling has the law of a plainer one, of which more is known: then *plainer is that one. Who takes part
+ * when is distributed alike, each example's draws and those of all together, so that what is proven of the one holds of the other
+ * (L10). The job's defaults must have been filled in, and it must have been checked.
+ */
+bool eps__sampling_plainer(struct eps_sampling *plainer, const struct eps_mechanism *mechanism);
+
 /* Whether groups of examples take turns, and how many they are: 1 where there are none. */
 bool eps__sampling_turns(const struct eps_mechanism *mechanism);
 size_t eps__sampling_groups(const struct eps_mechanism *mechanism);

@@ -48,12 +48,16 @@ struct eps__scheme {
     /* The participation that an optimised family aims at unless told otherwise; a separation of 0: to be chosen. NULL: one
      * epoch. */
     struct eps__participation (*target)(const struct eps_mechanism *mechanism);
+    /* True where a plainer sampling, of another scheme, has the very same law: *plainer (L10). NULL: none has. */
+    bool (*plainer)(struct eps_sampling *plainer, const struct eps_mechanism *mechanism);
     /* What dominates one of its steps, by adjacency, and truncated or not (pairs.h). NULL: nothing is known of one alone. */
     const struct eps__pairs *pairs;
     /* What forms its batches (batches.h). NULL: nothing does. */
     const struct eps__former *(*former)(const struct eps_sampling *sampling);
     /* How examples take part, in words. */
     void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);
+    /* What of its members is allowed and probably not meant, in words. NULL: nothing. */
+    void (*doubt)(struct eps__sentences *list, const struct eps_mechanism *mechanism);
 };
 
 /* NULL where there is none. */
@@ -84,6 +88,13 @@ bool eps__scheme_steps(struct eps_error *error, const char *who, const struct ep
 /* Whether the adjacency is one of `known` (bits 1u << enum eps_adjacency). If not, "WHO knows no dominating pair for A; use B
  * or C" in the place of eps__decline(), and false. */
 bool eps__adjacency_known(struct eps_error *error, const char *who, unsigned known, enum eps_adjacency adjacency);
+
+/* ---- what others are in special cases (L10): what is said of the data set, its users and truncation is kept ---- */
+
+/* Poisson sampling with probability p (poisson.c). */
+struct eps_sampling eps__sampling_as_coins(const struct eps_sampling *sampling, double p);
+/* One uniform bin, the same in every epoch (balls_in_bins.c). */
+struct eps_sampling eps__sampling_as_bins(const struct eps_sampling *sampling, size_t bins);
 
 /* ---- shared by several schemes (sizes.c) ---- */
 

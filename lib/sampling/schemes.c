@@ -207,6 +207,12 @@ double eps__sampling_expected_batch(const struct eps_mechanism *mechanism)
     return scheme->batch ? scheme->batch(s, p) : NAN;
 }
 
+bool eps__sampling_plainer(struct eps_sampling *plainer, const struct eps_mechanism *mechanism)
+{
+    const struct eps__scheme *scheme = eps__scheme_of(mechanism);
+    return scheme->plainer && scheme->plainer(plainer, mechanism);
+}
+
 bool eps__sampling_turns(const struct eps_mechanism *mechanism)
 {
     return eps__scheme_of(mechanism)->groups;

@@ -39,7 +39,7 @@ bool eps__check_probability(struct eps__check *check, const struct eps_sampling 
 {
     bool given = !isnan(sampling->p);
 
-    if (given && !(sampling->p > 0.0 && sampling->p <= 1.0))
-        eps__check_fail(check, "/sampling/p", "must lie in (0, 1]");
+    if (given)
+        eps__check_range(check, "/sampling/p", EPS__PROBABILITY, sampling->p);
     return eps__check_sizes(check, sampling, "p", given);
 }

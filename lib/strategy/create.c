@@ -63,22 +63,47 @@ enum eps_status eps__strategy_check_cost(const struct eps_context *context, stru
     return EPS_TOO_COSTLY;
 }
 
-enum eps_status eps__strategy_base(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                   const struct eps_mechanism *mechanism, const uint8_t *key, bool *deferred)
+struct eps_mechanism eps__strategy_stand_in(const struct eps_mechanism *mechanism)
 {
-    eps__builder *builder = eps__family_of(&mechanism->matrix)->build;
+    struct eps_mechanism other = *mechanism;
+    struct eps_job plain;
+    eps_job_init(&plain);
+    other.workload = plain.mechanism.workload;
+    /* Steps that are released as they are, of one participation: with X = C^T C and X_ii <= 1 each (X^-1)_ii is at least 1/X_ii, and
+     * only a diagonal X attains that, so the optimum is the identity. */
+    bool diagonal = mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ && mechanism->workload.coefficients_len == 1 &&
+                    mechanism->matrix.epochs == 1;
+    other.matrix = eps__matrix_of_bands(diagonal ? 1 : (size_t)eps__strategy_forecast(mechanism).bands);
+    other.matrix.stamps = mechanism->matrix.stamps;
+    /* As the family scales its own C, its largest column has a norm of 1 or about that. */
+    other.matrix.normalization = mechanism->matrix.normalization == EPS_NORMALIZATION_NONE
+                                     ? EPS_NORMALIZATION_MAX_COLUMN
+                                     : mechanism->matrix.normalization;
+    return other;
+}
+
+enum eps_status eps__strategy_base(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                                   const struct eps_mechanism *mechanism, const uint8_t *key, bool probe)
+{
     uint8_t derived[EPS__HASH_BYTES] = {0};
     bool optimised = eps__strategy_is_optimised(&mechanism->matrix);
+    struct eps_mechanism other;
+    if (optimised && probe) {
+        other = eps__strategy_stand_in(mechanism);
+        mechanism = &other;
+        optimised = false;
+    }
+    eps__builder *builder = eps__family_of(&mechanism->matrix)->build;
     if (optimised && !key && !eps__factorization_key(derived, mechanism))
         return eps__strategy_no_memory(error);
     if (!eps__stored_begin(s, mechanism, key ? key : derived))
         return eps__strategy_no_memory(error);
     enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
     if (!status && optimised)
-        status = eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builder, deferred);
+        status = eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builder);
     else if (!status)
         status = builder(context, s, error, mechanism);
-    if (status || (deferred && *deferred))
+    if (status)
         return status;
     status = check_range(s, error, &mechanism->matrix);
     if (!status && !s->kind->measure(s))
@@ -87,26 +112,25 @@ enum eps_status eps__strategy_base(const struct eps_context *context, struct eps
 }
 
 static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                             const struct eps_mechanism *mechanism, bool *deferred)
+                             const struct eps_mechanism *mechanism, bool probe)
 {
     enum eps_status status = eps__family_of(&mechanism->matrix)->kept
-                                 ? eps__build_stored(context, s, error, mechanism, deferred)
-                                 : eps__strategy_base(context, s, error, mechanism, NULL, deferred);
-    if (status || (deferred && *deferred))
-        return status;
-    status = eps__strategy_normalise(context, s, error, mechanism);
+                                 ? eps__build_stored(context, s, error, mechanism, probe)
+                                 : eps__strategy_base(context, s, error, mechanism, NULL, probe);
+    if (!status)
+        status = eps__strategy_normalise(context, s, error, mechanism);
     if (!status)
         status = eps__strategy_poll(context, error);
-    if (!status) {
+    if (!status && !probe) {
         eps__strategy_identify(s);
         eps__stored_offer(context, s);
     }
     return status;
 }
 
-/* deferred: as in eps__strategy_base(). */
+/* probe: as in eps__strategy_base(). */
 static enum eps_status create(const struct eps_context *context, struct eps_strategy **strategy,
-                              struct eps_error *error, const struct eps_mechanism *mechanism, bool *deferred)
+                              struct eps_error *error, const struct eps_mechanism *mechanism, bool probe)
 {
     size_t n = mechanism->n, stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
     if (!eps_serves_family(mechanism->matrix.family))
@@ -128,8 +152,8 @@ static enum eps_status create(const struct eps_context *context, struct eps_stra
     else
         s->lock_made = true;
     if (!status)
-        status = build(context, s, error, mechanism, deferred);
-    if (status || (deferred && *deferred)) {
+        status = build(context, s, error, mechanism, probe);
+    if (status) {
         eps_strategy_destroy(s);
         return status;
     }
@@ -140,13 +164,11 @@ static enum eps_status create(const struct eps_context *context, struct eps_stra
 enum eps_status eps_strategy_create(const struct eps_context *context, struct eps_strategy **strategy,
                                     struct eps_error *error, const struct eps_mechanism *mechanism)
 {
-    return create(context, strategy, error, mechanism, NULL);
+    return create(context, strategy, error, mechanism, false);
 }
 
 enum eps_status eps__strategy_probe(const struct eps_context *context, struct eps_strategy **strategy,
                                     struct eps_error *error, const struct eps_mechanism *mechanism)
 {
-    bool deferred = false;
-    *strategy = NULL;
-    return create(context, strategy, error, mechanism, &deferred);
+    return create(context, strategy, error, mechanism, true);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/strategy/failures.h"
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/making.h"
 #include "lib/strategy/recipe.h"
@@ -104,18 +105,16 @@ static void offer(const struct eps_context *context, const struct eps_strategy *
 
 enum eps_status eps__factorization_obtain(const struct eps_context *context, struct eps_strategy *s,
                                           struct eps_error *error, const struct eps_mechanism *mechanism,
-                                          const uint8_t key[EPS__HASH_BYTES], eps__builder *builder, bool *deferred)
+                                          const uint8_t key[EPS__HASH_BYTES], eps__builder *builder)
 {
     if (context && context->cache_get && fetch(context, s, key)) {
         s->cache_state = EPS_CACHE_HIT;
         return EPS_OK;
     }
-    if (deferred) {
-        *deferred = true;
-        return EPS_OK;
-    }
     s->cache_state = context && context->cache_put ? EPS_CACHE_MISS : EPS_CACHE_UNUSED;
-    enum eps_status status = builder(context, s, error, mechanism);
+    enum eps_status status = eps__strategy_poll(context, error); /* who was asked for it may have another plan */
+    if (status == EPS_OK)
+        status = builder(context, s, error, mechanism);
     if (status == EPS_OK && context && context->cache_put)
         offer(context, s, key);
     return status;

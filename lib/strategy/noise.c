@@ -128,7 +128,7 @@ enum eps_status eps_noise_create(const struct eps_context *context, struct eps_n
                                  size_t dimensions, const uint8_t key[32])
 {
     struct plan plan;
-    if (!(sigma >= 0 && sigma <= 1e9))
+    if (!(sigma >= 0 && sigma <= EPS_NOISE_MULTIPLIER_MOST))
         return eps__error(error, EPS_INVALID, "/noise_multiplier", "must lie in [0, 1e9]");
     enum eps_status status = make_plan(context, &plan, error, strategy, part, dimensions);
     if (status)

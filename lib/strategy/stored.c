@@ -175,17 +175,17 @@ static enum eps_status stamp(struct eps_strategy *s, struct eps_error *error, si
 }
 
 static enum eps_status build_note(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                  const struct note *note, const char *id, bool *deferred)
+                                  const struct note *note, const char *id, bool probe)
 {
     const struct eps_mechanism *source = &note->recipe.mechanism;
     eps__strategy_size(s, source->n, source->matrix.stamps);
-    enum eps_status status = eps__strategy_base(context, s, error, source, note->key, deferred);
-    if (status || (deferred && *deferred))
-        return status;
-    status = scale_again(s, error, note);
+    bool stands_in = probe && eps__strategy_is_optimised(&source->matrix);
+    enum eps_status status = eps__strategy_base(context, s, error, source, note->key, probe);
+    if (!status && !stands_in)
+        status = scale_again(s, error, note);
     if (!status && note->stamps > 1)
         status = stamp(s, error, note->stamps);
-    if (status)
+    if (status || stands_in)
         return status;
     eps__strategy_identify(s);
     if (strcmp(s->id, id) != 0)
@@ -196,7 +196,7 @@ static enum eps_status build_note(const struct eps_context *context, struct eps_
 }
 
 enum eps_status eps__build_stored(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
-                                  const struct eps_mechanism *mechanism, bool *deferred)
+                                  const struct eps_mechanism *mechanism, bool probe)
 {
     struct note note = {0};
     size_t stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
@@ -212,8 +212,8 @@ enum eps_status eps__build_stored(const struct eps_context *context, struct eps_
     if (!status)
         status = eps__strategy_check_cost(context, error, &priced);
     if (!status)
-        status = build_note(context, s, error, &note, mechanism->matrix.stored_id, deferred);
-    if (!status && stamps > 1 && !(deferred && *deferred))
+        status = build_note(context, s, error, &note, mechanism->matrix.stored_id, probe);
+    if (!status && stamps > 1)
         status = stamp(s, error, stamps);
     note_clear(&note);
     if (status)

@@ -74,7 +74,11 @@ bool eps__strategy_hint(char *out, size_t size, const struct eps_strategy *strat
 /* The family runs an optimiser, which may take minutes. */
 bool eps__strategy_is_optimised(const struct eps_matrix *matrix);
 
-/* As eps_strategy_create(), but never runs an optimiser: EPS_OK with *strategy NULL where one would have to. */
+/*
+ * As eps_strategy_create(), to ask who serves a job and at what cost: where an optimiser would find C, a matrix of the same shape
+ * stands in, which takes no time. It does so also where the context's cache has C, so that the same job is served whatever was
+ * computed before; what only C itself can tell, that an entry is negative, shows while the job runs. Offers the cache nothing.
+ */
 EPS_MUST_USE enum eps_status eps__strategy_probe(const struct eps_context *context, struct eps_strategy **strategy,
                                                  struct eps_error *error, const struct eps_mechanism *mechanism);
 

@@ -54,7 +54,7 @@ function axis(title, options) {
   return {title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, includeBounds: false, callback: tick}, ...options};
 }
 
-/* lines: [{label, points: [{x, y}], dashed, marks}]. least: where a logarithmic axis begins; wide: both axes are logarithmic, of
+/* lines: [{label, points: [{x, y}], dashed, marks, stepped}]. stepped: from one point to the next the line is as high as the next. least: where a logarithmic axis begins; wide: both axes are logarithmic, of
  * what is all over 0. Returns a figure; the chart is drawn once it stands in the page, by drawAll(). */
 export function lineChart({id, title, x, y, least, wide, lines}) {
   const canvas = h('canvas', {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
@@ -63,7 +63,7 @@ export function lineChart({id, title, x, y, least, wide, lines}) {
     type: 'line',
     data: {datasets: shown.map((line, index) => ({
       label: line.label, data: line.points, colour: line.colour ?? index, ...ink(line.colour ?? index), borderWidth: line.marks ? 0 : 2,
-      pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0, pointHitRadius: 8,
+      stepped: line.stepped ? 'after' : false, pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0, pointHitRadius: 8,
       pointStyle: STYLES[Math.floor((line.colour ?? index) / COLOURS.length) % STYLES.length],
       borderDash: line.dashed ? [5, 4] : [], order: line.marks ? 0 : 1}))},
     options: {

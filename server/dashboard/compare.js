@@ -32,7 +32,14 @@ const ROWS = [
   ['Computed in', result((one) => seconds(one.compute_seconds))],
 ];
 
-function columns(documents) {
+/* Of each job; of several with one name, with their ids. */
+function namesOf(documents) {
+  const plain = documents.map(name);
+  return new Map(documents.map((document, index) =>
+    [document, plain.filter((one) => one === plain[index]).length > 1 ? `${plain[index]} …${document.id.slice(-8)}` : plain[index]]));
+}
+
+function columns(documents, names) {
   const rows = ROWS.map(([heading, read]) => {
     const cells = documents.map(read);
     return h('tr', {class: new Set(cells).size > 1 ? 'differs' : null}, h('th', {scope: 'row'}, heading), cells.map((cell) => h('td', {}, cell)));
@@ -40,18 +47,18 @@ function columns(documents) {
   return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Comparison'}, h('table', {id: 'comparison'},
     h('caption', {}, 'In bold, what differs'),
     h('thead', {}, h('tr', {}, h('td'), documents.map((document) => h('th', {scope: 'col'},
-      h('a', {href: `#/jobs/${document.id}`}, name(document)), ' ', badge(document.status))))),
+      h('a', {href: `#/jobs/${document.id}`}, names.get(document)), ' ', badge(document.status))))),
     h('tbody', {}, rows)));
 }
 
 /* What each has under the link, drawn together; what one has not is left out. A job has one colour in all charts. */
-async function together(documents, has, link, chart, line) {
+async function together(documents, names, has, link, chart, line) {
   const drawn = documents.map((document, colour) => ({document, colour})).filter(({document}) =>
     document.status === 'succeeded' && document.links[link] && has(document));
   const replies = await Promise.all(drawn.map(({document}) => get(document.links[link])));
   const lines = replies.flatMap((reply, index) => {
     const {document, colour} = drawn[index];
-    return reply.problem ? [] : [{...line(reply.body, name(document)), colour}];
+    return reply.problem ? [] : [{...line(reply.body, names.get(document)), colour}];
   });
   return lines.length ? lineChart({...chart, lines}) : null;
 }
@@ -70,11 +77,12 @@ export async function showComparison(main, {ids = ''}) {
     return;
   }
   const place = h('div', {class: 'charts below'}, h('p', {class: 'quiet'}, 'The charts are being computed …'));
-  main.append(columns(documents), place);
+  const names = namesOf(documents);
+  main.append(columns(documents, names), place);
   const figures = await Promise.all([
-    together(documents, (document) => !curveless(document), 'curve',
+    together(documents, names, (document) => !curveless(document), 'curve',
              {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA}, (body, label) => curveLines(body, label)[0]),
-    together(documents, (document) => !document.job.phases && !tooLong(document), 'error',
+    together(documents, names, (document) => !document.job.phases && !tooLong(document), 'error',
              {id: 'errors-per-step', title: 'Variance of each step’s answer', x: 'step', y: 'variance'}, errorLine)]);
   place.replaceChildren(...figures.filter(Boolean));
   drawAll(place);

@@ -74,12 +74,14 @@ function ends({job, result}) {
   return (job.phases || []).map(({n}, index) => step += n * result.phases[index].count);
 }
 
+/* Between two points what is spent is bounded by the later one, so the line is one of steps: no straight line between two points is
+ * a bound. */
 function spend(document) {
   const {links} = document;
   return fetched(links.spend, (body) => {
     const points = body.points.map(({step, epsilon}) => ({x: step, y: epsilon}));
     const marked = points.filter(({x}) => ends(document).includes(x));
-    const lines = [{label: 'epsilon', points}, {label: 'end of a phase', points: marked, marks: true, colour: 3}];
+    const lines = [{label: 'epsilon', points: [{x: 0, y: 0}, ...points], stepped: true}, {label: 'end of a phase', points: marked, marks: true, colour: 3}];
     return [lineChart({id: 'spend', title: 'Epsilon at the job’s delta, by the steps done', x: 'step', y: 'epsilon',
                        lines: lines.slice(0, marked.length ? 2 : 1)}), csv(links.spend, 'spend')];
   });
@@ -111,7 +113,7 @@ export function drawings(document) {
   return h('div', {class: 'charts'},
            links.curve ? place('Privacy curve', 'curve', () => curve(document)) : null,
            links.spend ? placeOnDemand('Spent on the way', 'spend',
-             {label: 'Compute', help: 'Epsilon after each phase, and at up to 200 steps between: each of them is an answer of its own.'},
+             {label: 'Compute', help: 'Epsilon after each phase, and at up to 200 steps between: each of them is an answer of its own. Between two of them the later one holds.'},
              () => spend(document)) : null,
            links.error ? place('Error per step', 'error', short(error)) : null,
            links.matrix ? place('Matrix', 'matrix', short(matrix)) : null);

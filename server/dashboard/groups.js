@@ -9,21 +9,24 @@ import {cancelButton, deleteButton} from './buttons.js';
 import {announce, badge, h, number, trouble, when} from './dom.js';
 import {follow} from './follow.js';
 import {filterForm, listed, pageLinks} from './listing.js';
+import {capital} from './question.js';
 
 const INTERVAL = 2000; /* ms */
 const FINAL = ['succeeded', 'failed', 'canceled'];
 
-const name = (group) => group.label || `…${group.id.slice(-8)}`;
+const name = (kind, group) => group.label || kind.question(group);
 
-/* kind: {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid']}. Returns what ends it. */
+/* kind: {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid'], question: (sweep) => text},
+ * and `found`, columns of what was found, each a heading and a function of the group. Returns what ends it. */
 export function showList(main, kind, query, form) {
   const title = `${kind.plural[0].toUpperCase()}${kind.plural.slice(1)}`;
   const body = h('tbody'), notes = h('div'), pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
   const address = `#/${kind.plural}`;
-  const headings = [title.slice(0, -1), 'State', 'Done', 'Failed', 'Created'];
+  const found = Object.entries(kind.found || {});
+  const headings = [title.slice(0, -1), ...found.map(([heading]) => heading), 'State', 'Done', 'Failed', 'Created'];
   let text = '';
   const row = (group) => h('tr', {'data-id': group.id},
-    h('th', {scope: 'row'}, h('a', {href: `${address}/${group.id}`, title: group.id}, name(group))), h('td', {}, badge(group.status)),
+    h('th', {scope: 'row'}, h('a', {href: `${address}/${group.id}`, title: group.id}, name(kind, group))), found.map(([, read]) => h('td', {}, read(group))), h('td', {}, badge(group.status)),
     h('td', {}, `${group.done} of ${group.total}`), h('td', {}, number(group.failed)), h('td', {}, when(group.created_at)));
   main.append(h('h1', {tabindex: '-1'}, title), filterForm(kind.plural, address, query), notes,
     h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title},
@@ -61,7 +64,7 @@ export function showGroup(main, kind, id, body, fill) {
       Object.fromEntries(kind.asked.filter((member) => member in group).map((member) => [member, group[member]])), null, 2)));
   }
 
-  main.append(title, state, bar, actions, notes, body, asked);
+  main.append(title, state, bar, notes, body, actions, asked);
   return follow(`/v1/${kind.plural}/${encodeURIComponent(id)}`, kind.noun, INTERVAL, ({status, problem, body: group}) => {
     if (problem) {
       fail(problem);
@@ -73,9 +76,9 @@ export function showGroup(main, kind, id, body, fill) {
       missed = false;
     }
     const final = FINAL.includes(group.status);
-    title.textContent = `${kind.noun[0].toUpperCase()}${kind.noun.slice(1)} ${name(group)}`;
+    title.textContent = capital(name(kind, group));
     document.title = `${title.textContent} – epsilond`;
-    state.replaceChildren(badge(group.status), `${group.done} of ${group.total} ${kind.children}, ${group.failed} failed; created `,
+    state.replaceChildren(badge(group.status), group.label ? `${capital(kind.question(group))}; ` : '', `${group.done} of ${group.total} ${kind.children}, ${group.failed} failed; created `,
                           when(group.created_at));
     bar.value = group.done / group.total;
     bar.hidden = final;

@@ -7,8 +7,9 @@ import {cancelButton, copyButton, deleteButton} from './buttons.js';
 import {announce, badge, h, seconds, trouble, when} from './dom.js';
 import {drawings} from './drawings.js';
 import {follow} from './follow.js';
-import {answer, mechanism, name, scheme, steps} from './jobs.js';
-import {failed, succeeded} from './result.js';
+import {answer} from './jobs.js';
+import {capital, ofJob} from './question.js';
+import {caches, failed, headed, succeeded} from './result.js';
 import {statement} from './statement.js';
 
 const INTERVAL = 1000; /* ms */
@@ -21,9 +22,10 @@ class Page {
     this.state = h('p', {class: 'state', id: 'state'});
     this.actions = h('div', {class: 'actions'});
     this.notes = h('div');
+    this.answer = h('div');
     this.body = h('div');
     this.final = null;
-    main.append(this.title, this.state, this.actions, this.notes, this.body);
+    main.append(this.title, this.state, this.notes, this.answer, this.actions, this.body);
   }
 
   fail(problem) {
@@ -62,13 +64,12 @@ class Page {
     this.document = body;
     this.notes.replaceChildren();
     const final = FINAL.includes(body.status);
-    const title = `Job ${name(body)}`;
+    const question = capital(ofJob(body.job)), title = body.label || question;
     if (this.title.textContent !== title) {
       this.title.textContent = title;
       document.title = `${title} – epsilond`;
     }
-    const length = `${steps(body.job)}${body.job.phases ? '' : ' steps'}`;
-    this.state.replaceChildren(badge(body.status), ` ${mechanism(body.job)}, ${scheme(body.job)}, ${length}; created `, when(body.created_at));
+    this.state.replaceChildren(badge(body.status), body.label ? `${question}; created ` : 'created ', when(body.created_at));
     if (this.final !== final) {
       this.act(body, final);
       if (this.final === false) {
@@ -80,7 +81,8 @@ class Page {
       this.wait(body);
       return true;
     }
-    const content = body.status === 'succeeded' ? [...succeeded(body), drawings(body), statement(body)] : failed(body);
+    this.answer.replaceChildren(body.status === 'succeeded' ? headed(body) : failed(body));
+    const content = body.status === 'succeeded' ? [...succeeded(body), drawings(body), statement(body), caches(body)] : [];
     this.body.replaceChildren(...content.filter(Boolean),
       h('details', {}, h('summary', {}, 'The job, to post again'),
         h('pre', {tabindex: '0', id: 'job-json'}, JSON.stringify(body.job, null, 2))));

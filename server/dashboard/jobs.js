@@ -7,12 +7,10 @@
 import {poll} from './api.js';
 import {announce, badge, h, number, safe, trouble, when} from './dom.js';
 import {filterForm, listed, pageLinks} from './listing.js';
+import {inShort, parts} from './question.js';
 
 export const COMPARED = 5; /* jobs side by side, at most */
 const INTERVAL = 2000;     /* ms */
-
-/* One of a job's phases, or what it is itself. */
-const parts = (job) => job.phases || [job];
 
 const once = (list) => [...new Set(list)].join(' + ');
 
@@ -43,7 +41,7 @@ export function answer(document) {
 }
 
 export function name(document) {
-  return document.label || `…${document.id.slice(-8)}`;
+  return document.label || inShort(document.job);
 }
 
 function progress(document) {
@@ -68,7 +66,7 @@ class List {
       filterForm('jobs', '#/', query, this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job')), this.notes,
       h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Jobs'},
         h('table', {id: 'jobs'}, h('caption', {class: 'unseen'}, 'Jobs, newest first'),
-          h('thead', {}, h('tr', {}, ['Compare', 'Job', 'State', 'Answer', 'Matrix', 'Sampling', 'Steps', 'Created']
+          h('thead', {}, h('tr', {}, ['Compare', 'Job', 'Answer', 'State', 'Matrix', 'Sampling', 'Steps', 'Created']
               .map((heading, column) => h('th', {scope: 'col'}, column ? heading : h('span', {class: 'unseen'}, heading))))),
           this.body)), this.pages);
     this.choose();
@@ -109,7 +107,7 @@ class List {
       return;
     }
     row.text = text;
-    const contents = [progress(document), answer(document), mechanism(document.job), scheme(document.job),
+    const contents = [answer(document), progress(document), mechanism(document.job), scheme(document.job),
                       steps(document.job)];
     row.cells.forEach((cell, column) => cell.replaceChildren(...[contents[column]].flat()));
     if (row.status && row.status !== document.status && document.status !== 'running') {

@@ -6,9 +6,10 @@
 import {post} from './api.js';
 import {lineChart, redraw} from './charts.js';
 import {json, write} from './build.js';
-import {badge, h, number, safe} from './dom.js';
+import {badge, facts, h, number, safe} from './dom.js';
 import {families, schemes} from './fields.js';
 import {showGroup, showList} from './groups.js';
+import {ofPlan} from './question.js';
 import {sortable} from './sortable.js';
 
 
@@ -32,7 +33,12 @@ const SETS = {
   families: ['Families', 'Every one if none is ticked.', Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
 };
 
-const KIND = {noun: 'plan', plural: 'plans', children: 'candidates', asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys)};
+const KIND = {noun: 'plan', plural: 'plans', children: 'candidates', asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys), question: ofPlan, found: {
+  Error: ({best: [first] = [], objective}) => number(first?.error[objective]),
+  Noise: ({best: [first] = []}) => safe(first?.noise_multiplier),
+  Gain: ({best: [first] = []}) => number(first?.gain, 4),
+  Best: ({best: [first] = []}) => first ? mechanism(first) : '–',
+}};
 
 /* ---------------------------------------------------------------- the form */
 
@@ -134,17 +140,54 @@ async function submit(job, fail) {
   }
 }
 
-function columns(fail) {
-  const plain = (member) => ({title: member, read: (one) => one[member], show: (one) => one[member] ?? '–'});
-  const error = (member) => ({title: member, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
-  const button = (one) => h('button', {type: 'button', 'aria-label': `Submit ${one.family} with ${one.scheme} as a job`,
-                                       onclick: () => submit(one.job, fail)}, 'Submit');
-  return [plain('rank'), plain('family'), plain('bands'), plain('scheme'), plain('n'), plain('batch_size'),
-          {title: 'noise_multiplier', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
-          error('mean_squared'), plain('buffers'), {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'},
-          error('max_squared'), plain('guarantee'), plain('accountant'),
-          {title: 'status', read: (one) => one.status, show: (one) => h('span', {title: one.reason}, badge(one.status))},
-          {title: 'why not', read: (one) => one.reason, show: (one) => one.reason ?? ''}];
+const size = ({bands, buffers}) => bands ? `, ${bands}\u00a0bands` : buffers ? `, ${buffers}\u00a0buffers` : '';
+
+const mechanism = (one) => `${one.family}${size(one)} under ${one.scheme}`;
+
+/* As narrow as may be: rank, mechanism, error and noise are seen whole on a telephone. */
+const MECHANISM = {title: 'mechanism', read: mechanism,
+                   show: (one) => h('span', {class: 'mechanism'}, `${one.family}${size(one)}`, ' ', h('span', {class: 'quiet'}, one.scheme))};
+
+const plain = (member, title = member) => ({title, read: (one) => one[member], show: (one) => one[member] ?? '–'});
+
+const figure = (member, title = member) => ({title, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
+
+const FIGURES = [{title: 'noise', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
+                 {title: 'gain', read: (one) => one.gain, show: (one) => number(one.gain, 4)}];
+
+/* objective: what ranks them. */
+const best = (objective) => [plain('rank'), MECHANISM, figure(objective, 'error'), ...FIGURES, plain('buffers'), plain('n'), plain('batch_size')];
+
+function columns(objective, fail) {
+  const button = (one) => h('button', {type: 'button', 'aria-label': `Submit ${mechanism(one)} as a job`, onclick: () => submit(one.job, fail)}, 'Submit');
+  const other = objective === 'max_squared' ? 'mean_squared' : 'max_squared';
+  return [...best(objective), plain('accountant'),
+          {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'}, figure(other), plain('guarantee'),
+          {title: 'status', read: (one) => one.status, show: (one) => badge(one.status)},
+          {title: 'why not', read: (one) => one.reason, show: (one) => h('span', {class: 'why'}, one.reason ?? '')}];
+}
+
+/* The best so far, and what it gains. */
+function headline({best: [first], objective, status}) {
+  if (!first) {
+    return h('section', {class: 'result', 'aria-label': 'Answer'}, h('p', {class: 'quiet'}, 'No candidate has an answer yet.'));
+  }
+  const gain = first.gain === null ? 'What it gains over DP-SGD is not known: DP-SGD (identity under poisson) has no answer in this plan.'
+    : first.gain > 1 ? `Its error is ${number(1 / first.gain, 3)} of that of DP-SGD (identity under poisson), at the same epsilon and delta: a gain of ${number(first.gain, 4)}.`
+      : 'Nothing that was tried is better than DP-SGD (identity under poisson).';
+  return h('section', {class: 'result', 'aria-label': 'Answer'},
+    h('p', {class: 'quiet'}, status === 'running' ? 'Best so far' : 'Best'),
+    h('p', {class: 'answer name', id: 'answer'}, `${first.family}${size(first)}, ${first.scheme}`),
+    h('p', {}, `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ${number(first.buffers)} rows of noise kept.`),
+    h('p', {id: 'gain'}, gain));
+}
+
+/* What was fixed. */
+function asked(plan) {
+  const of = (value) => value === null || value === undefined ? null : [value].flat().map((one) => number(one)).join(', ');
+  return facts([['Epsilon', of(plan.epsilon)], ['Delta', of(plan.delta)], ['Data set', `${number(plan.dataset_size)} examples`],
+                ['Batch size', of(plan.batch_size)], ['Epochs', of(plan.epochs)], ['Steps', of(plan.n)],
+                ['Most rows of noise', of(plan.max_bands) ?? 'any number'], ['Ranked by', plan.objective]]);
 }
 
 /* What ranks them, over the memory that it takes (as of max_bands, the present row counts), a line each family. A family keeps its
@@ -161,18 +204,21 @@ function lines(candidates, figure, average) {
 
 /* The view; returns what ends it. */
 export function showPlan(main, id) {
-  const chart = h('div'), place = h('div');
-  let table = null;
-  return showGroup(main, KIND, id, h('div', {}, chart, place), (plan, fail) => {
+  const top = h('div'), chart = h('div'), place = h('div');
+  let ten = null, table = null;
+  return showGroup(main, KIND, id, h('div', {}, top, place), (plan, fail) => {
     if (!table) {
-      table = sortable('candidates', 'Candidates, the best first', columns(fail));
-      place.append(table.element);
+      ten = sortable('best', 'The ten best', best(plan.objective));
+      table = sortable('candidates', 'All candidates, the best first', columns(plan.objective, fail));
+      place.append(ten.element, chart, table.element);
     }
+    top.replaceChildren(headline(plan), asked(plan));
+    ten.fill(plan.best);
     table.fill(plan.candidates);
     const average = Array.isArray(plan.batch_size);
-    const figure = `${plan.objective}${average ? ' / batch_size²' : ''}`;
+    const name = `${plan.objective}${average ? ' / batch_size²' : ''}`;
     const shown = lines(plan.candidates, plan.objective, average);
-    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${figure} over the rows of noise that fit, the present one included`,
-                                             x: 'rows of noise', y: figure, wide: true, lines: shown}));
+    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${name} over the rows of noise that fit, the present one included`,
+                                             x: 'rows of noise', y: name, wide: true, lines: shown}));
   });
 }

@@ -39,11 +39,12 @@ async function refresh(pages, path) {
 
 const plain = (value) => typeof value === 'number' || typeof value === 'string' ? value : value === undefined ? null : JSON.stringify(value);
 
-function columns(pointers) {
+/* y: what was found, which stands first after what was varied. */
+function columns(pointers, y) {
   const found = (member) => ({title: member, read: (point) => point[member],
                               show: (point) => member === 'mean_squared' ? number(point[member]) : safe(point[member])});
   return [...pointers.map((pointer) => ({title: pointer, read: (point) => plain(point[pointer]), show: (point) => String(plain(point[pointer]))})),
-          {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)}, ...FOUND.map(found),
+          ...[y, ...FOUND.filter((member) => member !== y)].map(found), {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)},
           {title: 'accountant', read: (point) => point.accountant, show: (point) => point.accountant ?? point.detail ?? '–'},
           {title: 'job', read: (point) => point.job, show: (point) => point.job ? h('a', {href: `#/jobs/${point.job}`}, `…${point.job.slice(-8)}`) : '–'}];
 }
@@ -86,7 +87,7 @@ export class Points {
     this.axes = this.pointers.filter((pointer) => grid[pointer].some((value) => typeof value === 'number'));
     this.x = this.axes[0];
     this.y = FOUND.find((member) => !(member in base) && !(`/${member}` in grid)) || FOUND[0];
-    this.sorted = sortable('points', 'Points', columns(this.pointers));
+    this.sorted = sortable('points', 'Points', columns(this.pointers, this.y));
     this.element.append(...(this.x ? [h('p', {class: 'filters'},
       choice('sweep-y', 'What was found', FOUND, this.y, (value) => { this.y = value; this.draw(); }),
       choice('sweep-x', 'over', this.axes, this.x, (value) => { this.x = value; this.draw(); }))] : []),

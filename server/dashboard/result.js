@@ -8,7 +8,7 @@ import {facts, h, number, safe, seconds, table, trouble} from './dom.js';
 import {mechanism, scheme, steps} from './jobs.js';
 
 const GUARANTEES = {
-  deterministic: 'Proven: no sampling went into this number, and it holds with certainty.',
+  deterministic: 'Proven: computed without random draws, and holds with certainty.',
   estimate_verify_release: 'Verified by draws: epsilon and delta were fixed beforehand, and releasing at this noise multiplier is ' +
                            '(epsilon, delta)-private, the draws counted as a part of the release.',
   high_probability: 'Read off draws: it holds except with the stated failure probability.',
@@ -105,7 +105,9 @@ function sentences(title, id, list) {
 function resultFacts({result}) {
   const {bracket, sensitivity, factorization, error, sampling} = result;
   return facts([
-    ['Bracket of the numerical error', bracket ? `${exactly(bracket.lower)} to ${exactly(bracket.upper)}` : 'none'],
+    ['Bracket of the numerical error', bracket ? `${exactly(bracket.lower)} to ${exactly(bracket.upper)}, ` +
+      (bracket.exact ? 'with the exact value inside' : 'of the accountant\'s bound') : 'none'],
+    ['The exact value is at least', result.least === null ? null : exactly(result.least)],
     ['Accountant', result.accountant],
     ['Neighbouring data sets', NEIGHBOURS[result.adjacency]],
     ['Inputs', result.adaptive ? 'may depend on earlier outputs (adaptive)' : 'must not depend on earlier outputs (non-adaptive)'],
@@ -127,17 +129,25 @@ function resultFacts({result}) {
 
 /* ---------------------------------------------------------------- all of it */
 
+/* What stands above all else. */
+export function headed({result}) {
+  return h('section', {class: 'result', 'aria-label': 'Answer'}, headline(result), h('p', {id: 'guarantee'}, GUARANTEES[result.guarantee]));
+}
+
 export function succeeded(document) {
   const {result} = document;
-  return [h('section', {class: 'result', 'aria-label': 'Answer'}, headline(result), h('p', {id: 'guarantee'}, GUARANTEES[result.guarantee])),
-          sentences('Hints', 'hints', result.hints), sentences('What it presumes', 'assumptions', result.assumptions),
+  return [sentences('Hints', 'hints', result.hints), sentences('What it presumes', 'assumptions', result.assumptions),
           h('section', {'aria-labelledby': 'details-title'}, h('h2', {id: 'details-title'}, 'In detail'), directions(result), phases(document),
-            resultFacts(document), candidates(result), draws(result), audit(result)),
-          sentences('Caches', 'caches', Object.entries(CACHES).map(([part, words]) => words[result.cache[part]]).filter(Boolean))];
+            resultFacts(document), candidates(result), draws(result), audit(result))];
+}
+
+/* Of interest to who runs the service. */
+export function caches({result}) {
+  return sentences('Caches', 'caches', Object.entries(CACHES).map(([part, words]) => words[result.cache[part]]).filter(Boolean));
 }
 
 export function failed({status, error: problem}) {
-  return [h('section', {class: 'result', 'aria-label': 'Answer'},
-            h('p', {class: 'answer', id: 'answer'}, status === 'canceled' ? 'Canceled' : 'Failed'), problem ? trouble(problem) : null,
-            problem?.errors ? h('ul', {}, problem.errors.map((one) => h('li', {}, h('code', {}, one.pointer), ` ${one.detail}`))) : null)];
+  return h('section', {class: 'result', 'aria-label': 'Answer'},
+           h('p', {class: 'answer', id: 'answer'}, status === 'canceled' ? 'Canceled' : 'Failed'), problem ? trouble(problem) : null,
+           problem?.errors ? h('ul', {}, problem.errors.map((one) => h('li', {}, h('code', {}, one.pointer), ` ${one.detail}`))) : null);
 }

@@ -7,8 +7,9 @@ import {post} from './api.js';
 import {h} from './dom.js';
 import {showGroup, showList} from './groups.js';
 import {Points} from './points.js';
+import {ofSweep} from './question.js';
 
-const KIND = {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid']};
+const KIND = {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid'], question: ofSweep};
 const BASE = {n: 1000, sampling: {scheme: 'poisson', p: 0.01}, delta: 1e-6};
 const GRID = {'/noise_multiplier': [0.6, 0.8, 1, 1.2, 1.5, 2]};
 

@@ -121,7 +121,7 @@ static void begin(struct child *child)
     bool canceled = group->canceled; /* ends come on this thread: the child, and so the group, is still there */
     pthread_mutex_unlock(&groups->mutex);
     if (canceled) {
-        jobs_cancel(jobs, child->id, NULL);
+        jobs_cancel_with_group(jobs, child->id);
     }
 }
 

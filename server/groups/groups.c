@@ -275,6 +275,7 @@ struct group *groups__group_create(struct groups *groups, const struct group_rec
     group->task.child = group->kind->computes;
     group->bytes = group_bytes(record);
     group->done = record->done;
+    group->canceled = group->cancel_left = record->canceling;
     group->record = *record;
     group->record.label = NULL; /* the row has it */
     group->record.request = strdup(record->request);
@@ -308,8 +309,7 @@ bool groups_admit(struct groups *groups, const struct group_record *record, void
 
 /* ---------------------------------------------------------------- cancelling */
 
-/* Ids of the jobs under way; NULL: out of memory. */
-static char (*ids_locked(const struct group *group, size_t *len))[UUID_SIZE]
+char (*groups__ids_locked(const struct group *group, size_t *len))[UUID_SIZE]
 {
     char(*ids)[UUID_SIZE] = calloc(group->storing + group->under_way + 1, sizeof *ids);
     *len = 0;
@@ -326,7 +326,7 @@ enum cancel_outcome groups_cancel(struct groups *groups, enum group_kind_id kind
     size_t len = 0;
     pthread_mutex_lock(&groups->mutex);
     struct group *group = find_kind_locked(groups, kind, id);
-    char(*ids)[UUID_SIZE] = group && !group->ending ? ids_locked(group, &len) : NULL;
+    char(*ids)[UUID_SIZE] = group && !group->ending ? groups__ids_locked(group, &len) : NULL;
     if (!ids) {
         pthread_mutex_unlock(&groups->mutex);
         return !group ? CANCEL_NOT_LIVE : group->ending ? CANCEL_ENDING : CANCEL_FAILED;
@@ -338,7 +338,7 @@ enum cancel_outcome groups_cancel(struct groups *groups, enum group_kind_id kind
     groups__go_on_locked(group);
     pthread_mutex_unlock(&groups->mutex);
     for (size_t i = 0; i < len; i++) {
-        jobs_cancel(groups->server->jobs, ids[i], NULL); /* one that is not admitted yet is canceled when it is */
+        jobs_cancel_with_group(groups->server->jobs, ids[i]); /* one that is not admitted yet is canceled when it is */
     }
     free(ids);
     return CANCEL_STARTED;

@@ -44,6 +44,7 @@ struct group {
     size_t done; /* final ones */
     bool feeding;
     bool canceled;
+    bool cancel_left;         /* an earlier process has canceled it, and perhaps not all of its jobs */
     bool ending;              /* its last write is queued */
     struct waiters waiters;   /* for its end */
     struct waiters cancelers; /* for that, or that it could not be written yet */
@@ -69,6 +70,8 @@ void groups__skip_begun(struct group *group);
 void groups__child_add_locked(struct group *group, struct child *child);
 /* The child is final, and gone. */
 void groups__child_end_locked(struct child *child, bool under_way);
+/* Ids of the jobs under way; NULL: out of memory. */
+char (*groups__ids_locked(const struct group *group, size_t *len))[UUID_SIZE];
 void groups__tell_held(struct group *group);
 void groups__feed(struct pool_task *task); /* feed.c */
 

@@ -109,8 +109,43 @@ bool groups_recover(void *user)
     return status == STORE_OK && !recovery.failed;
 }
 
+/* A canceled group that was killed before all of its jobs were canceled. NULL: none is left. */
+static struct group *canceled_in_part_locked(const struct groups *groups)
+{
+    for (size_t i = 0; i < groups->live.capacity; i++) {
+        for (struct map_node *node = groups->live.buckets[i]; node; node = node->next) {
+            struct group *group = MAP_ENTRY(node, struct group, node);
+            if (group->cancel_left) {
+                return group;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void cancel_the_rest(struct groups *groups)
+{
+    pthread_mutex_lock(&groups->mutex);
+    struct group *group = canceled_in_part_locked(groups);
+    while (group) {
+        size_t len = 0;
+        char(*ids)[UUID_SIZE] = groups__ids_locked(group, &len);
+        group->cancel_left = false;
+        pthread_mutex_unlock(&groups->mutex);
+        for (size_t i = 0; ids && i < len;
+             i++) { /* without memory they run, and their group ends as canceled all the same */
+            jobs_cancel_with_group(groups->server->jobs, ids[i]);
+        }
+        free(ids);
+        pthread_mutex_lock(&groups->mutex);
+        group = canceled_in_part_locked(groups);
+    }
+    pthread_mutex_unlock(&groups->mutex);
+}
+
 void groups_start(struct groups *groups)
 {
+    cancel_the_rest(groups);
     pthread_mutex_lock(&groups->mutex);
     for (size_t i = 0; i < groups->live.capacity; i++) {
         for (struct map_node *node = groups->live.buckets[i]; node; node = node->next) {

@@ -153,11 +153,13 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     }
 }
 
-/* The target as it came: what libmicrohttpd shows later is decoded, and ends at a %00. */
+/* The target as it came, up to a NUL: what libmicrohttpd shows later is decoded, and ends at a %00. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
     (void)cls;
-    place_of(connection)->bad_target = !target_valid(target);
+    struct connection *place = place_of(connection);
+    place->bad_target = !target_valid(target);
+    place->target_len = strlen(target);
     return NULL;
 }
 

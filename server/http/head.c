@@ -2,8 +2,8 @@
  * libmicrohttpd shows every header as it came, doubles included, and by the time of the first call has decided how the
  * body ends; a reply in that call makes it close the connection.
  *
- * What 0.9.75 does not show: lines that are folded, or end with LF alone; what stands behind a NUL in a value; and a
- * line that begins with a colon or a NUL, which it takes for the end of the head, so that what follows is another
+ * What 0.9.75 does not show: lines that are folded, or end with LF alone; what stands behind a NUL in a value, in the
+ * method or in the target; and a line that begins with a colon or a NUL, which it takes for the end of the head, so that what follows is another
  * request. But it reads heads where they lie, writes NULs over colons and line ends, and hands out pointers into that.
  * So a head that is as it should be can be followed from its version to its empty line without a byte left over; in
  * all of these cases it cannot. Other versions of the library (which has become stricter since) may lay a head out in
@@ -134,6 +134,13 @@ static bool laid_out(void)
     return strcmp(MHD_get_version(), "0.9.75") == 0;
 }
 
+/* Whether the three parts of the request line follow each other. A NUL ends what is shown of a part, but not the part. */
+static bool is_line(const struct request *request, const char *version)
+{
+    return request->path == request->method + strlen(request->method) + 1 &&
+           version == request->path + request->place->target_len + 1;
+}
+
 /* Whether the empty line follows, and the head ends there. */
 static bool is_whole(const struct request *request, const char *next)
 {
@@ -145,8 +152,12 @@ static bool is_whole(const struct request *request, const char *next)
 
 const char *head_refusal(struct request *request, const char *version)
 {
-    struct head head = {.next = line_after(version + strlen(version))};
+    bool line = !laid_out() || is_line(request, version);
+    struct head head = {.next = line ? line_after(version + strlen(version)) : NULL};
     MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, on_header, &head);
+    if (!line) {
+        return "the request line has a NUL, or more than two spaces";
+    }
     if (laid_out() && !is_whole(request, head.next)) {
         return "a line of the head is folded, does not end with CR LF, begins with a colon, or has a NUL";
     }

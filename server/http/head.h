@@ -18,8 +18,8 @@ bool target_valid(const char *target);
 const char *head_refusal(struct request *request, const char *version);
 
 /*
- * The hosts under which the service is reached, for requests that change something: a name that an attacker's DNS
- * points at us is not among them. From --listen: a loopback address or a wildcard is also localhost; a wildcard is any
+ * The hosts under which the service is reached: a name that an attacker's DNS points at us is not among them, so that a
+ * page under that name neither reads nor changes anything. From --listen: a loopback address or a wildcard is also localhost; a wildcard is any
  * address (by number). And those of --allow-host, of which * is any.
  */
 struct hosts;
@@ -27,7 +27,8 @@ struct hosts;
 /* listen: as in --listen; allowed: comma lists. NULL: no memory. */
 struct hosts *hosts_create(const char *listen, const char *const *allowed, size_t allowed_len);
 void hosts_destroy(struct hosts *hosts);
-/* What is wrong with the Host and Origin of a request, or NULL. */
+/* What is wrong with the Host and Origin of a request, or NULL. origin: NULL also for a request that changes nothing, whose
+ * answer the browser keeps from pages of another origin. */
 const char *hosts_refusal(const struct hosts *hosts, const char *host, const char *origin);
 
 #endif

@@ -102,7 +102,7 @@ static bool loop_start(struct loop *loop, struct http *http, struct server *serv
 }
 
 /* Every socket is a file descriptor, and a connection that is sent away keeps its own for a while: as many connections
- * as leave room for both, and for what else the service opens. */
+ * as leave room for both, and for what else the service opens. One address has its share of so many fewer. */
 static void limit_connections(struct connections_options *options, const struct config *config)
 {
     struct rlimit limit = {0};
@@ -120,6 +120,10 @@ static void limit_connections(struct connections_options *options, const struct 
     options->max = (size_t)config->max_connections;
     if (config->max_connections > allowed) {
         options->max = (size_t)allowed;
+        if (config->max_connections_of_one < config->max_connections) {
+            double share = (double)config->max_connections_of_one / (double)config->max_connections;
+            options->max_of_one = (size_t)fmax(1, share * (double)allowed);
+        }
         log_event(LOG_LEVEL_WARN, "descriptors", "max_connections=%llu detail=\"there are %llu file descriptors\"",
                   (unsigned long long)allowed, (unsigned long long)limit.rlim_cur);
     }

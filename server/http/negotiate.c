@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -107,8 +108,7 @@ static bool read_seconds(const char *text, size_t len, double *seconds)
         if (text[i] < '0' || text[i] > '9') {
             return false;
         }
-        value = value * 10 + (text[i] - '0');
-        value = value > WAIT_MAX_SECONDS ? WAIT_MAX_SECONDS : value;
+        value = fmin(value * 10 + (text[i] - '0'), WAIT_MAX_SECONDS + 1);
     }
     *seconds = value;
     return true;
@@ -117,7 +117,17 @@ static bool read_seconds(const char *text, size_t len, double *seconds)
 bool query_is_seconds(const char *value)
 {
     double seconds;
-    return read_seconds(value, strlen(value), &seconds);
+    return read_seconds(value, strlen(value), &seconds) && seconds <= WAIT_MAX_SECONDS;
+}
+
+const char *query_seconds_wrong(const char *value)
+{
+    double seconds;
+    _Static_assert(WAIT_MAX_SECONDS == 300, "the message says so");
+    return read_seconds(value, strlen(value), &seconds) && seconds > WAIT_MAX_SECONDS
+               ? "is more than 300 seconds, the longest that one request waits: take 300 and ask again, or follow the "
+                 "events"
+               : NULL;
 }
 
 double request_wait_seconds(const struct request *request, bool *preferred)
@@ -126,7 +136,7 @@ double request_wait_seconds(const struct request *request, bool *preferred)
     *preferred = false;
     const char *query = request_query(request, "wait");
     if (query && read_seconds(query, strlen(query), &seconds)) {
-        return seconds;
+        return seconds; /* it was checked: at most WAIT_MAX_SECONDS */
     }
     const char *at = request_header_value(request, "Prefer");
     struct element element;
@@ -138,7 +148,7 @@ double request_wait_seconds(const struct request *request, bool *preferred)
             break;
         }
     }
-    return seconds;
+    return fmin(seconds, WAIT_MAX_SECONDS);
 }
 
 bool request_has_etag(const struct request *request, const char *etag)

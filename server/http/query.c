@@ -6,6 +6,7 @@
 #include "server/http/query.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/http/request.h"
@@ -57,10 +58,34 @@ static enum MHD_Result on_member(void *cls, enum MHD_ValueKind kind, const char 
     } else if (!value) {
         api_errors_add(check->errors, pointer, "has no value; it %s", check->table[i].must);
     } else if (!check->table[i].valid(value)) {
-        api_errors_add(check->errors, pointer, "%s", check->table[i].must);
+        const struct query_member *member = &check->table[i];
+        const char *wrong = member->wrong ? member->wrong(value) : NULL;
+        api_errors_add(check->errors, pointer, "%s", wrong ? wrong : member->must);
     }
     check->seen[i] = true;
     return MHD_YES;
+}
+
+static bool is_integer(const char *value)
+{
+    return *value && strspn(value, "0123456789") == strlen(value);
+}
+
+bool query_is_limit(const char *value)
+{
+    unsigned long limit = strtoul(value, NULL, 10); /* ULONG_MAX where it is more */
+    return is_integer(value) && limit >= 1 && limit <= QUERY_LIMIT_MAX;
+}
+
+const char *query_limit_wrong(const char *value)
+{
+    _Static_assert(QUERY_LIMIT_MAX == 500, "the messages say so");
+    if (!is_integer(value)) {
+        return NULL;
+    }
+    return strtoul(value, NULL, 10) == 0
+               ? "is 0, and a page holds at least one item: leave it out, or take 1 and see whether there is any"
+               : "is more than 500, the most that a page holds: take 500, and follow `next` for the rest";
 }
 
 void query_check(const struct request *request, struct api_errors *errors)

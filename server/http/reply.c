@@ -49,6 +49,7 @@ static bool hold(struct request *request, size_t len)
         return true;
     }
     if (request->reply_held || !budget_take(replies, len, replies->most)) {
+        connections_drop_stalled(request->context->connections);
         return false;
     }
     request->reply_held = len;
@@ -77,6 +78,12 @@ void reply_goes_on(struct request *request, size_t len)
     connection_sending(request->place, seconds_for(request, len), request->server->config->request_seconds);
 }
 
+void reply_streams_on(struct request *request, size_t len)
+{
+    request->reply_bytes += len;
+    connection_streaming(request->place, seconds_for(request, len), request->server->config->request_seconds);
+}
+
 /* Adds the headers and queues. Takes the response over. */
 static enum handled reply_queue(struct request *request, int status, const char *type, struct MHD_Response *response,
                                 size_t len)
@@ -91,6 +98,7 @@ static enum handled reply_queue(struct request *request, int status, const char 
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     }
     MHD_add_response_header(response, REQUEST_ID_HEADER, request->id);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff"); /* names in JSON and CSV are the clients' */
     for (size_t i = 0; i < request->headers_len; i++) {
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
     }

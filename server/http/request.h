@@ -109,10 +109,11 @@ struct request {
 
 const char *request_header_value(const struct request *request, const char *name); /* or NULL */
 const char *request_query(const struct request *request, const char *name);        /* or NULL */
-/* ?wait=N, else Prefer: wait=N, at most WAIT_MAX_SECONDS; 0 if absent. */
+/* ?wait=N, else Prefer: wait=N, of which more than WAIT_MAX_SECONDS are as many; 0 if absent. */
 double request_wait_seconds(const struct request *request, bool *preferred);
 /* For tables of query members: ?wait. */
 bool query_is_seconds(const char *value);
+const char *query_seconds_wrong(const char *value);
 /* Gives the memory of the body back as soon as it was read. */
 void request_drop_body(struct request *request);
 /* Whether the entity tag is among those of If-None-Match. */
@@ -151,6 +152,8 @@ enum handled reply_made(struct request *request, const char *type, size_t held, 
                         MHD_ContentReaderFreeCallback release, void *cls);
 /* So much more was given: the client is sent away once it takes nothing for --request-seconds. */
 void reply_goes_on(struct request *request, size_t len);
+/* The same of what may wait for a client who pauses: it is sent away where others need its place, or its memory. */
+void reply_streams_on(struct request *request, size_t len);
 /* Counts, until the request is over, so many bytes that it holds. False: others hold too much. */
 bool reply_holds(struct request *request, size_t len);
 enum handled reply_problem(struct request *request, enum api_problem problem, const char *format, ...)

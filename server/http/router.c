@@ -99,14 +99,14 @@ static void find_route(struct request *request)
     }
 }
 
-/* Whether a page of another site may be behind the request: what a GET would change. */
+/* Whether a page of another site may be behind the request, and read the answer or change something. A browser shows no
+ * page the answer to a GET of another Origin; but one whose name has come to mean this machine is of the same Origin. */
 static const char *foreign(const struct request *request)
 {
-    if (strcmp(request->method, MHD_HTTP_METHOD_POST) != 0 && strcmp(request->method, MHD_HTTP_METHOD_DELETE) != 0) {
-        return NULL;
-    }
+    bool changes =
+        strcmp(request->method, MHD_HTTP_METHOD_POST) == 0 || strcmp(request->method, MHD_HTTP_METHOD_DELETE) == 0;
     return hosts_refusal(request->context->hosts, request_header_value(request, MHD_HTTP_HEADER_HOST),
-                         request_header_value(request, MHD_HTTP_HEADER_ORIGIN));
+                         changes ? request_header_value(request, MHD_HTTP_HEADER_ORIGIN) : NULL);
 }
 
 /* False, with the errors: something in the query is wrong. */
@@ -137,7 +137,7 @@ static enum api_problem judge(struct request *request)
     if (!passes) {
         return API_PROBLEM_INVALID_JOB;
     }
-    return foreign(request) ? API_PROBLEM_FORBIDDEN : API_PROBLEM_COUNT;
+    return API_PROBLEM_COUNT;
 }
 
 void router_begin(struct request *request)
@@ -150,6 +150,8 @@ void router_begin(struct request *request)
     request->body_announced = content_length(request);
     if (request->place->spare && !(request->route && (request->route->traits & ROUTE_VITAL))) {
         request->refused = API_PROBLEM_QUEUE_FULL;
+    } else if (foreign(request)) {
+        request->refused = API_PROBLEM_FORBIDDEN;
     } else if (!request->route) {
         request->refused = API_PROBLEM_NOT_FOUND; /* or 405, or OPTIONS: told apart when the reply is due */
     } else {

@@ -107,12 +107,12 @@ static void make_locked(struct stream *stream)
     resume_locked(stream);
 }
 
-/* Where the client is as fast as the maker, the thread is another's for a while before it goes on. */
+/* After each piece the thread is the next stream's that waits for one. */
 void stream_fill(struct stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
     assert(stream->filling);
-    for (size_t i = 0; i < STREAM_PIECES && room_locked(stream); i++) {
+    if (room_locked(stream)) {
         make_locked(stream);
     }
     bool more = room_locked(stream);
@@ -201,7 +201,7 @@ static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t most)
         stream->maker->wanted(stream->user, stream);
     }
     if (len) {
-        reply_goes_on(request, len);
+        reply_streams_on(request, len);
         return (ssize_t)len;
     }
     return ending == GOING   ? suspend(stream)

@@ -3,7 +3,7 @@
  * memory is bounded whatever is made, and neither side waits on a thread: where the ring is empty the connection is
  * suspended, and where it is full the maker's thread goes home and is asked for again once half of the ring was read.
  *
- * A client that hangs up, one that takes nothing for --request-seconds, a maker that makes nothing for WAIT_MAX_SECONDS and a
+ * A client may pause: one that takes nothing for --request-seconds keeps its place until others need it. One that hangs up, a maker that makes nothing for WAIT_MAX_SECONDS and a
  * service that stops end it at once: what was begun is then cut off without the end that HTTP/1.1 marks, as it is where the maker
  * fails, so that no client takes a part for the whole.
  *
@@ -38,8 +38,8 @@ struct stream_maker {
 
 /* NULL: no memory; `user` stays the caller's then. */
 struct stream *stream_create(const struct stream_maker *maker, void *user);
-/* For who was asked by `wanted`: has bytes made as long as there is room, STREAM_PIECES pieces at most. The stream may be gone when it
- * returns. */
+/* For who was asked by `wanted`: has one piece made, if there is room; if there still is, `wanted` is called again. The stream may be
+ * gone when it returns. */
 void stream_fill(struct stream *stream);
 /* Whether nobody reads it any more: what is made now is for nothing. For the maker. */
 bool stream_closed(struct stream *stream);

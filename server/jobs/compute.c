@@ -33,7 +33,8 @@ static void on_progress(void *user, double fraction, const char *stage, double r
 static bool on_canceled(void *user)
 {
     struct computation *computation = user;
-    return computation->canceled(computation->user);
+    return atomic_load_explicit(&computation->put_off, memory_order_relaxed) ||
+           computation->canceled(computation->user);
 }
 
 static bool on_expired(void *user)
@@ -120,12 +121,33 @@ static bool look_again(struct computation *computation, const uint8_t key[32], v
            store_blob_get(store, EPS_CACHE_FACTORIZATION, key, blob, blob_len);
 }
 
+#define PUT_OFF_SECONDS 1.0 /* what was computed by then is computed again: no more than that */
+
+/* Whether the computation ends here, to begin again when another has computed what it needs. */
+static bool put_off(struct computation *computation, const uint8_t key[32])
+{
+    if (!computation->may_put_off || clock_monotonic() > computation->started + PUT_OFF_SECONDS ||
+        !part_elsewhere(computation->work, key)) {
+        return false;
+    }
+    pthread_mutex_lock(&computation->mutex);
+    if (!atomic_load(&computation->put_off)) {
+        memcpy(computation->awaited, key, sizeof computation->awaited);
+        atomic_store(&computation->put_off, true);
+    }
+    pthread_mutex_unlock(&computation->mutex);
+    return true;
+}
+
 /* A factorisation that is missing: takes it as a part, or waits for who has. Looks once more even where no one had it, for
  * the one who had may have ended after the first look. */
 static bool await_factorization(struct computation *computation, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     bool found = false;
     enum part_taken taken;
+    if (put_off(computation, key)) {
+        return false;
+    }
     do {
         taken = part_take(computation->work, key, computation->deadline);
         found = taken != PART_NONE && look_again(computation, key, blob, blob_len);

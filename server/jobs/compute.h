@@ -9,6 +9,7 @@
 #define SERVER_JOBS_COMPUTE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "server/server.h"
 #include "server/store/store.h"
@@ -17,18 +18,23 @@
 struct computation {
     /* Set by computation_open(). */
     const struct server *server;
-    struct work *work; /* NULL: no one computes beside this one */
-    double deadline;   /* monotonic seconds; INFINITY: none */
+    struct work *work;       /* NULL: no one computes beside this one */
+    _Atomic double deadline; /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user);
     /* Or NULL. What remains is extrapolated where the library does not know; NAN before there is anything to go by. */
     void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds);
     void *user;
+    /* It may end, as canceled, where it would only wait for a factorisation that another computes: it has just begun, and
+     * is run again when that has ended. */
+    bool may_put_off;
     /* Out. */
     enum eps_status status;
     struct eps_error error;       /* where status is not EPS_OK */
     struct result_record *result; /* EPS_OK: the caller's */
     uint8_t (*uses)[32];          /* keys of the factorisations used */
     size_t uses_len;
+    atomic_bool put_off; /* it has, for the factorisation of this key */
+    uint8_t awaited[32];
     /* Private. */
     const char *hash; /* of the job that is run; or NULL */
     pthread_mutex_t mutex;

@@ -94,7 +94,8 @@ static void write_links(struct text *out, const char *id)
         text_puts(out, links[i].path);
         text_puts(out, "\"");
     }
-    text_puts(out, "}");
+    /* What draws for a job is told which by its id. */
+    text_puts(out, ",\"batches\":\"/v1/batches\",\"noise\":\"/v1/noise\"}");
 }
 
 void document_write(struct text *out, const struct job_record *record, const struct result_record *result,

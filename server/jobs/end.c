@@ -136,7 +136,8 @@ static void detach_locked(struct jobs *jobs, struct live *live)
     if (!run->lives) {
         work_close(&run->work); /* a new equal job starts afresh */
         work_cancel(&run->work);
-        if (pool_withdraw(jobs->server->pool, &run->work.task)) { /* else the worker that has or gets it sees to it */
+        /* In this order: what was awaited may end meanwhile and submit it. Else the worker that has or gets it sees to it. */
+        if (waiter_withdraw(&run->awaited) || pool_withdraw(jobs->server->pool, &run->work.task)) {
             free(run);
         }
     } else {
@@ -144,7 +145,7 @@ static void detach_locked(struct jobs *jobs, struct live *live)
     }
 }
 
-enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter *waiter)
+static enum cancel_outcome cancel(struct jobs *jobs, const char *id, bool group, struct waiter *waiter)
 {
     pthread_mutex_lock(&jobs->mutex);
     struct live *live = jobs__find_locked(jobs, id);
@@ -164,6 +165,7 @@ enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter
     struct job_change *change = ending->update.changes;
     job_change_of(change, &live->record, NULL);
     change->status = JOB_CANCELED;
+    change->cancels_group = group;
     change->finished_at = clock_now_ms();
     if (waiter) {
         waiters_add(jobs->server->works, &ending->cancelers, waiter);
@@ -171,4 +173,14 @@ enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter
     pthread_mutex_unlock(&jobs->mutex);
     jobs__ending_submit(ending);
     return CANCEL_STARTED;
+}
+
+enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter *waiter)
+{
+    return cancel(jobs, id, false, waiter);
+}
+
+enum cancel_outcome jobs_cancel_with_group(struct jobs *jobs, const char *id)
+{
+    return cancel(jobs, id, true, NULL);
 }

@@ -36,6 +36,8 @@ struct live {
 struct run {
     struct work work; /* first */
     bool started;
+    bool again;            /* it was put off: it has begun once, and begins again */
+    struct waiter awaited; /* while it is put off: the end of what another computes */
     struct jobs *jobs;
     struct live *lives;
 };
@@ -54,6 +56,7 @@ struct jobs {
     void *user;
     struct memory *documents; /* by id */
     struct memory *results;   /* by hash, of this accounting version */
+    struct memory *spends;    /* by what names the result */
     struct memory *requests;  /* by hash of a request's bytes: what they decode to; see submit.c */
 };
 
@@ -76,6 +79,8 @@ void jobs__run_task(struct pool_task *task); /* run.c */
 void jobs__live_release(struct live *live);
 memory_count_fn jobs__prototype_retain; /* submit.c */
 memory_count_fn jobs__prototype_release;
+memory_count_fn jobs__spend_retain; /* spend.c */
+memory_count_fn jobs__spend_release;
 /* The problem document of a failed job as text. */
 char *jobs__problem_text(json_t *problem);
 

@@ -19,6 +19,7 @@
 
 #define OPERATIONS_PER_SECOND 1e9 /* as accountants estimate them, on one core */
 #define UNKNOWN_SECONDS 10.0      /* a job without an estimate */
+#define SPENDS_LEAST (1 << 20)    /* bytes of what trainings had spent on the way, some 200 of them */
 #define ALLOCATION 32             /* what the allocator and the map add to one */
 
 static void retain_document(void *value)
@@ -53,7 +54,10 @@ struct jobs *jobs_create(struct server *server)
     jobs->documents = memory_create(2 * quarter, retain_document, release_document);
     jobs->results = memory_create(quarter, retain_result, release_result);
     jobs->requests = memory_create(quarter / 2, jobs__prototype_retain, jobs__prototype_release);
-    if (!jobs->documents || !jobs->results || !jobs->requests) {
+    /* Who waited for one finds it: there is room for some, whatever --memory-bytes. */
+    size_t eighth = quarter / 2 > SPENDS_LEAST ? quarter / 2 : SPENDS_LEAST;
+    jobs->spends = memory_create(eighth, jobs__spend_retain, jobs__spend_release);
+    if (!jobs->documents || !jobs->results || !jobs->requests || !jobs->spends) {
         jobs_destroy(jobs);
         return NULL;
     }
@@ -88,6 +92,7 @@ void jobs_destroy(struct jobs *jobs)
     memory_destroy(jobs->documents);
     memory_destroy(jobs->results);
     memory_destroy(jobs->requests);
+    memory_destroy(jobs->spends);
     pthread_mutex_destroy(&jobs->mutex);
     free(jobs);
 }

@@ -51,6 +51,9 @@ bool jobs_listen(struct jobs *jobs, const char *id, uint64_t number, struct wait
 
 /* The waiter (or NULL) is called only where CANCEL_STARTED is returned, perhaps before that. */
 enum cancel_outcome jobs_cancel(struct jobs *jobs, const char *id, struct waiter *waiter);
+/* The same of a child because its group is canceled, which is committed with it: a process that is killed in between leaves no
+ * group that is canceled in part. */
+enum cancel_outcome jobs_cancel_with_group(struct jobs *jobs, const char *id);
 /* Forgets the document of a deleted job. */
 void jobs_forget(struct jobs *jobs, const char *id);
 

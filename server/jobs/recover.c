@@ -2,11 +2,12 @@
  * The start of the service: what an earlier process accepted and did not end is queued again, in the order of its
  * acceptance.
  *
- * Who is to blame. A job counts the start that an end of the process cut short only if that end can be traced to it: it
- * raised the signal, or it alone was running when the process vanished (killed, or out of memory). Where several were,
- * none counts, and all are suspects: each is run alone, for as long as it had run before, the one that had run least
- * first. The one with the fault then vanishes alone, and is traced; the others outlive their suspicion. A job whose
- * third traced start did not end fails. After a stop that was asked for there is no one to blame.
+ * Who is to blame. A job counts the start that an end of the process cut short only if that end was a fault of the process
+ * and can be traced to the job: the fault happened in it, or it alone was running when the memory was used up. Where
+ * several were, none counts, and all are suspects: each is run alone, for as long as it had run before, the one that had
+ * run least first. The one that needs too much then does so alone, and is traced; the others outlive their suspicion. A
+ * job whose third traced start did not end fails. After a stop that was asked for there is no one to blame, nor where the
+ * process was killed from outside: whoever did that may do it for ever.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,6 +21,13 @@
 #include "server/ops/metrics.h"
 
 _Static_assert(CRASH_NAME_SIZE == HASH_SIZE, "a computation is called by the hash of its job");
+
+static const char *const end_names[] = {
+    [OWNER_STOPPED] = "stopped",
+    [OWNER_CRASHED] = "crashed",
+    [OWNER_STARVED] = "out-of-memory",
+    [OWNER_VANISHED] = "killed",
+};
 
 #define BEAT_MS 3000 /* the past process lived at most so long after its last beat */
 
@@ -43,10 +51,10 @@ static void trace(char traced[HASH_SIZE], bool *suspects, const struct owner_pas
             only = record->hash;
         }
     }
-    *suspects = past->end == OWNER_VANISHED;
+    *suspects = past->end == OWNER_STARVED;
     if (past->end == OWNER_CRASHED) {
         memcpy(traced, past->name, HASH_SIZE);
-    } else if (past->end == OWNER_VANISHED && only && !several) {
+    } else if (past->end == OWNER_STARVED && only && !several) {
         memcpy(traced, only, HASH_SIZE);
     }
 }
@@ -102,7 +110,7 @@ static void fail_crashed(struct job_record *record, struct job_change *change)
     metric_add(METRIC_JOBS_CRASHED, 1);
     log_event(LOG_LEVEL_ERROR, "job-crashed", "job=%s attempts=%d", record->id, record->attempts);
     fail(record, change, API_PROBLEM_CRASHED,
-         "the service ended three times while it ran this job, which is not tried again");
+         "a fault in this job, or the memory that it took, ended the service three times; it is not tried again");
 }
 
 /* Reads the rows and writes their new state in one transaction. */
@@ -188,7 +196,8 @@ bool jobs_recover(struct jobs *jobs, bool (*ready)(void *user), void *user)
         ok = admit_all(jobs, recovered, len, &queued);
     }
     if (len) {
-        log_event(LOG_LEVEL_INFO, "recovered", "queued=%zu crashed=%zu", queued, len - queued);
+        log_event(LOG_LEVEL_INFO, "recovered", "queued=%zu crashed=%zu past=%s", queued, len - queued,
+                  end_names[store_past(store).end]);
     }
     for (size_t i = 0; i < len && recovered && changes; i++) {
         job_record_clear(&recovered[i].record);

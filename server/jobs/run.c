@@ -44,9 +44,9 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
     struct jobs *jobs = run->jobs;
     int64_t now = clock_now_ms();
     pthread_mutex_lock(&jobs->mutex);
-    *len = count_lives(run->lives);
+    *len = run->again ? 0 : count_lives(run->lives); /* of one that begins again they have been told */
     *changes = calloc(*len ? *len : 1, sizeof **changes);
-    if (!*len || atomic_load(&jobs->stopping)) {
+    if (!run->lives || atomic_load(&jobs->stopping)) {
         pthread_mutex_unlock(&jobs->mutex);
         return false;
     }
@@ -54,7 +54,7 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
     double seconds = run->work.task.seconds; /* until the library knows better, as with the stage */
     work_progress(&run->work, 0, "start", seconds > 0 ? seconds : NAN);
     size_t i = 0;
-    for (struct live *live = run->lives; live; live = live->next, i++) {
+    for (struct live *live = run->again ? NULL : run->lives; live; live = live->next, i++) {
         live->record.status = JOB_RUNNING;
         live->record.attempts++;
         live->record.started_at = now;
@@ -158,28 +158,59 @@ static void run_compute(struct run *run, struct computation *computation)
         return;
     }
     computation->progress = run_progress;
+    computation->may_put_off = true;
     computation_run(computation, &job->job, work_hash(&run->work));
     api_job_destroy(job);
     metric_time(METRIC_TIME_RUN, clock_monotonic() - started);
 }
 
-static void run_started(struct run *run)
+static void submit_again(void *user)
+{
+    struct run *run = user;
+    pool_submit(run->jobs->server->pool, &run->work.task);
+}
+
+/* It waits, without a thread, for what another computes, and begins again after that. The run may be gone on return. */
+static void run_put_off(struct run *run, const uint8_t key[32])
+{
+    struct jobs *jobs = run->jobs;
+    pthread_mutex_lock(&jobs->mutex); /* who cancels finds it either here or there */
+    run->again = true;
+    run->awaited = (struct waiter){.fn = submit_again, .user = run};
+    if (!part_join(jobs->server->works, key, &run->awaited)) {
+        pool_submit(jobs->server->pool, &run->work.task);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+}
+
+/* False: it was put off, and is no longer the caller's. */
+static bool run_started(struct run *run)
 {
     struct server *server = run->jobs->server;
     struct computation computation;
     computation_open(&computation, server, &run->work, server->config->max_seconds);
     bool from_cache =
         jobs_result(run->jobs, work_hash(&run->work), EPS_ACCOUNTING_VERSION, &computation.result) == STORE_OK;
-    metric_add(from_cache ? METRIC_RESULT_HITS : METRIC_RESULT_MISSES, 1);
+    metric_add(from_cache ? METRIC_RESULT_HITS : METRIC_RESULT_MISSES, !run->again);
     if (!from_cache) {
         run_compute(run, &computation);
     }
-    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !atomic_load(&run->work.canceled)) {
+    bool unwanted = atomic_load(&run->work.canceled);
+    bool put_off = computation.status == EPS_CANCELED && atomic_load(&computation.put_off) && !unwanted;
+    if (put_off && !atomic_load(&run->jobs->stopping)) {
+        uint8_t key[sizeof computation.awaited];
+        memcpy(key, computation.awaited, sizeof key);
+        computation_close(&computation);
+        run_put_off(run, key);
+        return false;
+    }
+    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !unwanted) {
         run_close(run); /* their rows say that they run: the next process queues them again, and counts no attempt */
     } else {
         run_end(run, &computation, from_cache);
     }
     computation_close(&computation);
+    return true;
 }
 
 void jobs__run_task(struct pool_task *task)
@@ -187,15 +218,20 @@ void jobs__run_task(struct pool_task *task)
     struct run *run = (struct run *)task;
     struct job_change *changes = NULL;
     size_t len = 0;
+    bool ended = true;
     if (run_begin(run, &changes, &len)) {
         struct store_update update = {.changes = changes, .changes_len = changes ? len : 0};
-        store_update_jobs_wait(run->jobs->server->store, &update);
+        if (len) {
+            store_update_jobs_wait(run->jobs->server->store, &update);
+        }
         struct crash_scope outer = crash_enter(work_hash(&run->work));
-        run_started(run);
+        ended = run_started(run);
         crash_leave(&outer);
     } else {
         run_close(run);
     }
     free(changes);
-    free(run);
+    if (ended) {
+        free(run);
+    }
 }

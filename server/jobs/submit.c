@@ -218,6 +218,9 @@ static void unreserve(struct submission *submission)
 static void accept_stored(struct submission *submission)
 {
     metric_add(METRIC_JOBS_ACCEPTED, 1);
+    for (size_t i = 0; i < submission->insert.replaced_len; i++) {
+        jobs_forget(submission->jobs, submission->insert.replaced[i]);
+    }
     if (submission->insert.unanswered) {
         result_record_release(submission->result);
         submission->result = NULL;

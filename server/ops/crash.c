@@ -1,7 +1,8 @@
 /*
  * The handler writes, restores what was there before (a sanitizer's handler, or the default), and returns: a fault then
  * happens again and ends the process as it would have, with its core; a signal that was sent is raised once more.
- * Nothing in it allocates, locks or formats.
+ * Nothing in it allocates, locks or formats. One that another process sent is nobody's fault: whichever thread it is given
+ * to, it says nothing of what that computes, and leaves no line.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,6 +10,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,10 +57,16 @@ static void write_trace(void)
     }
 }
 
+/* By the kernel for what this process did, or by itself, as abort() does. */
+static bool own_fault(const siginfo_t *info)
+{
+    return info->si_code > 0 || info->si_pid == getpid();
+}
+
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    if (!atomic_flag_test_and_set(&traced)) {
+    if (own_fault(info) && !atomic_flag_test_and_set(&traced)) {
         write_trace();
     }
     for (size_t i = 0; i < SIGNALS; i++) {

@@ -1,5 +1,5 @@
 /*
- * What a fatal signal leaves behind: one line that names the computation that raised it, so that the next start blames
+ * What a fault leaves behind: one line that names the computation in which it happened, so that the next start blames
  * that one and no other. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -18,8 +18,8 @@ struct crash_scope {
 struct crash_scope crash_enter(const char *name);
 void crash_leave(const struct crash_scope *before);
 
-/* From now on a fatal signal writes CRASH_MARK and the computation's name (or "-") to the start of the file, and then
- * goes its way as before. Once, from one thread. */
+/* From now on a fatal signal that this process raised or brought about writes CRASH_MARK and the computation's name (or "-")
+ * to the start of the file; it then goes its way as before, as does one that another process sent. Once, from one thread. */
 void crash_start(int file);
 /* A stack for the handler on this thread, so that a computation that overflows its own is traced too. */
 void crash_thread_start(void);

@@ -124,6 +124,27 @@ void text_number(struct text *text, double value)
     text_puts(text, digits);
 }
 
+static bool is_decimal(const char *field)
+{
+    char *end;
+    strtod(field, &end); /* which also reads "-inf", "+nan(...)" and hexadecimal */
+    return end != field && !*end && strspn(field, "+-.0123456789eE") == (size_t)(end - field);
+}
+
+void text_csv(struct text *text, const char *field)
+{
+    bool formula = *field && strchr("=+-@\t\r\n", *field) && !is_decimal(field);
+    bool quoted = strpbrk(field, ",\"\r\n") != NULL;
+    text_puts(text, quoted ? "\"" : "");
+    text_puts(text, formula ? "'" : "");
+    for (; quoted && *field; field++) {
+        text_puts(text, *field == '"' ? "\"" : "");
+        text_append(text, field, 1);
+    }
+    text_puts(text, field);
+    text_puts(text, quoted ? "\"" : "");
+}
+
 char *text_steal(struct text *text)
 {
     if (text->failed) {

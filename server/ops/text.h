@@ -27,6 +27,9 @@ void text_printf(struct text *text, const char *format, ...) __attribute__((form
 void text_json(struct text *text, const char *string);
 /* The shortest decimal that reads back as the same double; null where it is not finite. */
 void text_number(struct text *text, double value);
+/* A field of CSV (RFC 4180), in quotes where it needs them. A spreadsheet takes what begins with = + - @, a tab or the end of
+ * a line for a formula (OWASP, CSV injection): unless it is a number, an apostrophe goes before it. */
+void text_csv(struct text *text, const char *field);
 /* Hands the buffer over (free() it) and leaves the text empty; NULL if anything failed. */
 char *text_steal(struct text *text);
 void text_clear(struct text *text);

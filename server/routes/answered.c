@@ -16,7 +16,7 @@ bool query_is_phase(const char *value)
     return digits > 0 && digits < 10 && !value[digits];
 }
 
-const struct query_member phase_query[] = {{"phase", query_is_phase, PHASE_MUST}, {0}};
+const struct query_member phase_query[] = {{"phase", query_is_phase, PHASE_MUST, NULL}, {0}};
 
 size_t request_phase(const struct request *request)
 {

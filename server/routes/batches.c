@@ -14,7 +14,7 @@
 
 #include "api/batches.h"
 #include "server/ops/log.h"
-#include "server/routes/streaming.h"
+#include "server/routes/accounted.h"
 
 enum { MARGIN = 128, INDEX = 11 }; /* bytes: a line's beginning or end; an index with its comma */
 
@@ -116,7 +116,7 @@ static bool read_users(struct streaming *streaming, struct lines *lines, const c
 {
     char message[300];
     struct api_errors errors = {0};
-    if (!streaming_reserve(streaming, (double)len * API_USERS_BYTES)) {
+    if (!streaming_reserve(streaming, (double)len * API_USERS_BYTES, NULL)) {
         return false;
     }
     lines->users = api_users_read(&errors, message, sizeof message, text, len, 2);
@@ -146,6 +146,30 @@ static bool read_request(struct streaming *streaming, struct api_batches *batche
     return read;
 }
 
+/* The sampling of the job that the request names, if it does. */
+static bool find_source(struct streaming *streaming, struct api_batches *batches, uint64_t lists)
+{
+    struct api_errors errors = {0};
+    struct accounted accounted;
+    if (!batches->job[0]) {
+        if (request_phase(streaming->request) != NO_PHASE) {
+            api_errors_add(&errors, "?phase", "goes with job, one of phases: leave it out");
+            refuse_errors(streaming, &errors);
+            api_errors_clear(&errors);
+            return false;
+        }
+        return true;
+    }
+    bool found = accounted_find(streaming, &accounted, batches->job, "batches");
+    bool right = found && api_batches_of_job(batches, &errors, &accounted.answered.mechanism, lists);
+    if (found && !right) {
+        refuse_errors(streaming, &errors);
+    }
+    api_errors_clear(&errors);
+    accounted_clear(&accounted);
+    return right;
+}
+
 /* Whether there may be so much of it. */
 static bool affordable(struct streaming *streaming, const struct api_batches *batches, const struct eps_users *users)
 {
@@ -159,7 +183,7 @@ static bool affordable(struct streaming *streaming, const struct api_batches *ba
         streaming_refuse(streaming, api_problem_of_error(&error, streaming->request->path));
         return false;
     }
-    return streaming_reserve(streaming, error.bytes);
+    return streaming_reserve(streaming, error.bytes, NULL);
 }
 
 static bool open_batcher(struct streaming *streaming, struct lines *lines, const struct api_batches *batches)
@@ -196,8 +220,9 @@ static void *lines_open(struct streaming *streaming)
         return NULL;
     }
     lines->array = request->offer == 1;
-    if ((!rest || read_users(streaming, lines, end + 1, rest)) &&
-        read_request(streaming, &batches, body, first, lines->users ? api_users_examples(lines->users) : 0) &&
+    bool read = !rest || read_users(streaming, lines, end + 1, rest);
+    uint64_t lists = lines->users ? api_users_examples(lines->users) : 0;
+    if (read && read_request(streaming, &batches, body, first, lists) && find_source(streaming, &batches, lists) &&
         open_batcher(streaming, lines, &batches)) {
         return lines;
     }

@@ -54,7 +54,6 @@ static enum handled reply_embedded(struct request *request, const struct embedde
     reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", tag);
     reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
     reply_header(request, "Content-Security-Policy", "%s", policy);
-    reply_header(request, "X-Content-Type-Options", "nosniff");
     reply_header(request, "Referrer-Policy", "no-referrer");
     if (request_has_etag(request, tag)) {
         return reply_empty(request, 304);

@@ -129,18 +129,15 @@ static void draw(struct drawing *drawing, struct api_job *job)
     double longest = config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS;
     struct computation computation;
     struct answered answered;
-    if (!answered_read(&answered, &job->job, drawing->result, drawing->phase, drawing->write != NULL,
-                       drawing->request->path, &drawing->problem)) {
+    if (!answered_read(&answered, &job->job, drawing->result, drawing->phase, true, drawing->request->path,
+                       &drawing->problem)) {
         return;
     }
     drawing->noise_multiplier = answered.noise_multiplier;
     computation_open(&computation, server, &drawing->work, longest);
     computation.deadline = drawing->request->started + longest;
     struct eps_context context = computation_context(&computation);
-    if (drawing->write_job) {
-        drawing->write_job(drawing, &context, &job->job);
-    } else if (drawing_ok(
-                   drawing,
+    if (drawing_ok(drawing,
                    computation_strategy(&context, &strategy, &error, &answered.mechanism, answered.factorization),
                    &error)) {
         drawing->write(drawing, &context, strategy);
@@ -206,7 +203,7 @@ static bool drawing_take_back(void *user)
     return pool_withdraw(drawing->request->server->side, &drawing->work.task);
 }
 
-static enum handled start(struct request *request, const struct drawing *asked)
+enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part)
 {
     static const struct holder holder = {drawing_give, drawing_take_back};
     struct job_record record;
@@ -228,9 +225,9 @@ static enum handled start(struct request *request, const struct drawing *asked)
     drawing->fd = -1;
     work_init(&drawing->work, request->server->works, WORK_DRAWING, NULL);
     drawing->work.task.run = draw_task;
-    drawing->write = asked->write;
-    drawing->write_job = asked->write_job;
-    drawing->part = asked->part;
+    drawing->write = write;
+    drawing->work.task.background = true;
+    drawing->part = part;
     drawing->phase = request_phase(request);
     drawing->result = result;
     drawing->record = record;
@@ -244,14 +241,4 @@ static enum handled start(struct request *request, const struct drawing *asked)
     }
     request_give(request, &holder, drawing, INFINITY);
     return HANDLED_SUSPENDED;
-}
-
-enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part)
-{
-    return start(request, &(struct drawing){.write = write, .part = part});
-}
-
-enum handled drawing_start_job(struct request *request, drawing_write_job *write_job)
-{
-    return start(request, &(struct drawing){.write_job = write_job});
 }

@@ -1,6 +1,5 @@
 /*
- * Representations of a finished job's strategy that take computing: its matrix, its per-step variance; and what it spent
- * step by step, which needs no strategy. A thread of the side pool builds the strategy and writes to an unlinked file
+ * Representations of a finished job's strategy that take computing: its matrix, its per-step variance. A thread of the side pool builds the strategy and writes to an unlinked file
  * beside the database; the connection, suspended meanwhile, then gets the file. So memory stays bounded whatever n is, the
  * length is known, and an error in the middle is still a problem document. What all these files take together is bounded
  * too (--spool-bytes), from the first byte that is written to the last that is read. The side pool is apart from the
@@ -24,14 +23,10 @@ struct drawing;
 typedef void drawing_write(struct drawing *drawing, const struct eps_context *context,
                            const struct eps_strategy *strategy);
 
-/* The same of a figure that needs no strategy: of the job as it was answered, which is the callee's to change. */
-typedef void drawing_write_job(struct drawing *drawing, const struct eps_context *context, struct eps_job *job);
-
 struct drawing {
     struct work work; /* first; canceled: the client is gone */
     struct request *request;
-    drawing_write *write; /* or */
-    drawing_write_job *write_job;
+    drawing_write *write;
     enum eps_part part; /* of a matrix */
     struct job_record record;
     struct result_record *result; /* its */
@@ -46,8 +41,6 @@ struct drawing {
 
 /* The handler: reads the succeeded job and has it drawn; of a job of phases, the one that the query's member names. */
 enum handled drawing_start(struct request *request, drawing_write *write, enum eps_part part);
-
-enum handled drawing_start_job(struct request *request, drawing_write_job *write_job);
 
 /* The first failure is the reply. */
 void drawing_fail(struct drawing *drawing, enum api_problem problem, const char *detail);

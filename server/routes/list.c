@@ -16,7 +16,6 @@
 #include "server/work/pool.h"
 
 #define LIMIT_DEFAULT 50
-#define LIMIT_MAX 500
 
 static bool is_status(const char *value)
 {
@@ -31,18 +30,11 @@ static bool is_label(const char *value)
     return valid;
 }
 
-static bool is_limit(const char *value)
-{
-    char *end;
-    unsigned long limit = strtoul(value, &end, 10);
-    return *value >= '0' && *value <= '9' && !*end && limit >= 1 && limit <= LIMIT_MAX;
-}
-
 const struct query_member list_query[] = {
-    {"status", is_status, "must be queued, running, succeeded, failed or canceled"},
-    {"label", is_label, "must be UTF-8 of at most 200 characters"},
-    {"limit", is_limit, "must be an integer in [1, 500]"},
-    {"cursor", uuid_valid, "must be the `next` of an earlier page"},
+    {"status", is_status, "must be queued, running, succeeded, failed or canceled", NULL},
+    {"label", is_label, "must be UTF-8 of at most 200 characters", NULL},
+    QUERY_LIMIT,
+    {"cursor", uuid_valid, "must be the `next` of an earlier page", NULL},
     {0},
 };
 

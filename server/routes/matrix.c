@@ -187,9 +187,9 @@ static bool is_form(const char *value)
 }
 
 const struct query_member matrix_query[] = {
-    {"part", is_part, "must be encoder, decoder or noise"},
-    {"form", is_form, "must be bands, or left out"},
-    {"phase", query_is_phase, PHASE_MUST},
+    {"part", is_part, "must be encoder, decoder or noise", NULL},
+    {"form", is_form, "must be bands, or left out", NULL},
+    {"phase", query_is_phase, PHASE_MUST, NULL},
     {0},
 };
 

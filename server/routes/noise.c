@@ -16,10 +16,8 @@
 
 #include "api/noise.h"
 #include "server/jobs/compute.h"
-#include "server/jobs/decode.h"
-#include "server/routes/answered.h"
+#include "server/routes/accounted.h"
 #include "server/routes/npy.h"
-#include "server/routes/streaming.h"
 
 enum { TOKEN = 64 }; /* bytes: a number with its comma, a line's beginning or end */
 
@@ -33,11 +31,11 @@ struct rows {
     enum api_dtype dtype;
     enum form form;
     size_t n, dimensions;
-    size_t row;      /* rows begun */
-    size_t at;       /* coordinates written of the one under way */
-    bool header;     /* is written */
-    bool under_way;  /* a row is: its end is not written */
-    double values[]; /* of the row, `dimensions` numbers */
+    size_t row;     /* rows begun */
+    size_t at;      /* coordinates written of the one under way */
+    bool header;    /* is written */
+    bool under_way; /* a row is: its end is not written */
+    double *values; /* of the row, `dimensions` numbers */
 };
 
 static void rows_close(void *drawn)
@@ -45,6 +43,7 @@ static void rows_close(void *drawn)
     struct rows *rows = drawn;
     eps_noise_destroy(rows->noise);
     eps_strategy_destroy(rows->strategy);
+    free(rows->values);
     free(rows);
 }
 
@@ -176,71 +175,7 @@ static struct api_noise *read_request(struct streaming *streaming)
 
 /* ---------------------------------------------------------------- which C */
 
-/* What was found: the mechanism and how C is known. */
-struct source {
-    struct answered answered; /* noise_multiplier NAN: none */
-    struct api_job *decoded;  /* owns what the mechanism borrows; or NULL */
-};
-
-static bool refuse_unread(struct streaming *streaming, enum store_status status)
-{
-    if (status == STORE_NONE) {
-        streaming_fail(streaming, API_PROBLEM_NOT_FOUND, "there is no job of this id");
-    } else {
-        streaming_fail(streaming, API_PROBLEM_INTERNAL,
-                       status == STORE_CORRUPT ? "what is stored of this job fails its checksum; post the job again"
-                                               : "the database could not be read");
-    }
-    return false;
-}
-
-static bool decode_job(struct streaming *streaming, struct source *source, const struct job_record *record,
-                       const struct result_record *result)
-{
-    struct eps_error error;
-    json_t *problem = NULL;
-    source->decoded = decode_stored(record, streaming->server->config->max_n, &error);
-    if (!source->decoded) {
-        streaming_fail(streaming, API_PROBLEM_INTERNAL, error.message);
-        return false;
-    }
-    if (!answered_read(&source->answered, &source->decoded->job, result, request_phase(streaming->request), true,
-                       streaming->request->path, &problem)) {
-        streaming_refuse(streaming, problem);
-        return false;
-    }
-    if (source->answered.count == 0) {
-        streaming_fail(streaming, API_PROBLEM_CONFLICT,
-                       "the answer is that this phase is never run (count is 0), so it has no noise");
-        return false;
-    }
-    return true;
-}
-
-static bool find_job(struct streaming *streaming, struct source *source, const char *id)
-{
-    struct job_record record;
-    struct result_record *result;
-    enum store_status status = find_succeeded(streaming->server, id, &record, &result);
-    if (status != STORE_OK) {
-        return refuse_unread(streaming, status);
-    }
-    memcpy(streaming->request->job, record.id, UUID_SIZE);
-    bool found = false;
-    if (result) {
-        found = decode_job(streaming, source, &record, result);
-        result_record_release(result);
-    } else {
-        char detail[128];
-        snprintf(detail, sizeof detail, "noise is drawn for a job that succeeded; this job is %s",
-                 job_status_name(record.status));
-        streaming_fail(streaming, API_PROBLEM_CONFLICT, detail);
-    }
-    job_record_clear(&record);
-    return found;
-}
-
-static bool find_factorization(struct streaming *streaming, const struct eps_context *context, struct source *source,
+static bool find_factorization(struct streaming *streaming, const struct eps_context *context, struct accounted *source,
                                const struct api_noise *noise)
 {
     struct api_errors errors = {0};
@@ -269,7 +204,7 @@ static bool find_factorization(struct streaming *streaming, const struct eps_con
 
 /* The very C that was accounted, or none. */
 static bool create_strategy(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
-                            const struct source *source)
+                            const struct accounted *source)
 {
     struct eps_error error = {0};
     if (!passes(streaming,
@@ -289,16 +224,50 @@ static bool create_strategy(struct streaming *streaming, const struct eps_contex
 
 /* ---------------------------------------------------------------- opening */
 
+/* The bytes of a stream of so many coordinates; INFINITY where it is not to be had. */
+static double bytes_of(const struct eps_context *context, const struct rows *rows, const struct api_noise *asked,
+                       size_t dimensions)
+{
+    double bytes;
+    struct eps_error error;
+    enum eps_status status = eps_noise_cost(context, &error, rows->strategy, asked->part, dimensions, NULL, &bytes);
+    return status == EPS_OK ? bytes + (double)sizeof *rows + (double)dimensions * sizeof(double) : INFINITY;
+}
+
+/* Counts the bytes of the stream and of its row. What is too much is told with the number of coordinates that is not. */
+static bool reserve(struct streaming *streaming, const struct eps_context *context, const struct rows *rows,
+                    const struct api_noise *asked)
+{
+    double bytes = bytes_of(context, rows, asked, asked->dimensions);
+    char part[160] = "no part of it takes so little";
+    if (!streaming_fits(streaming, bytes)) {
+        size_t fits = 0, above = asked->dimensions;
+        while (above - fits > 1 && above - fits > fits / 16) {
+            size_t middle = fits + (above - fits) / 2;
+            *(streaming_fits(streaming, bytes_of(context, rows, asked, middle)) ? &fits : &above) = middle;
+        }
+        if (fits) {
+            snprintf(part, sizeof part,
+                     "ask for %zu dimensions at a time: coordinates are independent, and several requests are as good",
+                     fits);
+        }
+    }
+    return streaming_reserve(streaming, bytes, part);
+}
+
 static bool create_noise(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
                          const struct api_noise *asked, double noise_multiplier)
 {
     uint8_t key[32];
-    double bytes;
     struct eps_error error = {0};
-    if (!passes(streaming,
-                eps_noise_cost(context, &error, rows->strategy, asked->part, asked->dimensions, NULL, &bytes),
+    if (!passes(streaming, eps_noise_cost(context, &error, rows->strategy, asked->part, asked->dimensions, NULL, NULL),
                 &error) ||
-        !streaming_reserve(streaming, bytes)) {
+        !reserve(streaming, context, rows, asked)) {
+        return false;
+    }
+    rows->values = malloc(asked->dimensions * sizeof(double));
+    if (!rows->values) {
+        streaming_fail(streaming, API_PROBLEM_INTERNAL, "out of memory");
         return false;
     }
     streaming_key(streaming, key, asked->seed, "noise");
@@ -310,16 +279,11 @@ static bool create_noise(struct streaming *streaming, const struct eps_context *
 
 static struct rows *rows_create(struct streaming *streaming, const struct api_noise *asked)
 {
-    size_t size = sizeof(struct rows) + asked->dimensions * sizeof(double);
-    if (!streaming_reserve(streaming, (double)size)) {
-        return NULL;
-    }
-    struct rows *rows = malloc(size);
+    struct rows *rows = calloc(1, sizeof *rows);
     if (!rows) {
         streaming_fail(streaming, API_PROBLEM_INTERNAL, "out of memory");
         return NULL;
     }
-    memset(rows, 0, sizeof *rows);
     rows->streaming = streaming;
     rows->dtype = asked->dtype;
     rows->dimensions = asked->dimensions;
@@ -331,13 +295,13 @@ static struct rows *rows_create(struct streaming *streaming, const struct api_no
 static bool rows_fill(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
                       const struct api_noise *asked)
 {
-    struct source source = {0};
-    bool found = asked->job[0] ? find_job(streaming, &source, asked->job)
+    struct accounted source = {.decoded = NULL};
+    bool found = asked->job[0] ? accounted_find(streaming, &source, asked->job, "noise")
                                : find_factorization(streaming, context, &source, asked);
     double multiplier = isnan(asked->noise_multiplier) ? source.answered.noise_multiplier : asked->noise_multiplier;
     bool filled = found && create_strategy(streaming, context, rows, &source) &&
                   create_noise(streaming, context, rows, asked, multiplier);
-    api_job_destroy(source.decoded);
+    accounted_clear(&source);
     rows->n = filled ? eps_strategy_columns(rows->strategy) : 0;
     return filled;
 }

@@ -17,10 +17,7 @@ static void write_members(struct server *server, struct text *out, const struct 
         return;
     }
     ranking_write_asked(out, ranking);
-    if (!brief) {
-        text_puts(out, ",\"candidates\":");
-        ranking_write(server, out, ranking, record);
-    }
+    ranking_write(server, out, ranking, record, brief);
     ranking_release(ranking);
 }
 

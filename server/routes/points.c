@@ -17,7 +17,6 @@
 #include "server/work/pool.h"
 
 #define LIMIT_DEFAULT 50
-#define LIMIT_MAX 500
 
 /* ---------------------------------------------------------------- rows */
 
@@ -74,21 +73,6 @@ void point_write(struct server *server, struct text *out, const struct api_sweep
     text_puts(out, "}");
 }
 
-/* A field of CSV (RFC 4180): in quotes where it needs them. */
-static void write_field(struct text *out, const char *field)
-{
-    if (!strpbrk(field, ",\"\r\n")) {
-        text_puts(out, field);
-        return;
-    }
-    text_puts(out, "\"");
-    for (; *field; field++) {
-        text_puts(out, *field == '"' ? "\"" : "");
-        text_append(out, field, 1);
-    }
-    text_puts(out, "\"");
-}
-
 static void write_cell(struct text *out, double number)
 {
     text_puts(out, ",");
@@ -102,9 +86,9 @@ static void write_value(struct text *out, const json_t *value)
     char *text = api_json_text(value);
     out->failed = out->failed || !text;
     if (text && json_is_string(value) && text[0] == '"') { /* a name needs no quotes of JSON's */
-        write_field(out, json_string_value(value));
+        text_csv(out, json_string_value(value));
     } else {
-        write_field(out, text ? text : "");
+        text_csv(out, text ? text : "");
     }
     free(text);
 }
@@ -124,29 +108,21 @@ static void write_csv_point(struct server *server, struct text *out, const struc
     write_cell(out, child->noise_multiplier);
     write_cell(out, child->mean_squared);
     text_puts(out, ",");
-    text_puts(out, child->accountant);
+    text_csv(out, child->accountant);
     text_puts(out, ",");
-    write_field(out, child->detail ? child->detail : "");
+    text_csv(out, child->detail ? child->detail : "");
     text_puts(out, "\n");
 }
 
 /* ---------------------------------------------------------------- the table */
-
-static bool is_limit(const char *value)
-{
-    char *end;
-    unsigned long limit = strtoul(value, &end, 10);
-    return *value >= '0' && *value <= '9' && !*end && limit >= 1 && limit <= LIMIT_MAX;
-}
 
 static bool is_cursor(const char *value)
 {
     return strspn(value, "0123456789") == strlen(value) && *value && strlen(value) <= 5;
 }
 
-const struct query_member points_query[] = {{"limit", is_limit, "must be an integer in [1, 500]"},
-                                            {"cursor", is_cursor, "must be the `next` of an earlier page"},
-                                            {0}};
+const struct query_member points_query[] = {
+    QUERY_LIMIT, {"cursor", is_cursor, "must be the `next` of an earlier page", NULL}, {0}};
 
 /* A page, or the whole, in the making. */
 struct table {
@@ -213,7 +189,7 @@ static void table_head(struct table *table)
         return;
     }
     json_object_foreach (table->sweep->grid, pointer, values) {
-        write_field(&table->text, pointer);
+        text_csv(&table->text, pointer);
         text_puts(&table->text, ",");
     }
     for (size_t i = 0; columns[i]; i++) {

@@ -17,11 +17,14 @@
 #include "server/jobs/memory.h"
 
 #define DETAIL_BYTES 640 /* that the reason of one may have */
+#define BEST 10          /* that a summary has */
+#define NO_REFERENCE SIZE_MAX
 
 /* What never changes of a candidate are three texts, members of its object, one after the other. */
 struct candidate {
     size_t about, buffers, job; /* where in texts */
     double batch;
+    size_t reference;        /* the candidate that is DP-SGD with the same sizes, or NO_REFERENCE */
     struct child_record row; /* as it was read last; `detail` is owned */
     bool answered;           /* and can be ranked */
 };
@@ -116,11 +119,31 @@ static void put_candidate(struct ranking *ranking, const struct api_plan *plan, 
     text_append(texts, "", 1);
 }
 
+static size_t pair_of(const struct api_plan *plan, size_t i)
+{
+    json_int_t pair = json_integer_value(api_plan_member(plan, i, "pair"));
+    return pair >= 0 && pair < EPS_PLAN_PAIRS_MAX ? (size_t)pair : 0;
+}
+
+/* Of each pair of sizes, the candidate that is DP-SGD; plans of earlier versions do not say which. */
+static void find_references(size_t references[EPS_PLAN_PAIRS_MAX], const struct api_plan *plan)
+{
+    for (size_t pair = 0; pair < EPS_PLAN_PAIRS_MAX; pair++) {
+        references[pair] = NO_REFERENCE;
+    }
+    for (size_t i = 0; i < api_plan_len(plan); i++) {
+        if (json_is_true(api_plan_member(plan, i, "reference"))) {
+            references[pair_of(plan, i)] = i;
+        }
+    }
+}
+
 /* NULL: damaged, or out of memory. */
 static struct ranking *make(const char *request)
 {
     struct api_plan *plan = api_plan_read(request);
     struct ranking *ranking = plan ? calloc(1, sizeof *ranking) : NULL;
+    size_t references[EPS_PLAN_PAIRS_MAX];
     if (!ranking) {
         api_plan_destroy(plan);
         return NULL;
@@ -134,8 +157,10 @@ static struct ranking *make(const char *request)
     ranking->order = calloc(ranking->len + 1, sizeof *ranking->order);
     bool made = ranking->asked && ranking->candidates && ranking->order;
     text_expect(&ranking->texts, strlen(request));
+    find_references(references, plan);
     for (size_t i = 0; made && i < ranking->len; i++) {
         put_candidate(ranking, plan, i);
+        ranking->candidates[i].reference = references[pair_of(plan, i)];
     }
     api_plan_destroy(plan);
     if (!made || ranking->texts.failed) {
@@ -276,31 +301,84 @@ static void write_error(struct text *out, const struct child_record *child)
     text_puts(out, "}");
 }
 
-/* at: 0: it has no rank, yet or ever. */
+/* How many times the error of DP-SGD with the same sizes is that of a candidate, by what had ended when `until` candidates had;
+ * NAN: one of them has no answer yet, or ever. */
+static double gain_of(const struct ranking *ranking, size_t number, size_t until)
+{
+    size_t reference = ranking->candidates[number].reference;
+    if (reference == NO_REFERENCE || !ranking->candidates[reference].answered ||
+        ranking->candidates[reference].row.ended > until || !ranking->candidates[number].answered) {
+        return NAN;
+    }
+    return key_of(ranking, reference) / key_of(ranking, number);
+}
+
+/* What every row of a ranking has. at: 0: it has no rank, yet or ever. */
+static void write_figures(struct text *out, const struct ranking *ranking, size_t number, size_t at, size_t until)
+{
+    const struct candidate *candidate = &ranking->candidates[number];
+    text_printf(out, at ? "{\"rank\":%zu," : "{\"rank\":null,", at);
+    text_puts(out, ranking->texts.data + candidate->about);
+    text_puts(out, ",\"noise_multiplier\":");
+    text_number(out, candidate->row.noise_multiplier);
+    text_puts(out, ",\"error\":");
+    write_error(out, &candidate->row);
+    text_puts(out, ",\"gain\":");
+    text_number(out, gain_of(ranking, number, until));
+    text_puts(out, ",");
+    text_puts(out, ranking->texts.data + candidate->buffers);
+}
+
+/* The ten best. */
+static void write_best(struct text *out, const struct ranking *ranking)
+{
+    text_puts(out, ",\"best\":[");
+    for (size_t i = 0; i < ranking->answered && i < BEST; i++) {
+        text_puts(out, i ? "," : "");
+        write_figures(out, ranking, ranking->order[i], i + 1, SIZE_MAX);
+        text_puts(out, "}");
+    }
+    text_puts(out, "]");
+}
+
 static void write_candidate(struct server *server, struct text *out, const struct ranking *ranking,
-                            const struct group_record *group, size_t number, size_t at)
+                            const struct group_record *group, size_t number, size_t at, size_t until)
 {
     const struct candidate *candidate = &ranking->candidates[number];
     const struct child_record *row = &candidate->row;
     const char *texts = ranking->texts.data;
     bool succeeded = row->status == JOB_SUCCEEDED;
-    text_printf(out, at ? "{\"rank\":%zu," : "{\"rank\":null,", at);
-    text_puts(out, texts + candidate->about);
-    text_puts(out, ",\"noise_multiplier\":");
-    text_number(out, row->noise_multiplier);
-    text_puts(out, ",\"error\":");
-    write_error(out, row);
+    write_figures(out, ranking, number, at, until);
     text_puts(out, ",\"guarantee\":");
     text_json(out, succeeded ? eps_guarantee_name(EPS_GUARANTEE_DETERMINISTIC) : NULL); /* auto never draws */
     text_puts(out, ",\"accountant\":");
     text_json(out, row->accountant[0] ? row->accountant : NULL);
-    text_puts(out, ",");
-    text_puts(out, texts + candidate->buffers);
     text_printf(out, ",\"status\":\"%s\",\"reason\":", status_name(server, group, row));
     text_json(out, row->detail);
     text_puts(out, ",");
     text_puts(out, texts + candidate->job);
     text_puts(out, "}");
+}
+
+/* Those with an answer by rank, then the others as they are tried. */
+static void write_candidates(struct server *server, struct text *out, const struct ranking *ranking,
+                             const struct group_record *record)
+{
+    text_expect(out, ranking->texts.len + 512 * ranking->len);
+    text_puts(out, ",\"candidates\":[");
+    for (size_t i = 0; i < ranking->answered; i++) {
+        text_puts(out, i ? "," : "");
+        write_candidate(server, out, ranking, record, ranking->order[i], i + 1, SIZE_MAX);
+    }
+    bool first = ranking->answered == 0;
+    for (size_t i = 0; i < ranking->len; i++) {
+        if (!ranking->candidates[i].answered) {
+            text_puts(out, first ? "" : ",");
+            write_candidate(server, out, ranking, record, i, 0, SIZE_MAX);
+            first = false;
+        }
+    }
+    text_puts(out, "]");
 }
 
 void ranking_write_asked(struct text *out, const struct ranking *ranking)
@@ -311,25 +389,15 @@ void ranking_write_asked(struct text *out, const struct ranking *ranking)
     }
 }
 
-void ranking_write(struct server *server, struct text *out, struct ranking *ranking, const struct group_record *record)
+void ranking_write(struct server *server, struct text *out, struct ranking *ranking, const struct group_record *record,
+                   bool brief)
 {
     pthread_mutex_lock(&ranking->mutex);
     out->failed = !read_locked(server, ranking, record) || out->failed;
-    text_expect(out, ranking->texts.len + 512 * ranking->len);
-    text_puts(out, "[");
-    for (size_t i = 0; i < ranking->answered; i++) {
-        text_puts(out, i ? "," : "");
-        write_candidate(server, out, ranking, record, ranking->order[i], i + 1);
+    write_best(out, ranking);
+    if (!brief) {
+        write_candidates(server, out, ranking, record);
     }
-    bool first = ranking->answered == 0;
-    for (size_t i = 0; i < ranking->len; i++) {
-        if (!ranking->candidates[i].answered) {
-            text_puts(out, first ? "" : ",");
-            write_candidate(server, out, ranking, record, i, 0);
-            first = false;
-        }
-    }
-    text_puts(out, "]");
     pthread_mutex_unlock(&ranking->mutex);
 }
 
@@ -350,7 +418,7 @@ void ranking_write_ended(struct server *server, struct text *out, struct ranking
     }
     if (known) {
         write_candidate(server, out, ranking, record, child->number,
-                        ranking->candidates[child->number].answered ? at : 0);
+                        ranking->candidates[child->number].answered ? at : 0, child->ended);
     } else {
         out->failed = true;
     }

@@ -25,9 +25,11 @@ void ranking_release(struct ranking *ranking);
 
 /* What was asked, as members with a comma before. */
 void ranking_write_asked(struct text *out, const struct ranking *ranking);
-/* The candidates as they are now: those with an answer first, by rank. Where that cannot be read, out->failed. */
-void ranking_write(struct server *server, struct text *out, struct ranking *ranking, const struct group_record *record);
-/* One that has ended, with its rank among those that had an answer by then. */
+/* As members with a comma before: `best`, and unless it is brief `candidates` as they are now, those with an answer first, by
+ * rank. Where that cannot be read, out->failed. */
+void ranking_write(struct server *server, struct text *out, struct ranking *ranking, const struct group_record *record,
+                   bool brief);
+/* One that has ended, with its rank and its gain among those that had an answer by then. */
 void ranking_write_ended(struct server *server, struct text *out, struct ranking *ranking,
                          const struct group_record *record, const struct child_record *child);
 

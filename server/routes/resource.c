@@ -58,7 +58,8 @@ enum handled reply_document(struct request *request, int status, struct document
 
 /* ---------------------------------------------------------------- GET */
 
-const struct query_member wait_query[] = {{"wait", query_is_seconds, "must be a whole number of seconds"}, {0}};
+const struct query_member wait_query[] = {
+    {"wait", query_is_seconds, "must be a whole number of seconds", query_seconds_wrong}, {0}};
 
 /* What GET needs while it waits. */
 struct getting {

@@ -4,30 +4,56 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/routes/drawing.h"
+#include "server/routes/answered.h"
+#include "server/routes/asking.h"
 
-static void write_points(struct drawing *drawing, const struct eps_spend_point *points, size_t len, bool csv)
+/* ---------------------------------------------------------------- what is there */
+
+static void write_points(struct text *out, const struct spend *spend, bool csv)
 {
-    struct text line = {0};
-    fputs(csv ? "step,epsilon\n" : "{\"points\":[", drawing->file);
-    for (size_t i = 0; i < len && !line.failed; i++) {
-        line.len = 0;
-        text_puts(&line, csv ? "" : i ? ",{\"step\":" : "{\"step\":");
-        text_printf(&line, "%llu", (unsigned long long)points[i].step);
-        text_puts(&line, csv ? "," : ",\"epsilon\":");
-        text_number(&line, points[i].epsilon);
-        text_puts(&line, csv ? "\n" : "}");
-        fwrite(line.data, 1, line.len, drawing->file);
+    text_puts(out, csv ? "step,epsilon\n" : "{\"points\":[");
+    for (size_t i = 0; i < spend->len; i++) {
+        text_puts(out, csv ? "" : i ? ",{\"step\":" : "{\"step\":");
+        text_printf(out, "%llu", (unsigned long long)spend->points[i].step);
+        text_puts(out, csv ? "," : ",\"epsilon\":");
+        text_number(out, spend->points[i].epsilon);
+        text_puts(out, csv ? "\n" : "}");
     }
-    fputs(csv ? "" : "]}\n", drawing->file);
-    if (line.failed) {
-        drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
-    }
-    text_clear(&line);
+    text_puts(out, csv ? "" : "]}\n");
 }
+
+static enum handled reply_there(struct request *request, const struct spend *spend)
+{
+    const char *type = request->route->produces[request->offer];
+    bool csv = strcmp(type, "text/csv") == 0;
+    struct text text = {0};
+    if (spend->error.status == EPS_UNSUPPORTED) {
+        return reply_problem(request, API_PROBLEM_CONFLICT, "%s", spend->error.message);
+    }
+    if (spend->error.status != EPS_OK) {
+        return reply_problem_json(request, api_problem_of_error(&spend->error, request->path));
+    }
+    write_points(&text, spend, csv);
+    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
+    return reply_text(request, 200, type, &text, true);
+}
+
+static bool reply_spend(struct request *request, const struct result_record *result, enum handled *handled)
+{
+    struct spend *spend = jobs_spend(request->server->jobs, result);
+    if (!spend) {
+        return false;
+    }
+    *handled = reply_there(request, spend);
+    spend_release(spend);
+    return true;
+}
+
+/* ---------------------------------------------------------------- by a worker */
 
 /* Of the answer to "count": "max" there may be no run. */
 static void leave_out_unrun(struct eps_job *job)
@@ -42,42 +68,73 @@ static void leave_out_unrun(struct eps_job *job)
 }
 
 /* Why there is none; NULL: ask the library. */
-static const char *refusal(const struct drawing *drawing, const struct eps_job *job, bool phases)
+static const char *refusal(double noise_multiplier, const struct eps_job *job, bool phases)
 {
     if (job->query.curve) {
         return "a job for the whole curve has no delta at which epsilon is told; post it with one";
     }
-    if (!(drawing->noise_multiplier > 0)) {
+    if (!(noise_multiplier > 0)) {
         return "the job needs no noise (noise multiplier 0)";
     }
     return phases && job->phases_len == 0 ? "the only phase is never run (count is 0)" : NULL;
 }
 
-/* Called on the side pool. */
-static void write_spend(struct drawing *drawing, const struct eps_context *context, struct eps_job *job)
+static struct eps_error unsupported(const char *detail)
 {
-    const char *type = drawing->request->route->produces[drawing->request->offer];
+    struct eps_error error = {.status = EPS_UNSUPPORTED};
+    snprintf(error.message, sizeof error.message, "%s", detail ? detail : "");
+    return error;
+}
+
+static struct spend *compute(struct computation *computation, struct eps_job *job, const struct result_record *result)
+{
+    struct eps_context context = computation_context(computation);
     struct eps_spend_point *points = NULL;
     struct eps_error error = {0};
+    struct answered answered;
+    json_t *problem = NULL;
     size_t len = 0;
     bool phases = job->phases_len > 0;
+    if (!answered_read(&answered, job, result, NO_PHASE, false, "", &problem)) {
+        error = unsupported(json_string_value(json_object_get(problem, "detail")));
+        json_decref(problem);
+        return spend_create(NULL, 0, &error);
+    }
     leave_out_unrun(job);
-    const char *reason = refusal(drawing, job, phases);
+    const char *reason = refusal(answered.noise_multiplier, job, phases);
     if (reason) {
-        drawing_fail(drawing, API_PROBLEM_CONFLICT, reason);
-        return;
+        error = unsupported(reason);
+        return spend_create(NULL, 0, &error);
     }
-    enum eps_status status =
-        eps_spend(context, &points, &len, &error, job, drawing->noise_multiplier, drawing->result->figures.delta);
-    if (status == EPS_UNSUPPORTED || status == EPS_UNATTAINABLE) {
-        drawing_fail(drawing, API_PROBLEM_CONFLICT, error.message);
-    } else if (drawing_ok(drawing, status, &error)) {
-        write_points(drawing, points, len, strcmp(type, "text/csv") == 0);
+    error.status = eps_spend(&context, &points, &len, &error, job, answered.noise_multiplier, result->figures.delta);
+    if (error.status == EPS_UNATTAINABLE) {
+        error.status = EPS_UNSUPPORTED;
     }
+    bool lost = error.status == EPS_CANCELED || error.status == EPS_NO_MEMORY;
+    struct spend *spend = lost ? NULL : spend_create(points, len, &error);
     free(points);
+    return spend;
+}
+
+static bool spend_missing(struct jobs *jobs, const struct result_record *result)
+{
+    struct spend *spend = jobs_spend(jobs, result);
+    spend_release(spend);
+    return !spend;
+}
+
+static void spend_compute(struct jobs *jobs, struct computation *computation, struct api_job *job,
+                          const struct result_record *result)
+{
+    struct spend *spend = compute(computation, &job->job, result);
+    if (spend) {
+        jobs_spend_keep(jobs, result, spend);
+    }
+    spend_release(spend);
 }
 
 enum handled handle_job_spend(struct request *request)
 {
-    return drawing_start_job(request, write_spend);
+    static const struct figure_kind kind = {WORK_SPEND, 30, spend_missing, spend_compute};
+    return figure_handle(request, &kind, reply_spend, NULL);
 }

@@ -113,7 +113,8 @@ static void write_bracket(struct text *out, const json_t *bracket)
         write_value(out, json_object_get(bracket, "lower"));
         text_puts(out, " to ");
         write_value(out, json_object_get(bracket, "upper"));
-        text_puts(out, " |\n");
+        text_puts(out, json_is_true(json_object_get(bracket, "exact")) ? ", with the exact value inside |\n"
+                                                                       : ", of the accountant's bound |\n");
     }
 }
 

@@ -40,16 +40,27 @@ void streaming_fail(struct streaming *streaming, enum api_problem problem, const
     streaming_refuse(streaming, api_problem_encode(problem, detail, streaming->request->path, NULL));
 }
 
-bool streaming_reserve(struct streaming *streaming, double bytes)
+bool streaming_fits(const struct streaming *streaming, double bytes)
+{
+    return bytes + (double)streaming->bytes <= (double)streaming->server->drawn.most;
+}
+
+bool streaming_reserve(struct streaming *streaming, double bytes, const char *part)
 {
     struct budget *drawn = &streaming->server->drawn;
-    if (!(bytes + (double)streaming->bytes <= (double)drawn->most)) {
-        streaming_fail(streaming, API_PROBLEM_TOO_COSTLY,
-                       "this takes more memory than there may be for all that is drawn at once (--draw-bytes)");
+    if (!streaming_fits(streaming, bytes)) {
+        char detail[400];
+        snprintf(
+            detail, sizeof detail,
+            "this takes %.4g MiB of memory, and for all that is drawn at once there are %.4g MiB (--draw-bytes)%s%s",
+            (bytes + (double)streaming->bytes) / 0x1p20, (double)drawn->most / 0x1p20, part ? "; " : "",
+            part ? part : "");
+        streaming_fail(streaming, API_PROBLEM_TOO_COSTLY, detail);
         return false;
     }
     uint64_t more = (uint64_t)ceil(bytes);
     if (!budget_take(drawn, more, drawn->most)) {
+        connections_drop_stalled(streaming->request->context->connections);
         streaming_fail(
             streaming, API_PROBLEM_QUEUE_FULL,
             "what others have drawn takes all the memory that there is for it (--draw-bytes); ask again later");
@@ -90,7 +101,7 @@ static void wanted(void *user, struct stream *stream)
     struct streaming *streaming = user;
     streaming->stream = stream;
     streaming->task = (struct pool_task){.run = fill};
-    pool_submit(streaming->server->side, &streaming->task);
+    pool_submit(streaming->server->streams, &streaming->task);
 }
 
 static ptrdiff_t make(void *user, char *buffer, size_t size)

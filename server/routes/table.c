@@ -31,7 +31,7 @@ const struct route route_table[] = {
     {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, phase_query, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/spend", handle_job_spend, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/statement", handle_job_statement, markdown_or_json, NULL, ROUTE_PLAIN, &job_resource},
-    {"POST", "/v1/batches", handle_batches_post, lines, NULL, ROUTE_BODY | ROUTE_LINES, NULL},
+    {"POST", "/v1/batches", handle_batches_post, lines, phase_query, ROUTE_BODY | ROUTE_LINES, NULL},
     {"POST", "/v1/noise", handle_noise_post, npy_or_lines, phase_query, ROUTE_BODY, NULL},
     {"POST", "/v1/sweeps", handle_sweeps_post, json, NULL, ROUTE_BODY, &sweep_resource},
     {"GET", "/v1/sweeps", handle_resource_list, json, list_query, ROUTE_PLAIN, &sweep_resource},

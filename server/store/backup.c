@@ -86,7 +86,8 @@ int64_t store_backup(const char *database, const char *file, bool (*stop)(void),
     char part[PATH_MAX];
     char detail[400];
     int len = snprintf(part, sizeof part, "%s-XXXXXX", file);
-    struct store_connection *from = store__connect(database, true, detail, sizeof detail);
+    bool one_name = owner_one_name(database, detail, sizeof detail);
+    struct store_connection *from = one_name ? store__connect(database, true, detail, sizeof detail) : NULL;
     int64_t jobs = from ? begin(from->db) : -1;
     if (jobs < 0) {
         snprintf(message, message_size, "cannot read the database %.500s: %s", database,
@@ -107,7 +108,9 @@ int64_t store_backup(const char *database, const char *file, bool (*stop)(void),
         close(fd);
     }
     if (fd < 0 || !copy(from->db, part, file, stop, detail, sizeof detail)) {
-        snprintf(message, message_size, "cannot write the backup %.500s: %s", file, detail);
+        if (!store_disk_full(file, detail, message, message_size)) {
+            snprintf(message, message_size, "cannot write the backup %.500s: %s", file, detail);
+        }
         jobs = -1;
     }
     if (fd >= 0 && jobs < 0) {

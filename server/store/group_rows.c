@@ -67,6 +67,10 @@ static enum store_status group_of_row(struct group_record *record, sqlite3_stmt 
     }
     bool whole = record->request && sqlite3_column_int(row, 10) == 1;
     bool right = whole && status_known(row, 3) && sqlite3_column_int(row, 11) == 1;
+    if (right && record->status == JOB_CANCELED && !record->finished_at) {
+        record->status = JOB_RUNNING;
+        record->canceling = true;
+    }
     return right ? STORE_OK : tell_damaged(record, whole);
 }
 

@@ -111,6 +111,16 @@ enum store_status store__child_end(struct store *store, const struct job_change 
     return code == SQLITE_ROW ? end_row(store, &end) : status;
 }
 
+enum store_status store__group_cancel(struct store *store, const char *job)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_CANCEL);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    store__bind_text(statement, 1, job);
+    return store__run(store->writer, statement);
+}
+
 static enum store_status start_group(struct store *store, const char *id)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_START);

@@ -31,12 +31,14 @@ enum store_sql {
     SQL_JOB_LIST_BOTH,
     SQL_JOB_OPEN,
     SQL_JOB_EXPIRE,
+    SQL_JOB_REPLACE,
     SQL_JOB_ORPHAN,
     SQL_JOB_PARENT,
     SQL_GROUP_INSERT,
     SQL_GROUP_START,
     SQL_GROUP_COUNT,
     SQL_GROUP_END,
+    SQL_GROUP_CANCEL,
     SQL_GROUP_REPAIR,
     SQL_GROUP_DELETE,
     SQL_GROUP_READ,
@@ -62,6 +64,7 @@ enum store_sql {
     SQL_KEY_READ,
     SQL_KEY_PUT,
     SQL_KEY_EXPIRE,
+    SQL_KEY_GONE,
     SQL_BLOB_PUT,
     SQL_BLOB_READ,
     SQL_BLOB_TOUCH,
@@ -142,6 +145,8 @@ enum store_status store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);
 /* Within the writer's transaction: takes a free key for what `id` names. STORE_OK: key->use says whether it was free. */
 enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at);
+/* Within the writer's transaction: what was posted under that id is gone, and so is its key. */
+enum store_status store__key_gone(struct store *store, const char *id);
 /* STORE_OK or STORE_NONE, within the writer's transaction. */
 enum store_status store__result_present(struct store *store, const char *hash, int version);
 /* Within the writer's transaction: a new row of jobs, which waits where the result that it names has gone. */
@@ -149,6 +154,8 @@ enum store_status store__job_put(struct store *store, const struct job_record *r
 /* Within the writer's transaction: if the job is a child, its row is final too, with what answered it (or NULL). */
 enum store_status store__child_end(struct store *store, const struct job_change *change,
                                    const struct result_figures *figures);
+/* The group of that job is canceled: it stays so, whatever its last children come to. */
+enum store_status store__group_cancel(struct store *store, const char *job);
 /* Makes room for `incoming` bytes; STORE_NONE: there is none. */
 enum store_status store__evict(struct store *store, enum store_shelf shelf, int64_t incoming);
 /* Drops blobs of other accounting versions, if no one else has the database, and counts the rest. */

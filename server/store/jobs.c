@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,15 +71,61 @@ enum store_status store__job_put(struct store *store, const struct job_record *r
     return status == STORE_OK ? insert_row(store->writer, &row) : status;
 }
 
+/* ---------------------------------------------------------------- records of cached answers */
+
+enum { ANSWERED_MAX = 500 }; /* records of one job that its cached result answered */
+
+#define ANSWERED_BYTES (INT64_C(64) << 20) /* of their texts */
+#define ANSWERED_MS 60000                  /* whoever was given an id has so long to use it, unless texts are large */
+
+/* The oldest make room for this one: posting again what is cached does not fill the database. Where nobody comes again they all
+ * stay for --keep. */
+static enum store_status replace_oldest(struct store *store, struct store_insert *insert)
+{
+    const struct job_record *record = insert->record;
+    int64_t bytes = (int64_t)strlen(record->job) + (record->brief ? (int64_t)strlen(record->brief) : 0);
+    int64_t fit = ANSWERED_BYTES / (bytes ? bytes : 1);
+    int64_t kept = fit < 1 ? 1 : fit < ANSWERED_MAX ? fit : ANSWERED_MAX;
+    char before[UUID_SIZE] = AFTER_EVERY_ID;
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_REPLACE);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    if (kept == ANSWERED_MAX) {
+        uuid_floor(before, record->created_at - ANSWERED_MS);
+    }
+    store__bind_text(statement, 1, record->hash);
+    store__bind_text(statement, 2, before);
+    sqlite3_bind_int64(statement, 3, kept);
+    sqlite3_bind_int(statement, 4, STORE_REPLACED);
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *id = (const char *)sqlite3_column_text(statement, 0);
+        if (id && strlen(id) == UUID_SIZE - 1) {
+            assert(insert->replaced_len < STORE_REPLACED);
+            memcpy(insert->replaced[insert->replaced_len++], id, UUID_SIZE);
+        }
+    }
+    enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "replace jobs");
+    sqlite3_reset(statement);
+    for (size_t i = 0; i < insert->replaced_len && status == STORE_OK; i++) {
+        status = store__key_gone(store, insert->replaced[i]);
+    }
+    return status;
+}
+
 static enum store_status insert_apply(struct store *store, struct store_write *write)
 {
     struct store_insert *insert = (struct store_insert *)write;
     const struct job_record *record = insert->record;
+    insert->replaced_len = 0;
     enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
     if (status != STORE_OK || insert->key.use != KEY_FREE) {
         return status;
     }
-    return store__job_put(store, record, &insert->unanswered);
+    status = store__job_put(store, record, &insert->unanswered);
+    bool answered = record->from_cache && !record->parent[0] && !insert->unanswered;
+    return status == STORE_OK && answered ? replace_oldest(store, insert) : status;
 }
 
 void store_insert_job(struct store *store, struct store_insert *insert)
@@ -135,6 +182,9 @@ static enum store_status update_apply(struct store *store, struct store_write *w
         status = change_row(store->writer, &update->changes[i]);
         if (status == STORE_OK && job_status_final(update->changes[i].status)) {
             status = store__child_end(store, &update->changes[i], result ? &result->figures : NULL);
+        }
+        if (status == STORE_OK && update->changes[i].cancels_group) {
+            status = store__group_cancel(store, update->changes[i].id);
         }
     }
     return status;

@@ -74,6 +74,16 @@ static enum store_status put(struct store_connection *connection, const struct s
     return store__run(connection, statement);
 }
 
+enum store_status store__key_gone(struct store *store, const char *id)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_KEY_GONE);
+    if (!statement) {
+        return STORE_FAILED;
+    }
+    store__bind_text(statement, 1, id);
+    return store__run(store->writer, statement);
+}
+
 enum store_status store_key_read(struct store *store, struct store_key *key)
 {
     key->use = KEY_FREE;

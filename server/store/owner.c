@@ -4,8 +4,15 @@
  * is found by the database's real path, so that two names of it do not make two locks. It stays when the process ends:
  * who removes a lock file may remove the next owner's.
  *
+ * A second lock is on the database itself, so that the same file under another name (a hard link, a renamed file, a bind
+ * mount) has one owner too: SQLite finds its log by name, and two logs damage the database. It is an open file description
+ * lock, which outlives the closing of other descriptors, on a byte far behind those that SQLite locks, so that neither is in
+ * the other's way.
+ *
  * One line says how the process ends. It is overwritten in place, as a signal handler can (server/ops/crash.h), and its
- * time of modification is the last time at which the process is known to have lived.
+ * time of modification is the last time at which the process is known to have lived. Far enough behind it stands how often
+ * the kernel had killed for want of memory by then: a process that is killed so cannot say it, but the kernel's count
+ * (oom_kill in /proc/vmstat, of the whole machine) has risen.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +32,19 @@
 static const char running[] = "running";
 static const char stopped[] = "stopped";
 
+#define KILLS_AT 128 /* behind the longest first line */
+#define KILLS_SIZE 64
+
+#define LOCKED_BYTE ((off_t)1 << 62) /* of the database: behind its largest size, 2^48 bytes */
+
 struct owner {
     char database[PATH_MAX];
     int fd;
+    int file; /* the database */
     bool guest;
     bool has;
+    atomic_bool began;
+    char boot[40]; /* the kernel's name for its present life; "" unknown */
     struct owner_past past;
 };
 
@@ -47,10 +63,52 @@ static bool find_database(const char *database, char real[PATH_MAX], char *messa
     return true;
 }
 
+static void boot_read(struct owner *owner)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (!file || !fgets(owner->boot, sizeof owner->boot, file)) {
+        owner->boot[0] = '\0';
+    }
+    owner->boot[strcspn(owner->boot, "\n")] = '\0';
+    if (file) {
+        fclose(file);
+    }
+}
+
+/* How often the kernel has killed for want of memory since it booted; -1: it does not tell. */
+static long long kernel_kills(void)
+{
+    static const char name[] = "oom_kill ";
+    char line[128];
+    long long kills = -1;
+    FILE *file = fopen("/proc/vmstat", "re");
+    while (file && kills < 0 && fgets(line, sizeof line, file)) {
+        if (strncmp(line, name, sizeof name - 1) == 0) {
+            kills = strtoll(line + sizeof name - 1, NULL, 10);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return kills;
+}
+
+/* Whether the kernel's count has risen since the last beat. Never over a reboot. */
+static bool starved(const struct owner *owner)
+{
+    char text[KILLS_SIZE];
+    ssize_t len = pread(owner->fd, text, sizeof text - 1, KILLS_AT);
+    text[len > 0 ? len : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    size_t boot_len = strlen(owner->boot);
+    return boot_len && strncmp(text, owner->boot, boot_len) == 0 && text[boot_len] == ' ' &&
+           kernel_kills() > strtoll(text + boot_len, NULL, 10);
+}
+
 /* What an earlier process wrote: "stopped", "running" and its number, or as crash.h says. */
 static void past_read(struct owner *owner)
 {
-    char text[128];
+    char text[KILLS_AT];
     struct stat status;
     ssize_t len = pread(owner->fd, text, sizeof text - 1, 0);
     text[len > 0 ? len : 0] = '\0';
@@ -60,7 +118,7 @@ static void past_read(struct owner *owner)
         owner->past.last_beat = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
     }
     if (strncmp(text, running, sizeof running - 1) == 0) {
-        owner->past.end = OWNER_VANISHED;
+        owner->past.end = starved(owner) ? OWNER_STARVED : OWNER_VANISHED;
     } else if (strncmp(text, CRASH_MARK, sizeof CRASH_MARK - 1) == 0) {
         const char *name = text + sizeof CRASH_MARK - 1;
         owner->past.end = OWNER_CRASHED;
@@ -100,6 +158,35 @@ static bool take_lock(struct owner *owner, char *message, size_t message_size)
     return false;
 }
 
+bool owner_one_name(const char *database, char *message, size_t message_size)
+{
+    struct stat status;
+    bool several = stat(database, &status) == 0 && status.st_nlink > 1;
+    if (several) {
+        snprintf(
+            message, message_size,
+            "the file has %lu names (hard links), each with a log of its own, and two logs damage it; remove the other "
+            "names",
+            (unsigned long)status.st_nlink);
+    }
+    return !several;
+}
+
+/* Only who has FILE-lock opens the database: SQLite has no locks on it in this process then. Where the file system has no
+ * such locks there is FILE-lock alone. */
+static bool take_file(struct owner *owner, char *message, size_t message_size)
+{
+    struct flock lock = {
+        .l_type = owner->guest ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCKED_BYTE, .l_len = 1};
+    owner->file = owner->has ? open(owner->database, O_RDWR | O_CLOEXEC) : -1;
+    if (owner->file >= 0 && fcntl(owner->file, F_OFD_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES)) {
+        snprintf(message, message_size,
+                 "another epsilond has it open under another name; stop that, or give this one a --db of its own");
+        return false;
+    }
+    return true;
+}
+
 struct owner *owner_claim(const char *database, bool guest, char *message, size_t message_size)
 {
     struct owner *owner = calloc(1, sizeof *owner);
@@ -108,11 +195,13 @@ struct owner *owner_claim(const char *database, bool guest, char *message, size_
         return NULL;
     }
     owner->guest = guest;
-    owner->fd = -1;
-    if (!find_database(database, owner->database, message, message_size) || !take_lock(owner, message, message_size)) {
+    owner->fd = owner->file = -1;
+    if (!find_database(database, owner->database, message, message_size) || !take_lock(owner, message, message_size) ||
+        !owner_one_name(owner->database, message, message_size) || !take_file(owner, message, message_size)) {
         owner_release(owner);
         return NULL;
     }
+    boot_read(owner);
     past_read(owner);
     return owner;
 }
@@ -125,6 +214,10 @@ bool owner_has(const struct owner *owner)
 void owner_yield(struct owner *owner)
 {
     if (owner->guest && owner->has) {
+        struct flock none = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = LOCKED_BYTE, .l_len = 1};
+        if (owner->file >= 0) { /* it stays open: closing it would take away SQLite's locks */
+            fcntl(owner->file, F_OFD_SETLK, &none);
+        }
         flock(owner->fd, LOCK_UN);
         owner->has = false;
     }
@@ -154,11 +247,17 @@ void owner_begin(struct owner *owner)
     char line[64];
     snprintf(line, sizeof line, "%s %ld\n", running, (long)getpid());
     say(owner, line);
+    atomic_store(&owner->began, true);
+    owner_beat(owner);
 }
 
+/* Until owner_begin() the count is that of the process before. */
 void owner_beat(struct owner *owner)
 {
-    if (!owner->guest) {
+    char line[KILLS_SIZE];
+    long long kills = atomic_load(&owner->began) ? kernel_kills() : -1;
+    int len = kills < 0 ? 0 : snprintf(line, sizeof line, "%s %lld\n", owner->boot, kills);
+    if (!owner->guest && (len <= 0 || pwrite(owner->fd, line, (size_t)len, KILLS_AT) != len)) {
         futimens(owner->fd, NULL);
     }
 }
@@ -180,6 +279,9 @@ void owner_release(struct owner *owner)
     if (owner) {
         if (owner->fd >= 0) {
             close(owner->fd);
+        }
+        if (owner->file >= 0) {
+            close(owner->file);
         }
         free(owner);
     }

@@ -20,7 +20,8 @@ struct owner;
 enum owner_end {
     OWNER_STOPPED, /* as it was asked to, or there was none */
     OWNER_CRASHED, /* by a fault of its own, in the computation named or in none */
-    OWNER_VANISHED /* it could not say: killed, out of memory, or the machine went down */
+    OWNER_STARVED, /* it could not say, and the kernel has killed for want of memory since it last lived */
+    OWNER_VANISHED /* it could not say: killed by someone, or the machine went down */
 };
 
 struct owner_past {
@@ -34,6 +35,8 @@ struct owner_past {
  * comes without. NULL with a message: it is another's, or cannot be had.
  */
 struct owner *owner_claim(const char *database, bool guest, char *message, size_t message_size);
+/* False, with a message: the file has several hard links. */
+bool owner_one_name(const char *database, char *message, size_t message_size);
 /* False: a guest beside a service. */
 bool owner_has(const struct owner *owner);
 /* A guest gives the database back, so that a service may start beside it. */
@@ -43,7 +46,7 @@ struct owner_past owner_past(const struct owner *owner);
 const char *owner_database(const struct owner *owner);
 /* The past is dealt with: from now on the file tells of this process, which has vanished until it says otherwise. */
 void owner_begin(struct owner *owner);
-/* It lives. */
+/* It lives, and so often the kernel has killed for want of memory. */
 void owner_beat(struct owner *owner);
 /* It was asked to stop: however it ends now, no job is to blame. */
 void owner_stop(struct owner *owner);

@@ -76,6 +76,7 @@ struct group_record {
     int64_t finished_at;              /* 0: not yet */
     char request_id[REQUEST_ID_SIZE]; /* of the request that brought it; "": not known */
     char client[INET6_ADDRSTRLEN];    /* who sent that; "": not known, as after a restart */
+    bool canceling;                   /* it runs until its last job has ended, and is canceled then */
     bool damaged;                     /* read from a row of which a digest is wrong: see store_read_group() */
 };
 

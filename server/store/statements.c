@@ -38,6 +38,9 @@
     "detail, checksum = digest(parent, number, job, status, ended, epsilon, delta, noise_multiplier, mean_squared, " \
     "max_squared, last_squared, accountant, detail)"
 
+/* As the index jobs_answered has it. */
+#define ANSWERED "from_cache = 1 AND parent IS NULL AND status = 2"
+
 /* In words, or else of a failed job's problem document. */
 #define CHILD_DETAIL "coalesce(?12, json_extract(?13, '$.detail'))"
 
@@ -72,7 +75,11 @@ static const char *const statements[SQL_COUNT] = {
      * is damaged expires nothing. */
     [SQL_JOB_EXPIRE] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id < ?1 AND status >= 2 "
                        "AND finished_at < ?2 AND coalesce(state_checksum = " STATE ", 1) LIMIT ?3) RETURNING id",
-
+    /* Those that a cached result answered, before ?2, beyond the ?3 newest. */
+    [SQL_JOB_REPLACE] =
+        "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE hash = ?1 AND " ANSWERED " AND id < min(?2, (SELECT "
+        "id FROM jobs WHERE hash = ?1 AND " ANSWERED " ORDER BY id DESC LIMIT 1 OFFSET ?3 - 1)) ORDER BY id LIMIT ?4) "
+        "RETURNING id",
     [SQL_JOB_ORPHAN] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE parent IN (SELECT parent FROM orphans) "
                        "AND status >= 2 LIMIT ?1) RETURNING id",
     [SQL_JOB_PARENT] = "SELECT parent, child FROM jobs WHERE id = ?1 AND parent IS NOT NULL",
@@ -86,10 +93,15 @@ static const char *const statements[SQL_COUNT] = {
                         "state_checksum = digest(id,status,done + 1,failed + ?2,finished_at) WHERE id = ?1",
     /* Those that never had their turn are as final as their canceled group. */
     [SQL_GROUP_END] = "UPDATE job_groups SET status = ?2, finished_at = ?3, done = total, "
-                      "state_checksum = digest(id,?2,total,failed,?3) WHERE id = ?1 AND status < 2",
+                      "state_checksum = digest(id,?2,total,failed,?3) WHERE id = ?1 AND "
+                      "(status < 2 OR finished_at IS NULL)",
+    /* Canceled, and without a time of its end as long as it has none: jobs of it are still to end. */
+    [SQL_GROUP_CANCEL] = "UPDATE job_groups SET status = 4, state_checksum = digest(id,4,done,failed,NULL) "
+                         "WHERE id = (SELECT parent FROM jobs WHERE id = ?1) AND status < 2",
     [SQL_GROUP_REPAIR] = "UPDATE job_groups SET status = ?2, done = ?3, failed = ?4, finished_at = ?5, "
                          "state_checksum = digest(id,?2,?3,?4,?5) WHERE id = ?1",
-    [SQL_GROUP_DELETE] = "DELETE FROM job_groups WHERE id = ?1 AND kind = ?2 AND (status >= 2 OR " GROUP_LOST ")",
+    [SQL_GROUP_DELETE] = "DELETE FROM job_groups WHERE id = ?1 AND kind = ?2 "
+                         "AND (finished_at IS NOT NULL OR " GROUP_LOST ")",
     [SQL_GROUP_READ] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id = ?1 AND kind = ?2",
     [SQL_GROUP_LIST] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 ORDER BY id DESC LIMIT ?2",
     [SQL_GROUP_LIST_STATUS] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
@@ -98,7 +110,8 @@ static const char *const statements[SQL_COUNT] = {
                              "ORDER BY id DESC LIMIT ?2",
     [SQL_GROUP_LIST_BOTH] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
                             "AND label = ?4 ORDER BY id DESC LIMIT ?2",
-    [SQL_GROUP_OPEN] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE status < 2 OR " GROUP_LOST " ORDER BY id",
+    [SQL_GROUP_OPEN] =
+        "SELECT " GROUP_COLUMNS " FROM job_groups WHERE finished_at IS NULL OR " GROUP_LOST " ORDER BY id",
     [SQL_GROUP_EXPIRE] = "DELETE FROM job_groups WHERE id IN (SELECT id FROM job_groups WHERE id < ?1 AND status >= 2 "
                          "AND finished_at < ?2 AND coalesce(state_checksum = " GROUP_STATE ", 1) LIMIT ?3)",
 
@@ -150,6 +163,7 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_KEY_PUT] = "INSERT OR REPLACE INTO idempotency (client, key, request, job, created_at, checksum) "
                     "VALUES (?1, ?2, ?3, ?4, ?5, digest(?1, ?2, ?3, ?4))",
     [SQL_KEY_EXPIRE] = "DELETE FROM idempotency WHERE created_at < ?1",
+    [SQL_KEY_GONE] = "DELETE FROM idempotency WHERE job = ?1",
 
     [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "
                      "VALUES (?1,?2,?3,?4,?5,?6,?7)",

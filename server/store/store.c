@@ -71,7 +71,9 @@ struct store *store_open(const struct store_options *options, char *message, siz
     store->thread_started = true;
     return store;
 fail:
-    snprintf(message, message_size, "cannot open the database %s: %s", options->path, detail);
+    if (!store_disk_full(options->path, detail, message, message_size)) {
+        snprintf(message, message_size, "cannot open the database %s: %s", options->path, detail);
+    }
     store_close(store);
     return NULL;
 }

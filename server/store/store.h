@@ -41,6 +41,10 @@ struct store_options {
 /* Claims and opens the database, runs what migrations are missing (a guest beside a service refuses if one is), starts
  * the writer. NULL with a message. */
 struct store *store_open(const struct store_options *options, char *message, size_t message_size);
+/* Whether a file cannot be written because its disk is full, as far as SQLite's words and a try tell; then the message says
+ * so. detail: what SQLite said; NULL: nobody
+ * knows. */
+bool store_disk_full(const char *path, const char *detail, char *message, size_t message_size);
 /* Applies what is queued, then closes. NULL is allowed. */
 void store_close(struct store *store);
 /* How the last service ended that had the database. */
@@ -108,7 +112,10 @@ struct store_key {
 /* Two requests are the same if the hashes of their canonical forms are, and their labels (NULL: none). */
 void store_key_request(struct store_key *key, const char *hash, const char *label);
 
-/* A new job, with its idempotency key in the same transaction. */
+#define STORE_REPLACED 4
+
+/* A new job, with its idempotency key in the same transaction. One that is answered by a cached result costs nobody a
+ * computation, so what is kept of them is bounded, job by job: the oldest records make room, with their keys. */
 struct store_insert {
     struct store_write write;
     const struct job_record *record; /* borrowed until done() */
@@ -116,6 +123,8 @@ struct store_insert {
     /* Out: the record says that it is answered, but the result that answered it has gone meanwhile. It was inserted as
      * one that waits. */
     bool unanswered;
+    char replaced[STORE_REPLACED][UUID_SIZE]; /* records that made room */
+    size_t replaced_len;
 };
 void store_insert_job(struct store *store, struct store_insert *insert);
 
@@ -164,7 +173,8 @@ struct job_change {
     int version;
     int64_t started_at;
     int64_t finished_at;
-    char *error; /* owned */
+    char *error;        /* owned */
+    bool cancels_group; /* its group is canceled in the same transaction */
 };
 void job_change_of(struct job_change *change, const struct job_record *record, char *error);
 
@@ -251,9 +261,12 @@ enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], 
 
 /* ---------------------------------------------------------------- the cache of factorisations, PLDs and chunks */
 
+/* Of a kind beside those of enum eps_cache_kind: what a training had spent on the way. It goes before all others. */
+enum { STORE_SPEND = EPS_CACHE_KINDS };
+
 /* True and a malloc'ed blob. A blob that fails its checksum is dropped, logged, counted, and not found. */
-bool store_blob_get(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], void **data, size_t *len);
+bool store_blob_get(struct store *store, int kind, const uint8_t key[32], void **data, size_t *len);
 /* Copies and queues the blob; drops it silently where it is too large or too much is queued already. */
-void store_blob_put(struct store *store, enum eps_cache_kind kind, const uint8_t key[32], const void *data, size_t len);
+void store_blob_put(struct store *store, int kind, const uint8_t key[32], const void *data, size_t len);
 
 #endif

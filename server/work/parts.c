@@ -132,6 +132,24 @@ enum part_taken part_take(struct work *work, const uint8_t key[32], double deadl
     return taken;
 }
 
+bool part_elsewhere(struct work *work, const uint8_t key[32])
+{
+    char hash[WORK_KEY_SIZE];
+    key_text(hash, key);
+    pthread_mutex_lock(&work->works->mutex);
+    const struct part *part = find_locked(work->works, hash);
+    bool elsewhere = part && part->parent != work && !work->parts;
+    pthread_mutex_unlock(&work->works->mutex);
+    return elsewhere;
+}
+
+bool part_join(struct works *works, const uint8_t key[32], struct waiter *waiter)
+{
+    char hash[WORK_KEY_SIZE];
+    key_text(hash, key);
+    return work_join(works, WORK_FACTORIZATION, hash, waiter);
+}
+
 void part_end(struct work *work, const uint8_t *key)
 {
     char hash[WORK_KEY_SIZE] = "";

@@ -10,6 +10,10 @@
  * workers at most, and whoever may go on does so before the next task begins; as long as one of those that run gets on,
  * all do.
  *
+ * A long task in the background may yield: it waits, and has no place meanwhile. Tasks that yielded, in the order in which they
+ * did, and tasks that have not begun get free places in turn. No task begins in the background while more than `workers` have
+ * yielded, so that there are 2 workers of these at most, and 5 workers + 1 threads.
+ *
  * A computation that wants help posts a loan: a counter of indices that whoever is idle draws from. The thread that
  * posted it draws too and waits only for indices that others have already begun, so a loan ends even if no one ever
  * helps.
@@ -70,6 +74,10 @@ struct pool {
     bool child_last;   /* the task that was taken last, of those that go in turn */
     size_t paused;     /* tasks */
     size_t resuming;   /* of these: they wait for a place */
+    size_t yielding;   /* of these: they wait for their turn; */
+    uint64_t yielded;  /*   the number of the last one, */
+    uint64_t turn;     /*   and of the last one that went on */
+    bool fresh_last;   /* the last place that was taken went to a task that had not begun */
     size_t helpers;
     bool helped;          /* a loan was posted: there are threads for helping too */
     atomic_uint arrivals; /* of tasks: who helps looks at it between two indices */
@@ -119,10 +127,17 @@ static bool alone_locked(const struct pool *pool, double now)
     return false;
 }
 
+/* Whether so few tasks wait for another's work that one more may begin. */
+static bool few_wait_locked(const struct pool *pool)
+{
+    assert(pool->yielding <= pool->paused);
+    return pool->running + pool->paused - pool->yielding < 2 * pool->workers;
+}
+
 /* Whether there is a place for a task that has not begun. */
 static bool place_locked(const struct pool *pool)
 {
-    return pool->running + pool->resuming < pool->workers && pool->running + pool->paused < 2 * pool->workers;
+    return pool->running + pool->resuming < pool->workers && few_wait_locked(pool);
 }
 
 /* Whether all that runs has been alone for its time, so that the next one that must be alone may start. */
@@ -137,7 +152,8 @@ static bool served_locked(const struct pool *pool, double now)
     return place_locked(pool);
 }
 
-/* Whether every worker has a task that is long, by its estimate or by now. */
+/* Whether all tasks that run are long, by their estimates or by now, so that a short one may run beside them, whoever has
+ * taken the places: those that run, or those that wait for others' work. */
 static bool all_long_locked(const struct pool *pool, double now)
 {
     size_t quick = 0;
@@ -146,17 +162,23 @@ static bool all_long_locked(const struct pool *pool, double now)
         quick += worker->busy && !worker->paused && worker->seconds <= pool->short_seconds &&
                  now < worker->started + pool->short_seconds;
     }
-    return pool->running == pool->workers && !quick;
+    return pool->running <= pool->workers && !quick;
 }
 
-/* Of single tasks the first; where children wait too, they and the others go in turn, so that neither starves. */
-static struct pool_task *take_first_locked(struct pool *pool)
+static size_t background_max(const struct pool *pool)
 {
-    size_t background_max = pool->workers > 1 ? pool->workers / 2 : 1;
+    return pool->workers > 1 ? pool->workers / 2 : 1;
+}
+
+/* The queue of the task that begins next, given a place, where `background` tasks run in the background and `yielding` more have
+ * yielded; -1: none. Of single tasks the first; where children wait too, they and the others go in turn, so that neither starves. */
+static int first_locked(const struct pool *pool, size_t background, size_t yielding)
+{
+    bool room = (background < background_max(pool) && yielding <= pool->workers) || pool->stopping;
     int best = -1;
-    for (int i = 0; i < QUEUE_CHILDREN; i++) {
+    for (int i = QUEUE_SHORT; i < QUEUE_CHILDREN; i++) {
         const struct heap_node *node = pool->queues[i].root;
-        bool may = node && (i != QUEUE_BACKGROUND || pool->background < background_max || pool->stopping);
+        bool may = node && (i != QUEUE_BACKGROUND || room);
         if (may && (best < 0 || heap_before(node, pool->queues[best].root))) {
             best = i;
         }
@@ -164,8 +186,22 @@ static struct pool_task *take_first_locked(struct pool *pool)
     if (pool->queues[QUEUE_CHILDREN].root && (best < 0 || !pool->child_last)) {
         best = QUEUE_CHILDREN;
     }
-    pool->child_last = best == QUEUE_CHILDREN;
-    return best < 0 ? NULL : take_locked(pool, best);
+    return best;
+}
+
+static struct pool_task *take_first_locked(struct pool *pool)
+{
+    int first = first_locked(pool, pool->background, pool->yielding);
+    pool->child_last = first == QUEUE_CHILDREN;
+    return first < 0 ? NULL : take_locked(pool, first);
+}
+
+/* Whether the next free place is for a task that yielded. One that must be alone begins when these have ended. */
+static bool yielder_next_locked(const struct pool *pool)
+{
+    return pool->yielding && pool->background < background_max(pool) &&
+           (pool->fresh_last || pool->queues[QUEUE_ALONE].root || !few_wait_locked(pool) ||
+            first_locked(pool, pool->background, pool->yielding) < 0);
 }
 
 /* The task that may start now; NULL: none. A pool that stops has no time for being alone. */
@@ -180,7 +216,7 @@ static struct pool_task *pick_locked(struct pool *pool, double now)
         }
     }
     if (place_locked(pool)) {
-        return take_first_locked(pool);
+        return yielder_next_locked(pool) ? NULL : take_first_locked(pool);
     }
     return pool->short_seconds > 0 && all_long_locked(pool, now) ? take_locked(pool, QUEUE_SHORT) : NULL;
 }
@@ -262,8 +298,8 @@ static void give_place_locked(const struct worker *worker)
     pool->running--;
     pool->background -= worker->background;
     count_busy(pool, -1);
-    if (pool->resuming) {
-        pthread_cond_signal(&pool->place);
+    if (pool->resuming || pool->yielding) {
+        pthread_cond_broadcast(&pool->place);
     }
 }
 
@@ -276,8 +312,12 @@ static void run_locked(struct worker *worker, struct pool_task *task, double now
     worker->seconds = task->seconds;
     worker->alone_seconds = task->alone_seconds;
     take_place_locked(worker);
+    pool->fresh_last = true;
     if (waiting_locked(pool)) { /* perhaps the next one may start too */
         pthread_cond_signal(&pool->work);
+    }
+    if (pool->yielding) {
+        pthread_cond_broadcast(&pool->place);
     }
     pthread_mutex_unlock(&pool->mutex);
     duty = worker;
@@ -350,7 +390,7 @@ static bool thread_add_locked(struct pool *pool)
  * as workers again, but not before there is someone to help. */
 static bool threads_add_locked(struct pool *pool)
 {
-    size_t paused = pool->paused < pool->workers ? pool->paused : pool->workers;
+    size_t paused = pool->paused < 3 * pool->workers ? pool->paused : 3 * pool->workers;
     size_t wanted = pool->workers + (pool->short_seconds > 0) + paused + (pool->helped ? pool->workers : 0);
     while (pool->threads_len < wanted && !pool->stopping) {
         if (!thread_add_locked(pool)) {
@@ -362,7 +402,7 @@ static bool threads_add_locked(struct pool *pool)
 
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
 {
-    struct pool *pool = calloc(1, sizeof *pool + (3 * workers + 1) * sizeof pool->threads[0]);
+    struct pool *pool = calloc(1, sizeof *pool + (5 * workers + 1) * sizeof pool->threads[0]);
     if (!pool) {
         return NULL;
     }
@@ -398,6 +438,7 @@ bool pool_stop(struct pool *pool, double deadline)
     pthread_mutex_lock(&pool->mutex);
     pool->stopping = true;
     pthread_cond_broadcast(&pool->work);
+    pthread_cond_broadcast(&pool->place);
     while (pool->alive && code != ETIMEDOUT) {
         code = patient ? pthread_cond_wait(&pool->ended, &pool->mutex)
                        : pthread_cond_timedwait(&pool->ended, &pool->mutex, &until);
@@ -439,6 +480,9 @@ void pool_submit(struct pool *pool, struct pool_task *task)
     heap_insert(task->queue, &task->node, rank);
     atomic_fetch_add(&pool->arrivals, 1);
     pthread_cond_signal(&pool->work);
+    if (pool->yielding) {
+        pthread_cond_broadcast(&pool->place);
+    }
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -450,6 +494,7 @@ bool pool_withdraw(struct pool *pool, struct pool_task *task)
         heap_remove(task->queue, &task->node);
         task->queue = NULL;
         pthread_cond_signal(&pool->work); /* it may have held others back */
+        pthread_cond_broadcast(&pool->place);
     }
     pthread_mutex_unlock(&pool->mutex);
     return found;
@@ -485,6 +530,54 @@ void pool_resume(bool at_once)
     pool->paused--;
     duty->paused = false;
     take_place_locked(duty);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Whether someone could use the place of a task that runs in the background, and there is a thread for it. */
+static bool wanted_locked(struct pool *pool)
+{
+    if (pool->stopping || pool->queues[QUEUE_ALONE].root ||
+        (!pool->yielding && (!few_wait_locked(pool) || first_locked(pool, pool->background - 1, 1) < 0))) {
+        return false;
+    }
+    pool->paused++;
+    bool threads = threads_add_locked(pool);
+    pool->paused--;
+    return threads;
+}
+
+void pool_yield(void)
+{
+    if (!duty || duty->paused || !duty->background) {
+        return;
+    }
+    struct pool *pool = duty->pool;
+    pthread_mutex_lock(&pool->mutex);
+    if (wanted_locked(pool)) {
+        uint64_t number = ++pool->yielded;
+        duty->paused = true;
+        pool->paused++;
+        give_place_locked(duty);
+        pool->yielding++;
+        pool->fresh_last = false;
+        pthread_cond_signal(&pool->work);
+        pthread_cond_broadcast(&pool->place);
+        while (!pool->stopping && !(number == pool->turn + 1 && pool->running + pool->resuming < pool->workers &&
+                                    yielder_next_locked(pool))) {
+            pthread_cond_wait(&pool->place, &pool->mutex);
+        }
+        pool->yielding--;
+        pool->turn++;
+        if (!pool->stopping) { /* else it is about to end, and needs no place */
+            pool->paused--;
+            duty->paused = false;
+            pool->fresh_last = false;
+            take_place_locked(duty);
+        }
+        assert(pool->turn <= pool->yielded && pool->yielding == pool->yielded - pool->turn);
+        pthread_cond_signal(&pool->work);
+        pthread_cond_broadcast(&pool->place);
+    }
     pthread_mutex_unlock(&pool->mutex);
 }
 

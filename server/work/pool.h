@@ -32,7 +32,7 @@ struct pool_task {
 
 /*
  * `workers` tasks run at once. short_seconds > 0: one more, where all of these are longer than that, or have been
- * running for longer, and it is estimated to be shorter. busy: the gauge of threads that have a task, or METRIC_COUNT
+ * running for longer, and it is estimated to be shorter; also where tasks that are paused have taken all places. busy: the gauge of threads that have a task, or METRIC_COUNT
  * for none.
  */
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy);
@@ -50,6 +50,9 @@ void pool_pause(void);
 /* It goes on, as soon as fewer than `workers` run; before tasks that have not begun. at_once: it does not wait for that,
  * for it is about to end. */
 void pool_resume(bool at_once);
+/* Of a task in the background, now and then: who waits for a place has this one's, and this one goes on when it is its turn again.
+ * Nothing where nobody waits who could begin, or where the thread runs no such task. */
+void pool_yield(void);
 /* body(arg, i) for i = 0..count-1, each once, on this thread and on others for as long as fewer than `workers` are at
  * work. Never waits for a worker to become free, so it may be called from a worker, and nested. */
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg);

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "server/ops/clock.h"
 #include "server/work/internal.h"
 
 static const char letters[] = {
-    [WORK_SOLVE] = 's', [WORK_CURVE] = 'c', [WORK_DRAWING] = 'd', [WORK_FACTORIZATION] = 'f'};
+    [WORK_SOLVE] = 's', [WORK_CURVE] = 'c', [WORK_SPEND] = 'p', [WORK_DRAWING] = 'd', [WORK_FACTORIZATION] = 'f'};
 
 struct works *works_create(void)
 {
@@ -119,6 +120,7 @@ void work_init(struct work *work, struct works *works, enum work_kind kind, cons
 {
     *work = (struct work){.works = works, .kind = kind};
     atomic_init(&work->remaining_seconds, NAN);
+    atomic_init(&work->left_at, INFINITY);
     if (hash) {
         write_key(work->key, kind, hash);
     }
@@ -146,6 +148,12 @@ void work__close_locked(struct work *work)
     call_locked(&work->listeners);
 }
 
+static void wait_locked(struct work *work, struct waiter *waiter)
+{
+    waiter__add_locked(work->works, &work->waiters, waiter);
+    atomic_store(&work->left_at, INFINITY);
+}
+
 struct work *work_find(struct works *works, enum work_kind kind, const char *hash)
 {
     char key[WORK_KEY_SIZE];
@@ -163,7 +171,7 @@ bool work_join(struct works *works, enum work_kind kind, const char *hash, struc
     pthread_mutex_lock(&works->mutex);
     struct work *work = work__find_locked(works, key);
     if (work) {
-        waiter__add_locked(works, &work->waiters, waiter);
+        wait_locked(work, waiter);
     }
     pthread_mutex_unlock(&works->mutex);
     return work != NULL;
@@ -178,10 +186,30 @@ struct work *work_open(struct work *fresh, struct waiter *waiter)
         work = fresh;
     }
     if (work && waiter) {
-        waiter__add_locked(works, &work->waiters, waiter);
+        wait_locked(work, waiter);
     }
     pthread_mutex_unlock(&works->mutex);
     return work;
+}
+
+bool work_leave(struct waiter *waiter, struct work **left)
+{
+    struct works *works = waiter->works;
+    *left = NULL;
+    if (!works) {
+        return false;
+    }
+    pthread_mutex_lock(&works->mutex);
+    struct waiters *list = waiter->list;
+    if (list) {
+        waiter__remove_locked(waiter);
+        if (!list->first) {
+            *left = MAP_ENTRY(list, struct work, waiters);
+            atomic_store(&(*left)->left_at, clock_monotonic());
+        }
+    }
+    pthread_mutex_unlock(&works->mutex);
+    return list != NULL;
 }
 
 void work_close(struct work *work)

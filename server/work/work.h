@@ -23,6 +23,7 @@ struct works;
 enum work_kind {
     WORK_SOLVE,   /* a job; by the job's hash */
     WORK_CURVE,   /* the curve of a result; by the result's hash */
+    WORK_SPEND,   /* what its training had spent on the way; the same */
     WORK_DRAWING, /* a file for one request; without a key */
     WORK_FACTORIZATION
 };
@@ -72,6 +73,7 @@ struct work {
     _Atomic(const char *) stage;      /* static, or NULL */
     atomic_uint changes;              /* of these three */
     atomic_bool canceled;             /* no one wants it any more */
+    _Atomic double left_at;           /* monotonic seconds when the last who waited left; INFINITY: someone waits */
     /* The room's. */
     struct map_node node;
     bool listed;
@@ -100,6 +102,9 @@ bool work_join(struct works *works, enum work_kind kind, const char *hash, struc
 /* Opens `fresh`, unless an equal one is open; the waiter (or NULL) waits for whichever is. Returns that one; NULL: no
  * memory. */
 struct work *work_open(struct work *fresh, struct waiter *waiter);
+/* As waiter_withdraw(), of a waiter that waits for a work if for anything; *left: that work, where it was the last one, else NULL.
+ * Whoever calls keeps the work from closing meanwhile. */
+bool work_leave(struct waiter *waiter, struct work **left);
 /* An equal one starts afresh from here on, and the waiters are called. Nothing where it is closed already. */
 void work_close(struct work *work);
 /* It becomes unwanted, and looks at that soon, wherever it waits. */
@@ -126,6 +131,10 @@ enum part_taken {
 /* Takes the factorisation of that key as a part of the work. Where another has it, waits for its end; meanwhile the
  * place of this thread's task is free for other tasks. */
 enum part_taken part_take(struct work *work, const uint8_t key[32], double deadline);
+/* Whether another computes that factorisation, and this work computes none that others may wait for. */
+bool part_elsewhere(struct work *work, const uint8_t key[32]);
+/* The waiter waits for the end of whoever computes that factorisation. False: no one does. */
+bool part_join(struct works *works, const uint8_t key[32], struct waiter *waiter);
 /* The part has ended, if it is the work's; key NULL: all of its parts. */
 void part_end(struct work *work, const uint8_t *key);
 

@@ -4,12 +4,14 @@ small /dev/shm.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import contextlib
 import os
 import re
 import time
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
@@ -73,11 +75,14 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def wait(self, condition, patience=PATIENCE):
+        """Until the condition holds; an element that the page replaces while it is read is asked for again."""
         deadline = time.monotonic() + patience
-        while not (value := condition()):
+        while True:
+            with contextlib.suppress(StaleElementReferenceException):
+                if value := condition():
+                    return value
             assert time.monotonic() < deadline, self.driver.page_source[-6000:]
             time.sleep(0.05)
-        return value
 
     def chart(self, name):
         """What the chart holds, out of the library that drew it: {label: [[x, y], ...]}."""

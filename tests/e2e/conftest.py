@@ -7,6 +7,7 @@ From the environment: EPSILOND (the binary; default build/epsilond).
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import contextlib
+import ctypes
 import os
 import pathlib
 import signal
@@ -93,6 +94,30 @@ class Server:
         self.process.wait(PATIENCE)
         self.close()
 
+    def fault(self, function="work_unwanted"):
+        """A real fault in whoever calls that function next: its first instruction becomes one that no processor has.
+        The default is what computations call to learn whether to go on. Waits for the end; returns its status."""
+        symbols = subprocess.run(["nm", BINARY], capture_output=True, text=True, check=True).stdout
+        [offset] = [int(line.split()[0], 16) for line in symbols.splitlines() if line.split()[-1] == function]
+        mapped = pathlib.Path(f"/proc/{self.process.pid}/maps").read_text().splitlines()
+        base = min(int(line.split("-")[0], 16) for line in mapped if line.endswith(os.path.realpath(BINARY)))
+        with open(f"/proc/{self.process.pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(base + offset)
+            memory.write(b"\x0f\x0b" if os.uname().machine == "x86_64" else bytes(4))
+        status = self.process.wait(PATIENCE)
+        self.close()
+        return status
+
+    def kill_for_memory(self):
+        """Kills it, and has the next one believe that the kernel did so for want of memory: that now counts one more than
+        when this one last lived. False: this kernel does not count."""
+        self.kill()
+        lock = pathlib.Path(self.database + "-lock")
+        lines = lock.read_bytes()
+        boot, count = (lines[128:].decode().split() + ["", ""])[:2]
+        lock.write_bytes(lines[:128] + f"{boot} {int(count or 0) - 1}\n".encode())
+        return bool(boot)
+
     def close(self):
         self.session.close()
         self.process.stdout.close()
@@ -109,6 +134,11 @@ class Server:
             except OSError:  # it ended meanwhile
                 pass
         return lines
+
+    def processor_seconds(self):
+        """What the server has used so far, of all processors."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def request(self, method, path, timeout=PATIENCE, **arguments):
         return self.session.request(method, self.url + path, timeout=timeout, **arguments)
@@ -152,6 +182,16 @@ class Server:
             if line.startswith(series + " "):
                 return float(line.rsplit(" ", 1)[1])
         raise AssertionError(f"no series {series}")
+
+
+def signal_thread(server, number):
+    """Sends the signal to the thread of the server that has used most of the processor."""
+    def used(task):
+        fields = pathlib.Path(f"/proc/{server.process.pid}/task/{task}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    busiest = max(os.listdir(f"/proc/{server.process.pid}/task"), key=used)
+    # pthread_kill() from outside: tgkill(2), which Python does not have.
+    ctypes.CDLL(None).tgkill(server.process.pid, int(busiest), int(number))
 
 
 @pytest.fixture(scope="session")

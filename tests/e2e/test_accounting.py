@@ -118,7 +118,7 @@ def test_one_poisson_step_at_small_delta(server, delta):
 def test_a_small_answer_in_delta(server):
     """What lies under 1e-300 is reported as that, with lower 0."""
     result = server.solve(dict(ONE, noise_multiplier=1, epsilon=50))["result"]
-    assert result["delta"] == 1e-300 and result["bracket"] == {"lower": 0, "upper": 1e-300}
+    assert result["delta"] == 1e-300 and result["bracket"] == {"lower": 0, "upper": 1e-300, "exact": True}
 
 
 # ---------------------------------------------------------------- independent recomputation

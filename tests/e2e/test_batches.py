@@ -15,6 +15,7 @@ import yaml
 
 import wire
 from conftest import DP_SGD, ROOT, check_problem, until
+from test_limits import MIB
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
@@ -42,7 +43,7 @@ def post_lines(server, request, users):
     return server.request("POST", PATH, data=body.encode(), headers={"Content-Type": "application/x-ndjson"})
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if "job" not in EXAMPLES[name]["value"]])
 def test_every_example_of_the_contract(server, name):
     request = EXAMPLES[name]["value"]
     lines = lines_of(server.post(request, PATH))
@@ -80,6 +81,66 @@ def test_the_sampling_is_a_jobs(server):
         for index in line["indices"]:
             assert line["step"] - last.get(index, -6) >= 6
             last[index] = line["step"]
+
+
+def test_of_a_job_they_are_those_that_its_answer_accounts_for(server):
+    job = server.solve({"n": 30, "matrix": {"family": "square_root", "bands": 6}, "delta": 1e-6, "noise_multiplier": 1,
+                        "sampling": {"scheme": "b_min_sep", "batch_size": 50, "dataset_size": 1000}})
+    asked = {"n": 30, "sampling": job["job"]["sampling"]}
+    named = server.post({"job": job["id"], "seed": 3}, job["links"]["batches"])
+    assert lines_of(named) == lines_of(server.post(dict(asked, seed=3), PATH))
+    twice = server.post({"job": job["id"], "seed": 3, "dataset_size": 1000, "n": None, "sampling": None}, PATH)
+    assert lines_of(twice) == lines_of(named)
+    wrong = check_problem(server.post({"job": job["id"], "dataset_size": 999}, PATH), 422, "invalid-job", "/dataset_size")
+    assert "sampling.dataset_size" in wrong["detail"]
+
+
+def test_of_a_job_without_a_data_set_it_is_asked_for(server):
+    job = server.solve(DP_SGD)["id"]
+    check_problem(server.post({"job": job}, PATH), 422, "invalid-job", "/dataset_size")
+    assert len(lines_of(server.post({"job": job, "dataset_size": 50}, PATH))) == DP_SGD["n"]
+
+
+def test_of_a_phase_and_of_the_largest_number(server):
+    phases = {"phases": [{"n": 5, "sampling": {"scheme": "poisson", "p": 0.5}},
+                         {"n": 6, "matrix": {"family": "square_root", "bands": 2}, "count": 2,
+                          "sampling": {"scheme": "cyclic_poisson", "p": 0.5}}], "noise_multiplier": 2, "delta": 1e-5}
+    job = server.solve(phases)["id"]
+    check_problem(server.post({"job": job, "dataset_size": 9}, PATH), 422, "invalid-job", "?phase")
+    for phase, steps in enumerate((5, 6)):
+        assert len(lines_of(server.post({"job": job, "dataset_size": 9}, f"{PATH}?phase={phase}"))) == steps
+    groups = lines_of(server.post({"job": job, "dataset_size": 9}, f"{PATH}?phase=1"))  # two, by the bands
+    assert not {i for line in groups[::2] for i in line["indices"]} & {i for line in groups[1::2] for i in line["indices"]}
+    check_problem(server.post(POISSON, PATH + "?phase=0"), 422, "invalid-job", "?phase")
+    largest = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 1e-5, "noise_multiplier": 2})
+    assert len(lines_of(server.post({"job": largest["id"], "dataset_size": 9}, PATH))) == largest["result"]["n"]
+
+
+def test_of_a_job_whose_users_are_told(server):
+    job = server.solve(dict(SHARED, noise_multiplier=2, delta=1e-5))["id"]
+    check_problem(server.post({"job": job, "dataset_size": 4}, PATH), 422, "invalid-job", "/users")
+    answer = post_lines(server, {"job": job, "seed": 1}, [[1], [1], [2], [3]])
+    assert lines_of(answer) == lines_of(post_lines(server, dict(SHARED, seed=1), [[1], [1], [2], [3]]))
+    wrong = post_lines(server, {"job": job, "dataset_size": 5}, [[1], [1], [2], [3]])
+    check_problem(wrong, 422, "invalid-job", "/dataset_size")
+
+
+@pytest.mark.parametrize("request_, pointers", [
+    ({"job": "x"}, {"/job"}),
+    ({"job": "01234567-0000-7000-8000-000000000000", "n": 3, "sampling": POISSON["sampling"]}, {"/n", "/sampling"}),
+    ({}, {"/n", "/sampling"}),
+])
+def test_a_job_or_a_sampling(server, request_, pointers):
+    problem = check_problem(server.post(request_, PATH), 422, "invalid-job")
+    assert {error["pointer"] for error in problem["errors"]} == pointers
+    check_problem(server.post({"job": "01234567-0000-7000-8000-000000000000"}, PATH), 404, "not-found")
+
+
+def test_only_a_succeeded_job_has_batches(launch):
+    server = launch()
+    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30}, "/v1/jobs?wait=60").json()["id"]
+    problem = check_problem(server.post({"job": failed, "dataset_size": 9}, PATH), 409, "conflict")
+    assert "this job is failed" in problem["detail"]
 
 
 @pytest.mark.parametrize("change, pointers", [
@@ -231,54 +292,69 @@ def test_a_stop_ends_it(launch):
         connection.close()
 
 
-def test_who_takes_nothing_is_cut_off(launch):
-    """And who takes a little now and then is not: what was last sent is due, not the whole."""
-    server = launch("--request-seconds", "3")
-    slow, lazy = ask(server, ENDLESS), ask(server, ENDLESS)
-    slow.settimeout(60)
-
-    def lazy_is_gone():
-        assert slow.recv(1 << 20)
-        return server.metric('epsilond_http_connections_closed_total{reason="expired"}') == 1
-
-    until(lazy_is_gone)
-    assert slow.recv(1 << 20)
-    for connection in (slow, lazy):
-        connection.close()
-    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
-
-
-def narrow(server):
+def narrow(server, asked=None):
     """A client of a small window, which has begun to read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
     connection.settimeout(60)
     connection.connect(wire.address(server))
-    body = json.dumps(ENDLESS).encode()
+    body = json.dumps(asked or ENDLESS).encode()
     connection.sendall(wire.head(server, f"POST {PATH} HTTP/1.1", "Content-Type: application/json",
                                  f"Content-Length: {len(body)}") + body)
     assert connection.recv(100).startswith(b"HTTP/1.1 200")
     return connection
 
 
-def test_who_reads_slowly_is_waited_for(launch):
-    """What the server's socket holds is megabytes: more is asked of the stream long after the deadline of what it has, and
-    still this client takes some all the time. The other one stops, and is cut off."""
-    server = launch("--request-seconds", "2")
-    slow, lazy = narrow(server), narrow(server)
-    series = 'epsilond_http_connections_closed_total{reason="expired"}'
-    read = 0
-    for _ in range(50):
-        read += len(slow.recv(16384))
-        time.sleep(0.2)
-    assert server.metric(series) == 1
-    for _ in range(100):  # the rest of what was sent is there, and more
-        read += len(slow.recv(1 << 20))
-    assert read > 1 << 20
-    assert server.metric(series) == 1
-    slow.close()
+def stalled(server, connection):
+    """Reads nothing for twice as long as a stream's reader may before others come first."""
+    time.sleep(3)
+    assert server.metric('epsilond_http_connections_closed_total{reason="expired"}') == 0
+
+
+def test_who_pauses_keeps_its_place(launch):
+    """Evaluating, compiling, writing a checkpoint: what was sent before is taken, and then more."""
+    server = launch("--request-seconds", "1")
+    with narrow(server) as slow, narrow(server) as lazy:
+        for connection in (slow, lazy):
+            stalled(server, connection)
+        read = 0
+        while read < 20 << 20:  # more than sockets hold
+            read += len(slow.recv(1 << 20))
+        lazy.close()
     until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+
+
+def test_the_kernel_waits_as_well(launch):
+    """A closed window is no dead client, whatever other connections' TCP_USER_TIMEOUT is."""
+    server = launch("--request-seconds", "1")
+    with narrow(server) as slow:
+        time.sleep(75)  # listen.c: 60
+        read = 0
+        while read < 20 << 20:
+            read += len(slow.recv(1 << 20))
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+
+
+def test_who_pauses_makes_room(launch):
+    """Where the memory of streams is taken, the one that has stalled longest goes, and no other."""
+    server = launch("--request-seconds", "1", "--draw-bytes", "300MiB")
+    bins = {"n": 10000, "sampling": {"scheme": "balls_in_bins", "bins": 10000}, "dataset_size": 10 ** 7}
+    lazy, busy = narrow(server, bins), narrow(server, bins)
+    held = server.metric("epsilond_drawn_bytes")
+    more = dict(bins, dataset_size=int(10 ** 7 * (300 * MIB - held) / held * 2.4))
+    check_problem(server.post(more, PATH, stream=True), 503, "queue-full")  # nobody has stalled yet
+    for _ in range(30):
+        assert busy.recv(1 << 16)
+        time.sleep(0.1)
+    check_problem(server.post(more, PATH, stream=True), 503, "queue-full")
+    until(lambda: server.metric("epsilond_drawn_bytes") < held)
+    assert server.metric('epsilond_http_connections_closed_total{reason="expired"}') == 1
+    with server.post(more, PATH, stream=True) as answer:
+        assert answer.status_code == 200
+    for _ in range(20):
+        assert busy.recv(1 << 20)
     lazy.close()
+    busy.close()
 
 
 def test_memory_is_counted_before_it_is_had(launch):

@@ -297,7 +297,7 @@ def test_arrays_of_every_version_and_broken_ones(tmp_path):
 def test_batches_are_formed_as_they_are_accounted(client):
     job = client.solve({"n": 200, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 2, "delta": 1e-6,
                         "sampling": {"scheme": "b_min_sep", "batch_size": 20, "dataset_size": 400}})
-    batches = list(client.batches({"n": 200, "sampling": job["job"]["sampling"]}))
+    batches = list(client.batches(job=job))
     assert [batch["step"] for batch in batches] == list(range(200))
     last = {}
     for batch in batches:
@@ -347,7 +347,7 @@ def test_every_violation_has_its_place(client):
         client.submit({"n": 0, "sampling": {"scheme": "poisson", "p": 1.5}, "noise": 1, "delta": 1e-6})
     assert wrong.value.pointers == ["/n", "/noise", "/sampling/p", ""]
     assert wrong.value.status == 422 and wrong.value.type == "invalid-job"
-    assert "/sampling/p: must lie in (0, 1]" in str(wrong.value) and "the whole: give exactly two" in str(wrong.value)
+    assert "/sampling/p: must lie in [1e-20, 1]" in str(wrong.value) and "the whole: give exactly two" in str(wrong.value)
     with pytest.raises(epsilond.Unsupported) as unsupported:
         client.submit({"n": 1000, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "poisson", "p": 0.01},
                        "noise_multiplier": 1, "delta": 1e-6, "accountant": "pld"})
@@ -619,6 +619,7 @@ def use_it_all(client):
     client.curve(job), client.spend(job), client.error(job, phase=0), client.statement(job)
     client.matrix(job, "encoder", form="bands", phase=1)
     list(client.batches({"n": 2, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 4}))
+    assert len(list(client.batches(job=job, phase=1, dataset_size=9, seed=2))) == 10
     list(client.noise(client.solve(TOEPLITZ), dimensions=1)), list(client.noise(job, dimensions=1, phase=1))
     request = {"n": 4, "batch_size": 1, "dataset_size": 4, "epsilon": 1, "delta": 1e-5, "families": ["identity"], "schemes": ["none"]}
     _, sweep = (client.wait(client.sweep(GAUSSIAN, {"/n": [1, 2]})) for _ in range(2))
@@ -691,3 +692,36 @@ def test_what_the_readme_shows_is_so(server):
     assert "# Privacy statement\n" in done.stdout
     for shown in re.findall(r"^ *print\(.*\)  # (\[.*\])$", program, re.M):
         assert f"\n{shown}\n" in done.stdout
+
+
+def test_the_readme_scales_the_noise_as_it_is_accounted(client):
+    """
+    The loop of the README, with gradients of 0: what is left of 4 steps is their noise, each row times the clip norm, over the
+    expected batch size; and the rows have the noise multiplier's deviation.
+    """
+    text = (ROOT / "README.md").read_text()
+    (loop,) = re.findall(r"\*\*How to scale it\.\*\*.*?^```python\n(.*?)^```$", text, re.M | re.S)
+    rows, seen = [], []
+
+    class Recording:
+        batches = staticmethod(client.batches)
+
+        @staticmethod
+        def noise(job, dimensions):
+            for row in client.noise(job, dimensions=dimensions):
+                rows.append(numpy.array(row, dtype=float))
+                yield row
+
+    def clipped_sum(parameters, indices, clip):
+        seen.append((len(indices), clip))
+        return numpy.zeros(len(parameters))
+
+    job = client.solve({"n": 4, "sampling": {"scheme": "poisson", "batch_size": 50, "dataset_size": 1000}, "epsilon": 2, "delta": 1e-5})
+    names = {"client": Recording, "job": job, "examples": range(1000), "parameters": numpy.zeros(100_000), "clipped_sum": clipped_sum, "clip": 3.0,
+             "learning_rate": 0.5, "batch_size": 50}
+    exec(loop, names)  # pylint: disable=exec-used
+    assert len(rows) == len(seen) == 4 and {clip for _, clip in seen} == {3.0}
+    numpy.testing.assert_allclose(names["parameters"], -0.5 * 3 / 50 * sum(rows), rtol=0, atol=1e-6)  # rows are float32
+    sigma = job["result"]["noise_multiplier"]
+    assert numpy.std(rows) == pytest.approx(sigma, rel=0.01)
+    assert numpy.std(names["parameters"]) == pytest.approx(0.5 * sigma * 3 / 50 * 4 ** 0.5, rel=0.02)

@@ -124,6 +124,10 @@ def test_every_problem_type_is_explained(server):
 
 def test_the_index_links_to_what_is_there(server):
     index = server.get("/v1").json()
+    drawing = {name: index["links"].pop(name) for name in ("batches", "noise")}
+    assert drawing == {"batches": "/v1/batches", "noise": "/v1/noise"}
+    for link in drawing.values():
+        assert server.get(link).headers["Allow"] == "POST, OPTIONS"
     for link in index["links"].values():
         assert server.get(link).status_code == 200
     assert {"identity", "toeplitz", "dense", "square_root", "tree"} <= set(index["families"])

@@ -4,6 +4,7 @@ the numbers that the API gives.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import contextlib
 import json
 import re
 import shlex
@@ -11,6 +12,7 @@ import shlex
 import pytest
 import requests
 import yaml
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.keys import Keys
 
 from browser import Browser, browser, chromium, host  # noqa: F401
@@ -204,13 +206,14 @@ def test_the_page_of_a_job_says_all_of_its_result(browser, host):
     result = document["result"]
     browser.open(f"#/jobs/{document['id']}")
     browser.chart("curve")
-    assert browser.text("h1") == "Job <b>all</b>"  # as text
+    assert browser.text("h1") == "<b>all</b>"  # as text
+    assert "Epsilon at delta 1e-6, sigma 1, 32 steps, square_root 4 under cyclic_poisson" in browser.text("#state")
     assert [item.text for item in browser.all("#assumptions li")] == result["assumptions"]
     assert [item.text for item in browser.all("#hints li")] == result["hints"]
     assert "Proven" in browser.text("#guarantee")
     assert len(browser.all("#candidates tbody tr")) == len(result["candidates"])
     text = browser.text("main")
-    for value in (*result["bracket"].values(), result["factorization"]["id"], result["sensitivity"]["rule"]):
+    for value in (result["bracket"]["lower"], result["bracket"]["upper"], result["factorization"]["id"], result["sensitivity"]["rule"]):
         assert str(value) in text
     assert len(browser.all("#caches li")) == 3
     assert json.loads(browser.text("#job-json")) == document["job"]
@@ -367,8 +370,9 @@ def press(browser, *keys):
 def tab_to(browser, condition):
     for _ in range(200):
         press(browser, Keys.TAB)
-        if condition(browser.focused()):
-            return browser.focused()
+        with contextlib.suppress(StaleElementReferenceException):  # the page replaced it meanwhile
+            if condition(browser.focused()):
+                return browser.focused()
     raise AssertionError("the keyboard does not come there")
 
 
@@ -387,7 +391,7 @@ def test_the_keyboard_alone_is_enough(browser, host):
     entry.send_keys(Keys.CONTROL, "a")
     entry.send_keys("77", Keys.ENTER)
     browser.one("#answer")
-    assert browser.focused().tag_name == "h1"
+    browser.wait(lambda: browser.focused().tag_name == "h1")
     job_id = browser.run("return location.hash").rsplit("/", 1)[1]
     assert host.get(f"/v1/jobs/{job_id}").json()["job"]["n"] == 77
     tab_to(browser, lambda element: element.get_attribute("id") == "delete")
@@ -453,9 +457,9 @@ def test_a_sweep_is_started_followed_and_sorted(browser, host):
                                                    if point["/sampling/p"] == p)
 
     def epsilons():
-        return [float(row.find_elements("css selector", "td")[3].text) for row in browser.all("#points tbody tr")]
+        return [float(row.find_elements("css selector", "td")[2].text) for row in browser.all("#points tbody tr")]
     assert epsilons() != sorted(epsilons())
-    heading = browser.one("#points thead th:nth-child(4)")
+    heading = browser.one("#points thead th:nth-child(3)")
     heading.find_element("css selector", "button").click()
     assert epsilons() == sorted(epsilons()) and heading.get_attribute("aria-sort") == "ascending"
     heading.find_element("css selector", "button").click()
@@ -505,7 +509,13 @@ def test_a_plan_is_started_and_ranked(browser, host):
     plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
     browser.wait(lambda: len(browser.all("#candidates tbody tr")) == len(plan["candidates"]) > 1)
     rows = [[cell.text for cell in row.find_elements("css selector", "td")] for row in browser.all("#candidates tbody tr")]
-    assert [row[1] for row in rows] == [one["family"] for one in plan["candidates"]] and rows[0][0] == "1"
+    assert [row[1].split()[0].rstrip(",") for row in rows] == [one["family"] for one in plan["candidates"]] and rows[0][0] == "1"
+    assert [float(row[2]) for row in rows if row[0] != "–"] == pytest.approx(
+        [one["error"]["mean_squared"] for one in plan["candidates"] if one["rank"]], rel=1e-4)
+    assert len(browser.all("#best tbody tr")) == len(plan["best"])
+    assert f"a gain of {plan['best'][0]['gain']:.4g}" in browser.text("#gain")
+    facts = browser.run("return [...document.querySelectorAll('.facts dt')].map((one) => [one.textContent, one.nextSibling.textContent])")
+    assert {("Epsilon", "4"), ("Delta", "1e-5"), ("Data set", "1000 examples")} <= {tuple(pair) for pair in facts}
     lines = browser.chart("plan-chart")
     assert sorted(point for line in lines.values() for point in line) == sorted(
         [one["buffers"] + 1, one["error"]["mean_squared"]] for one in plan["candidates"] if one["error"])

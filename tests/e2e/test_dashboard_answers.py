@@ -110,7 +110,9 @@ def test_what_is_spent_is_computed_when_asked_for(browser, host):
     browser.one("#spend-ask").send_keys(Keys.ENTER)
     line = browser.chart("spend")
     points = host.get(document["links"]["spend"]).json()["points"]
-    assert line["epsilon"] == [[point["step"], point["epsilon"]] for point in points]
+    assert line["epsilon"] == [[0, 0]] + [[point["step"], point["epsilon"]] for point in points]
+    # Between two points the line is as high as the later one: a straight line is no bound.
+    assert browser.run("return window.Chart.getChart('spend').data.datasets[0].stepped") == "after"
     assert [step for step, _ in line["end of a phase"]] == [469, 469 + 1172, 469 + 1172 + 20 * 100]
     assert browser.focused().text == "Spent on the way"  # the button has gone
     assert browser.saved("Save as CSV", "curve.csv") == host.get(document["links"]["curve"], headers={"Accept": "text/csv"}).text
@@ -124,7 +126,7 @@ def test_what_is_spent_of_one_mechanism(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#spend-ask").click()
     points = host.get(document["links"]["spend"]).json()["points"]
-    assert browser.chart("spend") == {"epsilon": [[point["step"], point["epsilon"]] for point in points]}
+    assert browser.chart("spend") == {"epsilon": [[0, 0]] + [[point["step"], point["epsilon"]] for point in points]}
     curve = host.solve({"n": 10, "sampling": {"scheme": "poisson", "p": 0.1}, "noise_multiplier": 1, "curve": True})
     browser.open(f"#/jobs/{curve['id']}")
     browser.one("#spend-ask").click()

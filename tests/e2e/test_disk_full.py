@@ -5,11 +5,12 @@ process's limit on the size of files stands for the disk; taking it away is like
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import resource
+import subprocess
 import time
 
 import pytest
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, check_problem, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 
 pytestmark = pytest.mark.sanitized
 # Runs for some seconds.
@@ -101,3 +102,40 @@ def test_a_stop_on_a_full_disk_loses_nothing(launch):
     server.start()
     document = server.get(f"/v1/jobs/{job_id}?wait=100").json()
     assert document["status"] == "succeeded" and document["attempts"] == 1
+
+
+def check_refused(started, database):
+    assert started.returncode == 1 and started.stdout == "", started
+    last = started.stderr.splitlines()[-1]
+    assert last.startswith(f"epsilond: the disk is full: there is no room to write {database} ("), started.stderr
+    assert "make room" in last and "I/O error" not in last
+
+
+@pytest.mark.parametrize("room, there", [(4096, False), (32768, False), (102400, False), (4096, True)])
+def test_a_start_on_a_full_disk_says_so(launch, tmp_path, room, there):
+    """However far it comes: to the log's index, or into a migration; of a new database, and of one that is there."""
+    database = tmp_path / "new.db"
+    if there:
+        server = launch()
+        server.solve(GAUSSIAN)
+        server.stop()
+        database = server.database
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    started = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", database], text=True,
+                             capture_output=True, timeout=PATIENCE,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, most)))
+    check_refused(started, database)
+
+
+def test_a_start_on_a_real_full_disk_says_so(tmp_path):
+    """A file system of 64 KiB in memory, where this machine lets us have one."""
+    alone = ["unshare", "--user", "--map-root-user", "--mount"]
+    mount = f"mount -t tmpfs -o size=64k none {tmp_path}"
+    if subprocess.run([*alone, "sh", "-c", mount], capture_output=True).returncode != 0:
+        pytest.skip("no mounts in a namespace of one's own here")
+    for left in (0, 8, 40):
+        fill = f"dd if=/dev/zero of={tmp_path}/fill bs=1k count={64 - left}"
+        serve = f"exec {BINARY} serve --listen 127.0.0.1:0 --db {tmp_path}/new.db"
+        started = subprocess.run([*alone, "sh", "-c", f"{mount} && {fill} 2>/dev/null && {serve}"], text=True,
+                                 capture_output=True, timeout=PATIENCE)
+        check_refused(started, tmp_path / "new.db")

@@ -4,6 +4,7 @@ What was accepted survives: kill -9, power switches, repeated crashes, restarts,
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import json
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -12,7 +13,8 @@ import time
 import pytest
 import requests
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
+from conftest import (BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, signal_thread,
+                      until)
 
 # Takes some seconds, and ends.
 SLOW = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
@@ -39,7 +41,7 @@ def test_kill_9_while_running_and_restart(launch):
     server.start()
     after = server.get(f"/v1/jobs/{job_id}?wait=300").json()
     assert after["status"] == "succeeded"
-    assert after["attempts"] == 2
+    assert after["attempts"] == 1
     for name in ("id", "created_at", "job", "label"):
         assert after[name] == before[name]
     assert server.get(f"/v1/jobs/{waiting}?wait=300").json()["status"] == "succeeded"
@@ -58,13 +60,45 @@ def test_the_third_crash_fails_the_job(launch):
     innocent = server.post(DP_SGD).json()["id"]
     for attempt in (1, 2, 3):
         assert server.running(job_id)["attempts"] == attempt
-        server.kill()
+        assert server.fault() != 0
         server.start()
     document = server.until(job_id, "failed")
     assert document["attempts"] == 3
     assert document["error"]["type"] == "/problems/crashed"
     assert server.until(innocent, "succeeded")["attempts"] == 1
     assert server.metric("epsilond_jobs_crashed_total") == 1
+
+
+def test_who_is_killed_from_outside_is_never_blamed(launch):
+    """Whatever the signal and however often: it says nothing of the one job that runs, nor of the thread that takes it."""
+    server = launch(*ONE_BY_ONE)
+    job_id = server.post(ENDLESS).json()["id"]
+    for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT, signal.SIGKILL):
+        server.running(job_id)
+        if number == signal.SIGSEGV:
+            signal_thread(server, number)
+        else:
+            server.process.send_signal(number)
+        assert server.process.wait(PATIENCE) == -number
+        server.close()
+        server.start()
+    assert server.running(job_id)["attempts"] == 1
+    assert "event=suspect" not in server.log_text()
+    assert server.metric("epsilond_jobs_crashed_total") == 0
+    server.kill()
+
+
+def test_a_third_lack_of_memory_fails_the_job_that_was_alone(launch):
+    server = launch(*ONE_BY_ONE)
+    job_id = server.post(ENDLESS).json()["id"]
+    innocent = server.post(DP_SGD).json()["id"]
+    for attempt in (1, 2, 3):
+        assert server.running(job_id)["attempts"] == attempt
+        if not server.kill_for_memory():
+            pytest.skip("this kernel does not count what it kills")
+        server.start()
+    assert server.until(job_id, "failed")["error"]["type"] == "/problems/crashed"
+    assert server.until(innocent, "succeeded")["attempts"] == 1
 
 
 @pytest.mark.sanitized

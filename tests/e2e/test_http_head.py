@@ -142,6 +142,20 @@ def test_bad_targets_are_400(server, target):
     assert replies[0].json()["type"] == "/problems/malformed-request"
 
 
+NULS = {"behind the path": b"GET /v1\0 HTTP/1.1", "within the path": b"GET /v1\0/jobs HTTP/1.1",
+        "before the path": b"GET \0/v1 HTTP/1.1", "in the query": b"GET /v1/jobs?limit=5\0&label=x HTTP/1.1",
+        "behind the method": b"GET\0 /v1 HTTP/1.1", "within the method": b"GET\0X /v1 HTTP/1.1",
+        "for the path": b"GET \0 HTTP/1.1", "behind the version": b"GET /v1 HTTP/1.1\0",
+        "for a space": b"GET /v1\0HTTP/1.1", "first": b"\0GET /v1 HTTP/1.1"}
+
+
+@pytest.mark.parametrize("line", NULS.values(), ids=NULS.keys())
+def test_a_nul_in_the_request_line_is_400(server, line):
+    """It would end what is read here, and not what a proxy reads."""
+    replies, closed = wire.converse(server, line + b"\r\nHost: " + wire.host(server).encode() + b"\r\n\r\n" + SECOND)
+    assert [reply.status for reply in replies] == [400] and closed
+
+
 # ---------------------------------------------------------------- hosts and origins
 
 def ask(server, method, path, host=None, origin=None):
@@ -157,19 +171,22 @@ def port(server):
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:PORT", "127.0.0.1.evil.example:PORT", "192.0.2.7:PORT",
                                   "localhost.evil.example", "[2001:db8::1]:PORT", "localhost@evil.example", "0x7f.1"])
-def test_foreign_hosts_change_nothing(server, host):
-    """A name that an attacker's DNS points at this machine."""
+def test_foreign_hosts_read_and_change_nothing(server, host):
+    """A name that an attacker's DNS points at this machine: a page under that name is of our Origin, and would read."""
     host = host.replace("PORT", str(port(server)))
     job_id = server.solve(GAUSSIAN)["id"]
-    for method, path in (("POST", "/v1/jobs"), ("POST", f"/v1/jobs/{job_id}/cancel"), ("DELETE", f"/v1/jobs/{job_id}")):
+    for method, path in (("POST", "/v1/jobs"), ("POST", f"/v1/jobs/{job_id}/cancel"), ("DELETE", f"/v1/jobs/{job_id}"),
+                         ("GET", "/v1/jobs"), ("GET", f"/v1/jobs/{job_id}"), ("GET", f"/v1/jobs/{job_id}/events"),
+                         ("GET", "/"), ("GET", "/metrics"), ("GET", "/healthz"), ("GET", "/nowhere"), ("OPTIONS", "/v1"),
+                         ("PUT", "/v1/jobs")):
         answer = ask(server, method, path, host=host)
         if "@" in host:
             check_problem(answer, 400, "malformed-request")
         else:
             assert "--allow-host" in check_problem(answer, 403, "forbidden")["detail"]
+    answer = ask(server, "HEAD", f"/v1/jobs/{job_id}", host=host)
+    assert answer.status_code == (400 if "@" in host else 403) and not answer.content
     assert server.get(f"/v1/jobs/{job_id}").status_code == 200
-    if "@" not in host:
-        assert server.get("/healthz", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "https://evil.example", "http://127.0.0.1", "null",
@@ -247,3 +264,19 @@ def test_head_and_options_are_answered_everywhere(server):
             assert len(replies) == 1 and replies[0].status in (204, 404, 405), (method, path)
         answer = requests.request("HEAD", server.url + path) if path != "*" else None
         assert answer is None or (not answer.content and answer.status_code in (200, 404, 405))
+
+
+def test_no_answer_is_sniffed(server):
+    """JSON with a label in it is no page, whatever the label looks like."""
+    job_id = server.solve(dict(GAUSSIAN, label="<html><script>alert(1)</script>"))["id"]
+    for path in ("", "/curve", "/error", "/matrix", "/statement", "/nowhere"):
+        for accept in ("application/json", "text/csv", "*/*", "image/png"):
+            answer = server.get(f"/v1/jobs/{job_id}{path}", headers={"Accept": accept})
+            assert answer.headers["X-Content-Type-Options"] == "nosniff", (path, accept)
+            again = {"Accept": accept, "If-None-Match": answer.headers.get("ETag", '"none"')}
+            assert server.get(f"/v1/jobs/{job_id}{path}", headers=again).headers["X-Content-Type-Options"] == "nosniff"
+    for method, path in (("GET", "/v1/jobs"), ("POST", "/v1/jobs"), ("GET", "/"), ("GET", "/dashboard/style.css"),
+                         ("GET", "/openapi.yaml"), ("GET", "/metrics"), ("GET", "/healthz"), ("OPTIONS", "/v1"),
+                         ("PUT", "/v1"), ("GET", "/v1/jobs?limit=x"), ("POST", "/v1/noise"), ("POST", "/v1/batches")):
+        answer = ask(server, method, path)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", (method, path)

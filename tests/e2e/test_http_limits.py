@@ -143,6 +143,50 @@ def test_one_address_leaves_room_for_others(launch):
     close_all(sockets)
 
 
+@pytest.mark.sanitized
+def test_newcomers_find_a_place(launch):
+    """However many addresses someone has: 35 places for all, 3 for addresses with few, 2 for networks with few."""
+    server = launch("--max-connections", "40", "--max-per-address", "20", "--http-threads", "1")
+    job_id = endless(server)
+    server.close()  # our session's connection would be one more
+
+    def take(source, most):
+        """Connections that follow the job, as many as are let in."""
+        sockets = []
+        for _ in range(most):
+            connection = socket.create_connection(wire.address(server), 60, (source, 0))
+            connection.sendall(wire.head(server, f"GET /v1/jobs/{job_id}/events HTTP/1.1"))
+            answer = connection.recv(12)
+            if answer == b"HTTP/1.1 503":
+                connection.close()
+                break
+            assert answer == b"HTTP/1.1 200"
+            sockets.append(connection)
+        return sockets
+
+    held = [take(f"127.0.0.{host}", 30) for host in (2, 3)]
+    assert [len(sockets) for sockets in held] == [20, 15]
+    assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.3").status == 503
+    # Another address of that network is a newcomer, a few of them.
+    assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.4").status == 200
+    held.append(take("127.0.0.4", 30))
+    assert len(held[-1]) == 3
+    assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.5").status == 503
+    # What is left is for other networks.
+    for host in range(1, 6):
+        assert ask(server, "GET /v1 HTTP/1.1", source=f"127.0.{host}.1").status == 200
+    # Who is idle makes room for a newcomer, and those who have many take no place of one who has few.
+    with socket.create_connection(wire.address(server), 60, ("127.0.9.1", 0)) as connection:
+        connection.sendall(wire.head(server, "GET /v1 HTTP/1.1"))
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        assert not take("127.0.0.3", 1) and not take("127.0.0.4", 1)
+        connection.sendall(wire.head(server, "GET /v1 HTTP/1.1"))
+        assert connection.recv(4096)
+    for sockets in held:
+        close_all(sockets)
+    until(lambda: status(server, f"POST /v1/jobs/{job_id}/cancel HTTP/1.1") in (200, 202))
+
+
 def descriptors(server):
     return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 

@@ -130,7 +130,7 @@ def test_a_job_that_waits_for_the_next_process_keeps_its_name(launch):
     assert (found["request"], found["client"]) == ("waiting", "unknown")  # addresses are not kept
     for attempt in (1, 2, 3):
         assert server.running(running)["attempts"] == attempt
-        server.kill()
+        server.fault()
         server.start()
     server.until(running, "failed")
     found = end(server, running)

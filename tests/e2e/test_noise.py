@@ -7,6 +7,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 import hashlib
 import io
 import json
+import re
 import math
 import sqlite3
 import struct
@@ -363,7 +364,13 @@ def test_a_client_that_hangs_up_frees_what_was_drawn(launch):
 def test_memory_for_noise_is_bounded(launch):
     server = launch("--draw-bytes", "32MiB")
     job = server.solve(BANDED)["id"]
-    check_problem(ask(server, {"job": job, "dimensions": 2_000_000}), 422, "too-costly")
+    large = check_problem(ask(server, {"job": job, "dimensions": 2_000_000}), 422, "too-costly")
+    needed, allowed, fits = re.search(r"takes ([\d.]+) MiB .* ([\d.]+) MiB .*ask for (\d+) dimensions", large["detail"]).groups()
+    assert float(needed) > float(allowed) == 32
+    assert 600_000 < int(fits) < 2_000_000
+    with ask(server, {"job": job, "dimensions": int(fits)}, stream=True) as part:
+        assert part.status_code == 200
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
     with ask(server, {"job": job, "dimensions": 600_000}, stream=True) as first:
         assert first.status_code == 200
         busy = ask(server, {"job": job, "dimensions": 600_000})

@@ -229,6 +229,7 @@ def calls(server):
         yield "GET", job + "/spend", path + "/spend", {}
     for accept in ("text/csv", "image/png"):
         yield "GET", job + "/spend", ordinary + "/spend", {"headers": {"Accept": accept}}
+    yield "GET", job + "/spend", ordinary + "/spend", {"headers": {"If-None-Match": "*"}}
     for path in (ordinary, dense, curve, failed, NOBODY):
         yield "GET", job + "/statement", path + "/statement", {}
     for header in ({"Accept": "application/json"}, {"Accept": "image/png"}, {"If-None-Match": "*"}):
@@ -243,6 +244,8 @@ def calls(server):
     for accept in ("*/*", "application/json", "image/png"):
         yield *batches, {"json": few, "headers": {"Accept": accept}}
     yield *batches, {"json": dict(few, seed=1)}
+    for name in (done["id"], failed.rsplit("/", 1)[-1], "0" * 36, NOBODY.rsplit("/", 1)[-1]):
+        yield *batches, {"json": {"job": name, "dataset_size": 9}}
     yield *batches, {"json": dict(few, sampling={"scheme": "poisson", "p": 2}, seed=-1)}
     yield *batches, {"data": "{", "headers": JSON}
     yield *batches, {"data": " " * (9 << 20), "headers": JSON}
@@ -276,7 +279,7 @@ def calls(server):
     running = server.post(ENDLESS).json()["links"]["self"]
     for tail in ("", "?wait=1"):
         yield "GET", job, running + tail, {}
-    for tail in ("/curve", "/matrix", "/error", "/statement"):
+    for tail in ("/curve", "/matrix", "/error", "/spend", "/statement"):
         yield "GET", job + tail, running + tail, {}
     yield *noise, {"json": some | {"job": running.rsplit("/", 1)[1]}}
     yield "DELETE", job, running, {}

@@ -102,7 +102,9 @@ def test_the_numbers_of_the_page_are_those_of_the_answer(server, name):
     bracket = document["result"]["bracket"]
     assert ("numerical bracket of it" in rows) == (bracket is not None)
     if bracket:
-        assert [float(end) for end in rows["numerical bracket of it"].split(" to ")] == [bracket["lower"], bracket["upper"]]
+        ends, said = rows["numerical bracket of it"].split(", ")
+        assert [float(end) for end in ends.split(" to ")] == [bracket["lower"], bracket["upper"]]
+        assert said == ("with the exact value inside" if bracket["exact"] else "of the accountant's bound")
     # What is quoted is rounded, and never down.
     epsilon, delta = re.search(r"epsilon = (\S+) and delta = (\S+?)\.(?: |$)", told["summary"]).groups()
     for quoted, exact in ((epsilon, document["result"]["epsilon"]), (delta, document["result"]["delta"])):

@@ -179,6 +179,24 @@ def test_pages_and_csv(server):
     assert server.get(done["links"]["points"], headers={"Accept": "text/csv", "If-None-Match": etag}).status_code == 304
 
 
+def test_cells_of_csv_are_no_formulas(server):
+    """What a client calls a point does nothing in the spreadsheet of who opens the table (OWASP, CSV injection)."""
+    formulas = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x","y")', "-inf",
+                "--1", "-0x10"]
+    harmless = ["plain", "a=1", "-5", "+1e3", "'quoted'", "1,5", "", " =1"]
+    done = ended(server, sweep(server, {"/label": formulas + harmless, "/noise_multiplier": [-2.0, 2.0]},
+                               {**GAUSSIAN, "noise_multiplier": None}))
+    answer = server.get(done["links"]["points"], headers={"Accept": "text/csv"})
+    table = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert [line["/label"] for line in table[::2]] == ["'" + one for one in formulas] + harmless
+    assert {line["/noise_multiplier"] for line in table} == {"-2", "2"}
+    for line in csv.reader(io.StringIO(answer.text, newline="")):
+        for cell in line:
+            assert not cell.startswith(("=", "@", "\t", "\r")) and (cell[:1] not in ("+", "-") or float(cell) != 0), cell
+    # JSON has them as they are.
+    assert [row["/label"] for row in rows(server, done)[::2]] == formulas + harmless
+
+
 def test_events(launch):
     server = launch(*ONE_BY_ONE)
     blocker = server.post(ENDLESS).json()
@@ -226,6 +244,41 @@ def test_cancel_is_of_the_whole(launch):
     check_problem(server.get(document["links"]["points"]), 404, "not-found")
     assert server.stored("SELECT count(*) FROM children") == [(0,)]
     until(lambda: server.get(f"/v1/jobs/{job}").status_code == 404)  # they go soon after
+
+
+@pytest.mark.parametrize("points", [2, 50])
+def test_kill_9_in_the_middle_of_a_cancel(launch, points):
+    """A sweep whose jobs are canceled is canceled, even if the process ends before the end of the sweep is written."""
+    server = launch(*ONE_BY_ONE)
+    document = sweep(server, {"/epsilon": [1 + i / 100 for i in range(points)]}, {**ENDLESS, "epsilon": None})
+    until(lambda: any(row["status"] == "running" for row in rows(server, document)))
+    until(lambda: len(server.stored("SELECT job FROM children WHERE job IS NOT NULL")) >= 2)
+    server.stored("CREATE TRIGGER held BEFORE UPDATE OF finished_at ON job_groups BEGIN SELECT RAISE(ABORT, 'held'); END")
+    server.post(None, document["links"]["cancel"])
+    until(lambda: {row["status"] for row in rows(server, document) if row["job"]} == {"canceled"})
+    assert server.get(document["links"]["self"]).json()["status"] == "running"
+    check_problem(server.request("DELETE", document["links"]["self"]), 409, "conflict")
+    server.kill()
+    server.stored("DROP TRIGGER held")
+    server.start()
+    after = ended(server, document)
+    assert (after["status"], after["done"], after["total"]) == ("canceled", points, points)
+    assert "running" not in {row["status"] for row in rows(server, document)}
+    assert server.metric("epsilond_jobs_running") == server.metric("epsilond_jobs_queued") == 0
+
+
+def test_one_job_that_is_canceled_cancels_no_sweep(launch):
+    server = launch(*ONE_BY_ONE)
+    document = sweep(server, {"/epsilon": [1, 2]}, {**ENDLESS, "epsilon": None})
+    until(lambda: any(row["status"] == "running" for row in rows(server, document)))
+    job = next(row["job"] for row in rows(server, document) if row["status"] == "running")
+    server.post(None, f"/v1/jobs/{job}/cancel")
+    until(lambda: [row["status"] for row in rows(server, document)] == ["canceled", "running"])
+    server.kill()
+    server.start()
+    until(lambda: [row["status"] for row in rows(server, document)] == ["canceled", "running"])
+    assert server.get(document["links"]["self"]).json()["status"] == "running"
+    server.post(None, document["links"]["cancel"])
 
 
 def test_kill_9_in_the_middle(launch):

@@ -23,8 +23,11 @@
 
 enum { DIMENSIONS_MAX = 16, DIRECTIONS = 24, PILOT_ROUNDS = 3, ENOUGH = 30, STARTS_MOST = 1024 };
 
-#define FAILURE 1e-10     /* of a sampled bound */
+#define FAILURE 1e-10   /* of a sampled bound */
+#define ROUNDING 1e-17L /* of a tail, of itself, in long doubles */
+#define QUICK_ROUNDING 1e-12L
 #define REACH_LIMIT 155.0 /* beyond, a tail is no long double */
+/* Of itself: two sums that agree may do so by chance. */
 #define QUADRATURE_ERROR 1e-6L
 
 static void *must(void *memory)
@@ -79,8 +82,9 @@ struct lines {
     size_t across; /* dimensions but the first */
     long double eps, most, least;
     struct rays over, under;
-    long double at; /* where the last line's loss was eps */
-    bool quick;     /* doubles will do to find it */
+    long double at;       /* where the last line's loss was eps */
+    bool quick;           /* doubles will do to find it */
+    long double rounding; /* what the last line's integral may be off by: two tails may cancel */
 };
 
 static void rays_free(struct rays *rays)
@@ -230,15 +234,19 @@ static long double line_delta(struct lines *lines, const long double *y)
 {
     aim(&lines->over, lines->across, y);
     aim(&lines->under, lines->across, y);
-    long double t = crossing(lines);
+    long double t = crossing(lines), above, below;
+    lines->rounding = 0;
     if (t == INFINITY)
         return 0;
-    long double value;
-    if (lines->quick)
-        value = quick_tails(&lines->over, (double)t) - expl(lines->eps) * quick_tails(&lines->under, (double)t);
-    else
-        value = tails(&lines->over, t) - expl(lines->eps) * tails(&lines->under, t);
-    return value > 0 ? value : 0;
+    if (lines->quick) {
+        above = quick_tails(&lines->over, (double)t);
+        below = expl(lines->eps) * quick_tails(&lines->under, (double)t);
+    } else {
+        above = tails(&lines->over, t);
+        below = expl(lines->eps) * tails(&lines->under, t);
+    }
+    lines->rounding = (lines->quick ? QUICK_ROUNDING : ROUNDING) * (above + below);
+    return above > below ? above - below : 0;
 }
 
 /* ------------------------------------------------------------ the direction, and coordinates */
@@ -386,6 +394,7 @@ struct grid {
     long double step, from[DIMENSIONS_MAX], y[DIMENSIONS_MAX];
     size_t nodes[DIMENSIONS_MAX];
     long double all, even, shell; /* sums: of all nodes, of those with even indices, of the outermost */
+    long double rounding;         /* of all */
 };
 
 static void sum_nodes(struct grid *grid, size_t dimension, bool even, bool outermost)
@@ -394,6 +403,7 @@ static void sum_nodes(struct grid *grid, size_t dimension, bool even, bool outer
     if (dimension == lines->across) {
         long double value = line_delta(lines, grid->y);
         grid->all += value;
+        grid->rounding += lines->rounding;
         grid->even += even ? value : 0;
         grid->shell += outermost ? value : 0;
         return;
@@ -435,7 +445,8 @@ static bool quadrature(struct lines *lines, struct enclosure *out)
         sum_nodes(&grid, 0, true, false);
         long double unit_volume = powl(step * 0.39894228040143267793994605993438187L, (long double)lines->across);
         long double coarse = ldexpl(grid.even, (int)lines->across), error = fabsl(grid.all - coarse) + grid.shell;
-        *out = (struct enclosure){(grid.all - error) * unit_volume, (grid.all + error) * unit_volume};
+        long double told = error + QUADRATURE_ERROR * grid.all + grid.rounding;
+        *out = (struct enclosure){(grid.all - told) * unit_volume, (grid.all + told) * unit_volume};
         if (error <= QUADRATURE_ERROR * grid.all || grid.all == 0)
             return true;
         if (grid.shell > 0.1L * QUADRATURE_ERROR * grid.all)
@@ -641,7 +652,8 @@ static struct enclosure sampled(struct lines *lines, const struct effort *effort
         most = learn(&p, &first, lines, &state, effort->samples / 8 + 64);
     for (size_t s = 0; s < effort->samples; s++) {
         draw_point(&p, &state, y);
-        long double value = fminl(line_delta(lines, y) / density(&p, y, NULL), most);
+        long double found = fmaxl(line_delta(lines, y) - lines->rounding, 0);
+        long double value = fminl(found / density(&p, y, NULL), most);
         sum += value;
         square += value * value;
     }
@@ -709,7 +721,7 @@ static struct enclosure divergence(const struct mixture *over, const struct mixt
     lines.at = 0;
     if (lines.across == 0) {
         long double value = line_delta(&lines, u);
-        out = (struct enclosure){value * (1 - 1e-12L), value * (1 + 1e-12L)};
+        out = (struct enclosure){value * (1 - 1e-12L) - lines.rounding, value * (1 + 1e-12L) + lines.rounding};
     } else if (dimensions > effort->quadrature_most || !quadrature(&lines, &out)) {
         lines.quick = true;
         out = sampled(&lines, effort);

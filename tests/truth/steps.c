@@ -19,8 +19,9 @@
 enum { CELLS_LEAST = 1024, CELLS_MOST = 1 << 14, OUTPUT_CELLS = 2000 };
 
 #define NEGLIGIBLE 1e-4L
-#define REACH 150.0L /* beyond, a tail is no long double */
-#define SLACK 1e-10L /* relative: rounding */
+#define REACH 150.0L      /* beyond, a tail is no long double */
+#define SLACK 1e-10L      /* relative: rounding */
+#define TAIL_ERROR 1e-17L /* of a tail, of itself: two may cancel */
 #define MERGED_ERROR 1e-13L
 #define TRANSFORM_ERROR 1e-17L /* of a transform of numbers whose sum is 1, more than the rounding of any length here */
 
@@ -535,7 +536,7 @@ static struct enclosure at_resolution(const struct steps *steps, long double eps
 /* One step needs no grid. */
 static struct enclosure single(const struct steps *steps, long double eps, const struct effort *effort)
 {
-    long double scale = steps->scale[0], total = 0;
+    long double scale = steps->scale[0], total = 0, rounding = 0;
     for (size_t b = 0; b < steps->shape[0]->len; b++) {
         const struct branch *branch = &steps->shape[0]->branches[b];
         struct window window = window_of(branch, scale, fmaxl(effort->floor, 1e-4000L));
@@ -545,9 +546,11 @@ static struct enclosure single(const struct steps *steps, long double eps, const
         /* Any z gives a lower end; what the best one has beyond the window is negligible. */
         long double p = tail_of(&branch->over, scale, z), q = tail_of(&branch->under, scale, z);
         total += branch->weight * fmaxl(p - expl(eps) * q, 0);
+        rounding += branch->weight * TAIL_ERROR * (p + expl(eps) * q);
     }
-    return (struct enclosure){total * (1 - SLACK),
-                              total * (1 + SLACK) + (long double)steps->shape[0]->len * NEGLIGIBLE * effort->floor};
+    return (struct enclosure){fmaxl(total * (1 - SLACK) - rounding, 0),
+                              total * (1 + SLACK) + rounding +
+                                  (long double)steps->shape[0]->len * NEGLIGIBLE * effort->floor};
 }
 
 struct enclosure steps_delta(const struct steps *steps, long double eps, const struct effort *effort)

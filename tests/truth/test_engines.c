@@ -251,11 +251,68 @@ static void what_only_the_other_law_reaches_is_in_no_cell(void **unused)
     }
 }
 
+/* int (N(a, 1) - c N(0, 1))_+ over the line. */
+static long double half_line(long double a, long double log_c)
+{
+    long double t = log_c / a + a / 2;
+    return normal_tail(t - a) - expl(log_c) * normal_tail(t);
+}
+
+/*
+ * p of N(a, 1) beside N(0, 1) along one axis, the same mixture of `across` signs along each other one in both laws: the other axes cancel,
+ * and a closed form is left. What is enclosed holds it, and tells when it is off.
+ */
+static void quadrature_is_within_its_error(void **unused)
+{
+    (void)unused;
+    static const long double ps[] = {4.8e-12L, 1e-6L, 0.01L, 0.4L, 1}, epsilons[] = {0, 0.01L, 1, 4};
+    uint64_t state = 7;
+    size_t narrow = 0;
+    for (int round = 0; round < 60; round++)
+        for (size_t across = 0; across < 3; across++) {
+            long double p = ps[draw_below(&state, 5)], eps = epsilons[draw_below(&state, 4)];
+            long double a = draw_log(&state, 0.05, 8), c = draw_log(&state, 0.01, 4);
+            size_t signs = (size_t)1 << across, dimension = across + 1;
+            struct mixture over = mixture_new(2 * signs, dimension), under = mixture_new(signs, dimension);
+            for (size_t s = 0; s < signs; s++) {
+                under.log_weight[s] = -logl((long double)signs);
+                over.log_weight[s] = under.log_weight[s] + (p < 1 ? log1pl(-p) : -1e4L);
+                over.log_weight[signs + s] = under.log_weight[s] + logl(p);
+                over.at[(signs + s) * dimension] = a;
+                for (size_t d = 1; d < dimension; d++) {
+                    long double sign = s >> (d - 1) & 1 ? c : -c;
+                    under.at[s * dimension + d] = over.at[s * dimension + d] = sign;
+                    over.at[(signs + s) * dimension + d] = sign;
+                }
+            }
+            struct effort effort = careful;
+            effort.floor = 0;
+            struct enclosure found = mixture_delta(&over, &under, eps, &effort);
+            long double truth = p * half_line(a, log1pl(expm1l(eps) / p));
+            if (!(found.lower <= truth && truth <= found.upper))
+                fail_msg("p %Lg, eps %Lg, a %Lg, c %Lg, %zu across: %.15Lg is not in [%.15Lg, %.15Lg]", p, eps, a, c,
+                         across, truth, found.lower, found.upper);
+            narrow += found.upper - found.lower <= 1e-5L * truth;
+            mixture_free(&over);
+            mixture_free(&under);
+            if (across > 0)
+                continue;
+            struct step shape;
+            struct steps steps = bernoulli_steps(&shape, 1, p, a, false, false);
+            found = steps_delta(&steps, eps, &careful);
+            if (!(found.lower <= truth && truth <= found.upper))
+                fail_msg("a step of p %Lg, eps %Lg, a %Lg: %.15Lg is not in [%.15Lg, %.15Lg]", p, eps, a, truth,
+                         found.lower, found.upper);
+        }
+    assert_true(narrow > 120);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_and_quadrature_agree),
         cmocka_unit_test(far_shifts_are_seen),
+        cmocka_unit_test(quadrature_is_within_its_error),
         cmocka_unit_test(samples_stay_under_quadrature),
         cmocka_unit_test(steps_and_laplace_inversion_agree),
         cmocka_unit_test(merged_outputs_lose_little),

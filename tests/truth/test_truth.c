@@ -51,7 +51,8 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 enum addition { TRUNCATION, GROUP, LAST_ITERATE, ADDITIONS };
 
 struct tally {
-    size_t outcomes[VERDICT_OUTCOMES], tight, len[EPS_ACCOUNTANT_COUNT];
+    size_t outcomes[VERDICT_OUTCOMES], tight, exact, least, len[EPS_ACCOUNTANT_COUNT];
+    size_t exact_of[EPS_SCHEME_COUNT], least_of[EPS_SCHEME_COUNT]; /* that hold, by scheme */
     double *looseness[EPS_ACCOUNTANT_COUNT];
     /* of those that hold */
     size_t schemes[EPS_SCHEME_COUNT], families[EPS_FAMILY_COUNT], adjacencies[EPS_ADJACENCY_COUNT],
@@ -93,10 +94,11 @@ static int ascending(const void *a, const void *b)
 static void print_tally(struct tally *tally)
 {
     print_message(
-        "# %zu hold, %zu fail, %zu refused, %zu unattainable, %zu late, %zu without a truth; %zu from both sides\n",
+        "# %zu hold, %zu fail, %zu refused, %zu unattainable, %zu late, %zu without a truth; %zu from both sides, of "
+        "%zu exact brackets, of %zu the least\n",
         tally->outcomes[VERDICT_HOLDS], tally->outcomes[VERDICT_FAILS], tally->outcomes[VERDICT_REFUSED],
         tally->outcomes[VERDICT_UNATTAINABLE], tally->outcomes[VERDICT_LATE], tally->outcomes[VERDICT_UNCHECKED],
-        tally->tight);
+        tally->tight, tally->exact, tally->least);
     for (int a = 0; a < EPS_ACCOUNTANT_COUNT; a++) {
         double *values = tally->looseness[a];
         size_t len = tally->len[a];
@@ -131,8 +133,13 @@ static void judge_seed(struct tally *tally, uint64_t seed, bool full, bool verbo
     struct verdict verdict = judge(&drawn.job, &effort, full ? PATIENCE : PATIENCE_QUICK);
     tally->outcomes[verdict.outcome]++;
     tally->tight += verdict.tight;
-    if (verdict.outcome == VERDICT_HOLDS)
+    if (verdict.outcome == VERDICT_HOLDS) {
         tally_mechanism(tally, &drawn.job.mechanism);
+        tally->exact += verdict.exact;
+        tally->least += verdict.least;
+        tally->exact_of[drawn.job.mechanism.sampling.scheme] += verdict.exact;
+        tally->least_of[drawn.job.mechanism.sampling.scheme] += verdict.least;
+    }
     if (isfinite(verdict.looseness))
         tally->looseness[verdict.accountant][tally->len[verdict.accountant]++] = verdict.looseness;
     if (verdict.outcome == VERDICT_FAILS || (full && verdict.outcome == VERDICT_LATE))
@@ -165,6 +172,9 @@ static void random_mechanisms_are_never_too_low_nor_too_loose(void **unused)
     assert_true(!full || tally.outcomes[VERDICT_LATE] == 0);
     if (count >= MECHANISMS && !one_scheme) {
         assert_true(tally.tight > count / 5); /* from both sides */
+        for (enum eps_scheme scheme = EPS_SCHEME_NONE; scheme <= EPS_SCHEME_BALLS_IN_BINS; scheme++)
+            assert_true(tally.exact_of[scheme] > 0 && tally.least_of[scheme] >= tally.exact_of[scheme]);
+        assert_true(tally.least > tally.exact); /* by an adversary's test, too */
         assert_everything_was_drawn(&tally);
     }
 }

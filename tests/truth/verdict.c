@@ -1,6 +1,6 @@
 /*
  * What an answer claims: in each direction delta(eps) <= delta, at the epsilon and the noise multiplier that were given or
- * found for that direction. The lower end of the bracket claims that nothing under it would do. And an answer of auto
+ * found for that direction. The lower end of a bracket that is exact, and `least`, claim that nothing under it would do. And an answer of auto
  * is never worse than the bound that needs no accountant: the unamplified Gaussian of the worst pattern.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -87,21 +87,34 @@ static void check_direction(struct verdict *verdict, const struct truth *truth, 
         verdict->looseness = looseness;
 }
 
-/* The lower end of the bracket is not above the truth: at it, some direction's delta is at least what was asked. */
-static void check_lower_end(struct verdict *verdict, const struct truth *truth, const struct eps_result *result,
-                            const struct effort *effort)
+/* A value that is said not to be above the truth: at it, some direction's delta is at least what was asked. */
+static void check_under(struct verdict *verdict, const struct truth *truth, const struct eps_result *result,
+                        const char *name, double value, const struct effort *effort)
 {
-    if (!(result->bracket_lower > 0))
+    if (!(value > 0))
         return;
-    struct claim claim = claim_of(result, result->bracket_lower);
+    struct claim claim = claim_of(result, value);
     long double most = 0;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         most = fmaxl(most, truth_at(truth, direction, &claim, effort, false).upper);
     if (most < (long double)claim.delta * (1 - ROUNDING))
-        fails(verdict,
-              "the bracket [%.17g, %.17g] is above the truth: at epsilon %.17g, sigma %.17g delta is %.10Lg, not %.17g",
-              result->bracket_lower, result->bracket_upper, claim.eps, claim.sigma, most, claim.delta);
-    verdict->tight = true;
+        fails(
+            verdict,
+            "%s of [%.17g, %.17g], %.17g, is above the truth: at epsilon %.17g, sigma %.17g delta is %.10Lg, not %.17g",
+            name, result->bracket_lower, result->bracket_upper, value, claim.eps, claim.sigma, most, claim.delta);
+}
+
+/* The lower end where it is told, or known here, that the truth is inside; and what the truth is said to be at least. */
+static void check_lower_ends(struct verdict *verdict, const struct truth *truth, const struct eps_result *result,
+                             bool tight, const struct effort *effort)
+{
+    verdict->exact = result->bracket_exact && result->bracket_lower > 0;
+    verdict->least = result->least > 0;
+    verdict->tight = (tight || verdict->exact) && result->bracket_lower > 0;
+    if (verdict->tight)
+        check_under(verdict, truth, result, "the lower end", result->bracket_lower, effort);
+    if (verdict->outcome == VERDICT_HOLDS && (!verdict->tight || result->least > result->bracket_lower))
+        check_under(verdict, truth, result, "the least", result->least, effort);
 }
 
 /* The direction's claim, a little too strong for it: no bound that holds for any such mechanism may prove that. */
@@ -177,8 +190,8 @@ static void hold(struct verdict *verdict, const struct eps_job *job, const struc
     }
     if (verdict->outcome == VERDICT_HOLDS)
         check_worse(verdict, result);
-    if (verdict->outcome == VERDICT_HOLDS && expects_truth(&truth, job, result))
-        check_lower_end(verdict, &truth, result, effort);
+    if (verdict->outcome == VERDICT_HOLDS)
+        check_lower_ends(verdict, &truth, result, expects_truth(&truth, job, result), effort);
     truth_close(&truth);
 }
 

@@ -23,6 +23,8 @@ struct verdict {
     enum verdict_outcome outcome;
     enum eps_accountant accountant;
     bool tight;       /* held against the truth from above as well */
+    bool exact;       /* the truth is said to be inside the bracket */
+    bool least;       /* it is said to be at least something */
     double seconds;   /* of processor time that the library took */
     double looseness; /* reported delta over the lower end of the truth, the worse direction; NAN unless both count */
     char message[600];

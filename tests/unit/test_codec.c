@@ -598,6 +598,8 @@ static void a_result_has_the_shape_of_the_contract(void **state)
                                 .noise_multiplier = 1.0,
                                 .bracket_lower = 1.25,
                                 .bracket_upper = 1.5,
+                                .bracket_exact = true,
+                                .least = 1.125,
                                 .accountant = EPS_ACCOUNTANT_PLD,
                                 .directions = {candidates[0], candidates[1]},
                                 .candidates = candidates,
@@ -624,7 +626,8 @@ static void a_result_has_the_shape_of_the_contract(void **state)
     assert_string_equal(
         text,
         "{\"solved_for\":\"epsilon\",\"epsilon\":1.5,\"delta\":1e-6,\"noise_multiplier\":1,"
-        "\"bracket\":{\"lower\":1.25,\"upper\":1.5},\"guarantee\":\"deterministic\",\"accountant\":\"pld\","
+        "\"bracket\":{\"lower\":1.25,\"upper\":1.5,\"exact\":true},\"least\":1.125,\"guarantee\":\"deterministic\","
+        "\"accountant\":\"pld\","
         "\"directions\":{\"remove\":{\"value\":1.5,\"accountant\":\"pld\"},"
         "\"add\":{\"value\":2,\"accountant\":\"renyi\",\"order\":9,\"bad_event_share\":0.25}},"
         "\"candidates\":[{\"accountant\":\"pld\",\"direction\":\"remove\",\"value\":1.5},"

@@ -497,6 +497,7 @@ static void a_training_is_answered_phase_by_phase(void **state)
                                 .largest = 3,
                                 .bracket_lower = 3,
                                 .bracket_upper = 4,
+                                .least = NAN,
                                 .accountant = EPS_ACCOUNTANT_AUTO,
                                 .directions = {none, none},
                                 .adaptive = true,
@@ -514,7 +515,8 @@ static void a_training_is_answered_phase_by_phase(void **state)
     (void)state;
     assert_string_equal(
         text, "{\"solved_for\":\"count\",\"epsilon\":1.5,\"delta\":1e-6,\"noise_multiplier\":1,\"count\":3,"
-              "\"bracket\":{\"lower\":3,\"upper\":4},\"guarantee\":\"deterministic\",\"accountant\":\"auto\","
+              "\"bracket\":{\"lower\":3,\"upper\":4,\"exact\":false},\"least\":null,\"guarantee\":\"deterministic\","
+              "\"accountant\":\"auto\","
               "\"directions\":{\"remove\":{\"value\":null,\"accountant\":\"auto\"},"
               "\"add\":{\"value\":null,\"accountant\":\"auto\"}},\"candidates\":[],\"adjacency\":\"zero_out\","
               "\"adaptive\":true,\"sampling\":null,\"sensitivity\":null,\"factorization\":null,\"error\":null,"

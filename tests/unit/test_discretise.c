@@ -355,6 +355,23 @@ static void a_bounded_loss_has_exact_ends(void **unused)
     }
 }
 
+/* No cell at all: every branch ends where it begins. */
+static void a_plan_without_a_range_is_refused(void **unused)
+{
+    (void)unused;
+    struct draw_pair drawn;
+    struct eps__pld_plan plan;
+    uint64_t state = seed;
+    draw_pair(&state, &drawn, DRAW_GAUSSIAN, 1e-3, 3);
+    plan_for(&plan, &drawn.pair, 1, 1e6, 0.1);
+    plan.z_low = plan.fine_low = plan.fine_high = plan.z_high;
+    for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+        struct eps__pld pld = {0};
+        assert_int_equal(build_pair(&pld, &drawn.pair, &plan, estimate), EPS_TOO_COSTLY);
+        assert_null(pld.index);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_nearly_bounded_loss_is_bracketed),
         cmocka_unit_test(masses_are_bounded_from_both_sides),
         cmocka_unit_test(a_bounded_loss_has_exact_ends),
+        cmocka_unit_test(a_plan_without_a_range_is_refused),
     };
     return cmocka_run_group_tests_name("discretise", tests, NULL, NULL);
 }

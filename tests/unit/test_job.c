@@ -470,6 +470,147 @@ static void the_three_stay_in_their_ranges(void **state)
     assert_refused(&job, "");
 }
 
+/* Accepted at both ends; beyond them, and at what is no number or a denormal one, refused with the range. */
+static void assert_range(struct eps_job *job, double *value, const char *pointer, double least, double most,
+                         const char *range)
+{
+    const double beyond[] = {nextafter(least, -INFINITY), nextafter(most, INFINITY), -1, 5e-324, 1e308, INFINITY};
+    const double within[] = {least, nextafter(least, INFINITY), most, nextafter(most, -INFINITY)};
+    char pointers[64];
+
+    snprintf(pointers, sizeof pointers, "%s ", pointer);
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++) {
+        *value = within[i];
+        assert_refused(job, "");
+    }
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        if (beyond[i] >= least && beyond[i] <= most)
+            continue;
+        *value = beyond[i];
+        struct seen seen = check(job);
+        assert_string_equal(seen.pointers, pointers);
+        assert_non_null(strstr(seen.last, range));
+    }
+}
+
+static void every_number_has_the_range_that_is_computed(void **state)
+{
+    const double under_1 = nextafter(1, 0);
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+    struct eps_query *query = &job.query;
+    const struct eps_query kept = job.query;
+
+    (void)state;
+    job.mechanism.matrix.family = EPS_FAMILY_BANDED;
+    job.mechanism.matrix.bands = 4;
+    assert_range(&job, &job.mechanism.matrix.gap, "/matrix/gap", 1e-12, under_1, "[1e-12, 1)");
+    job.mechanism.matrix.gap = 1e-3;
+    assert_range(&job, &job.mechanism.sampling.p, "/sampling/p", 1e-20, 1, "[1e-20, 1]");
+    job.mechanism.sampling.p = 0.1;
+    assert_range(&job, &query->noise_multiplier, "/noise_multiplier", 1e-9, 1e9, "[1e-9, 1e9]");
+    *query = kept;
+    assert_range(&job, &query->delta, "/delta", 1e-300, under_1, "[1e-300, 1)");
+    *query = kept;
+    query->noise_multiplier = NAN;
+    assert_range(&job, &query->epsilon, "/epsilon", 0, 1e4, "[0, 10000]");
+    *query = kept;
+    assert_range(&job, &query->accountant.tolerance, "/accountant/tolerance", 1e-9, 0.1, "[1e-9, 0.1]");
+    *query = kept;
+    assert_range(&job, &query->accountant.bad_event_share, "/accountant/bad_event_share", 1e-12, under_1,
+                 "[1e-12, 1), or be \"auto\"");
+    *query = kept;
+    assert_range(&job, &query->accountant.threshold_share, "/accountant/threshold_share", 1e-6, under_1, "[1e-6, 1)");
+    *query = kept;
+    assert_range(&job, &query->accountant.max_seconds, "/accountant/max_seconds", 1e-3, 1e9, "[1e-3, 1e9]");
+}
+
+/* A phase's noise multiplier is in the range of a job's, whichever of its factors is the extreme one. */
+static void a_phase_has_a_noise_multiplier_of_a_job(void **state)
+{
+    struct eps_phase phases[2];
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        eps_phase_init(&phases[i]);
+        phases[i].mechanism = job.mechanism;
+    }
+    job.mechanism.n = 0;
+    job.mechanism.sampling.p = NAN;
+    job.phases = phases;
+    job.phases_len = 2;
+    assert_range(&job, &phases[1].noise_scale, "/phases/1/noise_scale", 1e-6, 1e6, "[1e-6, 1e6]");
+    phases[1].noise_scale = 1e-6;
+    job.query.noise_multiplier = 1e-3;
+    assert_refused(&job, "");
+    job.query.noise_multiplier = 0.999e-3;
+    struct seen seen = check(&job);
+    assert_string_equal(seen.pointers, "/phases/1/noise_scale ");
+    assert_non_null(strstr(seen.last, "times noise_multiplier must lie in [1e-9, 1e9], and is 9.99e-10"));
+    phases[1].noise_scale = 1e6;
+    job.query.noise_multiplier = 1000;
+    assert_refused(&job, "");
+    job.query.noise_multiplier = 1000.1;
+    assert_refused(&job, "/phases/1/noise_scale ");
+    job.query.noise_multiplier = NAN;
+    job.query.epsilon = 1;
+    assert_refused(&job, "");
+}
+
+static void lists_of_numbers_are_refused_where_squares_would_end(void **state)
+{
+    double numbers[] = {0, 0.5, -0.25, 0};
+    struct eps_job job = valid_job(EPS_SCHEME_NONE);
+    struct eps_matrix *matrix = &job.mechanism.matrix;
+    struct seen seen;
+
+    (void)state;
+    job.mechanism.n = 2;
+    matrix->family = EPS_FAMILY_DENSE;
+    matrix->rows = numbers;
+    matrix->rows_n = 2;
+    for (int kind = 0; kind < 3; kind++) {
+        static const char *const list[] = {"/matrix/rows ", "/matrix/coefficients ", "/workload/coefficients "},
+                                 *const entry[] = {"/matrix/rows/1/0 ", "/matrix/coefficients/2 ",
+                                                   "/workload/coefficients/2 "};
+        const double sizes[] = {1e100, 1e-100, 0};
+        if (kind == 1) {
+            job.mechanism.n = 4;
+            *matrix = (struct eps_matrix){
+                .family = EPS_FAMILY_TOEPLITZ, .stamps = 1, .coefficients = numbers, .coefficients_len = 4};
+        } else if (kind == 2) {
+            *matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
+            job.mechanism.workload =
+                (struct eps_workload){.type = EPS_WORKLOAD_TOEPLITZ, .coefficients = numbers, .coefficients_len = 4};
+        }
+        for (size_t i = 0; i < 3; i++) {
+            numbers[1] = 0.5 * sizes[i];
+            numbers[2] = -sizes[i];
+            assert_refused(&job, "");
+        }
+        numbers[2] = nextafter(-1e100, -INFINITY);
+        seen = check(&job);
+        assert_string_equal(seen.pointers, entry[kind]);
+        assert_non_null(strstr(seen.last, "[-1e100, 1e100]"));
+        numbers[2] = NAN;
+        assert_refused(&job, entry[kind]);
+        numbers[1] = 5e-324;
+        numbers[2] = nextafter(-1e-100, 0);
+        seen = check(&job);
+        assert_string_equal(seen.pointers, list[kind]);
+        assert_non_null(strstr(seen.last, "[1e-100, 1e100]"));
+        numbers[1] = 1; /* beside such a number any is as good as 0 */
+        assert_refused(&job, "");
+    }
+
+    double decay[] = {0.5, 0.25}, scale[] = {5e-324, 1e100};
+    job = valid_job(EPS_SCHEME_NONE);
+    *matrix = (struct eps_matrix){.family = EPS_FAMILY_BLT, .stamps = 1, .decay = decay, .scale = scale, .blt_len = 2};
+    assert_refused(&job, "");
+    scale[1] = -2e100;
+    assert_refused(&job, "/matrix/scale/1 ");
+}
+
 static void tuning_goes_with_the_methods_that_know_it(void **state)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
@@ -686,6 +827,9 @@ int main(void)
         cmocka_unit_test(families_have_their_own_rules),
         cmocka_unit_test(exactly_two_of_three_are_given),
         cmocka_unit_test(the_three_stay_in_their_ranges),
+        cmocka_unit_test(every_number_has_the_range_that_is_computed),
+        cmocka_unit_test(a_phase_has_a_noise_multiplier_of_a_job),
+        cmocka_unit_test(lists_of_numbers_are_refused_where_squares_would_end),
         cmocka_unit_test(tuning_goes_with_the_methods_that_know_it),
         cmocka_unit_test(only_some_accountants_return_curves),
         cmocka_unit_test(sizes_give_p_bins_and_the_expected_batch),

@@ -115,6 +115,7 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     double loss[EPS__LANES], weight[EPS__LANES], z[(STEPS_MAX + 2) * EPS__LANES];
     if (eps__setting_open(&setting, &error, NULL, &example->job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
+    eps__setting_as_asked(&setting);
     const struct eps__mc_kind *kind = eps__mc_kind_of(&example->job.mechanism);
     assert_true(kind->serves(&setting, &error));
     assert_int_equal(kind->open(&law, &setting, &aim), EPS_OK);

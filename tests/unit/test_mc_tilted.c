@@ -194,6 +194,7 @@ static struct found draw_some(const struct eps_job *job, const struct eps__mc_ai
     struct found found = {0};
     if (eps__setting_open(&setting, &error, NULL, job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
+    eps__setting_as_asked(&setting);
     const struct eps__mc_kind *kind = eps__mc_kind_of(&job->mechanism);
     assert_true(kind && kind->serves(&setting, &error));
     enum eps_status status = kind->open(&law, &setting, aim);

@@ -144,6 +144,7 @@ static void open_law(struct opened *opened, const struct example *example, doubl
     struct eps__mc_aim aim = {.sigma = sigma, .direction = direction};
     if (eps__setting_open(&opened->setting, &error, NULL, &example->job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
+    eps__setting_as_asked(&opened->setting);
     const struct eps__mc_kind *kind = eps__mc_kind_of(&example->job.mechanism);
     if (!kind->serves(&opened->setting, &error))
         fail_msg("%s: %s", error.pointer, error.message);
@@ -483,6 +484,7 @@ static void what_is_not_derived_is_declined(void **unused)
             example.job.mechanism.adjacency = adjacency;
             example.job.mechanism.sampling.separation = separation;
             assert_int_equal(eps__setting_open(&setting, &error, NULL, &example.job), EPS_OK);
+            eps__setting_as_asked(&setting);
             const struct eps__mc_kind *kind = eps__mc_kind_of(&example.job.mechanism);
             assert_ptr_equal(kind, &eps__mc_truncated);
             bool known = adjacency == EPS_ADJACENCY_ZERO_OUT && separation == 2;

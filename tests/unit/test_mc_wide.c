@@ -145,6 +145,7 @@ static void open_law(struct eps__mc_law **law, struct eps__setting *setting, con
     struct eps__mc_aim aim = {.sigma = sigma, .direction = direction};
     if (eps__setting_open(setting, &error, NULL, &example->job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
+    eps__setting_as_asked(setting);
     const struct eps__mc_kind *kind = eps__mc_kind_of(&example->job.mechanism);
     assert_true(kind->serves(setting, &error));
     assert_int_equal(kind->open(law, setting, &aim), EPS_OK);
@@ -224,6 +225,7 @@ static struct eps__spaced_minorant minorant_of(const struct example *example, do
                                       .warm = sampling->warm_start};
     eps__spaced_steps_fill(&steps);
     assert_int_equal(eps__setting_open(&setting, &error, NULL, &example->job), EPS_OK);
+    eps__setting_as_asked(&setting);
     assert_int_equal(eps__mc_columns_make(&columns, &setting, sigma, steps.separation, steps.examples), EPS_OK);
     assert_int_equal(columns.stride == 0, example->toeplitz);
     assert_int_equal(eps__spaced_minorant(&minorant, NULL, &columns, &steps), EPS_OK);

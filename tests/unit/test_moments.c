@@ -535,6 +535,41 @@ static void degenerate_laws_are_bounded(void **unused)
     eps__moments_clear(&moments);
 }
 
+/* Half of X at 1 - t, half at 1 + t: what is known of t^2 beside 1 is an upper bound, whichever way it rounds; of what comes after
+ * it nothing is known. */
+static void a_variance_that_rounding_hides_is_bounded(void **unused)
+{
+    (void)unused;
+    const eps__quad last = 2 * EPS__QUAD_ROUNDOFF;
+    double lower;
+    size_t used;
+    for (int size = 0; size <= 64; size = size > 0 ? 2 * size : 1)
+        for (int off = -7; off <= 7; off++) { /* of 16 units */
+            struct eps__moments moments;
+            eps__quad square = size * last, raw[9] = {1, 1, 1 + square + off * last};
+            for (size_t j = 3; j <= 8; j++)
+                raw[j] = 1 + (eps__quad)(j * (j - 1) / 2) * square;
+            assert_int_equal(eps__moments_alloc(&moments, 8), EPS_OK);
+            eps__moments_centre(&moments, raw, 16);
+            eps__moments_keep_known(&moments);
+            assert_int_equal(moments.len, 2);
+            for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+                double upper = bound_of(&moments, direction, 0, &lower, &used);
+                double exact = 0.5 * log((double)square) - log(2);
+                if (!(exact <= upper) || !(upper < log(1e-15)))
+                    fail_msg("t^2 = %d units, off by %d, direction %d: %g, the truth is %g", size, off, direction,
+                             upper, exact);
+            }
+            eps__moments_clear(&moments);
+        }
+    struct eps__moments moments;
+    assert_int_equal(eps__moments_alloc(&moments, 4), EPS_OK);
+    moments.error[2] = (eps__quad)INFINITY;
+    eps__moments_keep_known(&moments);
+    assert_int_equal(moments.len, 1);
+    eps__moments_clear(&moments);
+}
+
 static bool always(void *user)
 {
     (void)user;
@@ -556,12 +591,19 @@ static void a_canceled_call_ends(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_certificate_refuses_what_dips), cmocka_unit_test(dips_without_hints_are_found),
-        cmocka_unit_test(expansions_know_their_error),       cmocka_unit_test(no_law_is_above_the_bound),
-        cmocka_unit_test(linear_programs_find_the_same),     cmocka_unit_test(two_moments_are_scarfs),
-        cmocka_unit_test(no_single_order_is_better),         cmocka_unit_test(lognormals_are_bounded_from_above),
-        cmocka_unit_test(known_sigmas_are_reached),          cmocka_unit_test(errors_are_carried),
-        cmocka_unit_test(degenerate_laws_are_bounded),       cmocka_unit_test(a_canceled_call_ends),
+        cmocka_unit_test(the_certificate_refuses_what_dips),
+        cmocka_unit_test(dips_without_hints_are_found),
+        cmocka_unit_test(expansions_know_their_error),
+        cmocka_unit_test(no_law_is_above_the_bound),
+        cmocka_unit_test(linear_programs_find_the_same),
+        cmocka_unit_test(two_moments_are_scarfs),
+        cmocka_unit_test(no_single_order_is_better),
+        cmocka_unit_test(lognormals_are_bounded_from_above),
+        cmocka_unit_test(known_sigmas_are_reached),
+        cmocka_unit_test(errors_are_carried),
+        cmocka_unit_test(degenerate_laws_are_bounded),
+        cmocka_unit_test(a_canceled_call_ends),
+        cmocka_unit_test(a_variance_that_rounding_hides_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@
 #include "lib/setting.h"
 #include "tests/unit/draw.h"
 
-/* n steps of b-min-sep whose separation is 1: Poisson, whose loss distribution is known. */
+/* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known, and of which
+ * monte_carlo serves one example a user, so that this one is drawn as it is asked. */
 static struct eps_job poisson_like(size_t n, double p)
 {
     struct eps_job job;
@@ -28,7 +29,9 @@ static struct eps_job poisson_like(size_t n, double p)
     job.mechanism.n = n;
     job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
     job.mechanism.sampling.separation = 1;
-    job.mechanism.sampling.p = p;
+    job.mechanism.sampling.p = p / 2;
+    job.mechanism.sampling.examples_per_user = 2;
+    job.mechanism.sampling.warm_start = false;
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     return job;
 }
@@ -303,6 +306,7 @@ static void an_audit_is_under_the_truth(void **unused)
     job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nobody draws */
     job.mechanism.sampling.separation = 0;
     job.mechanism.sampling.p = NAN;
+    job.mechanism.sampling.examples_per_user = 1;
     eps_job_defaults(&job);
     assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
     assert_string_equal(error.pointer, "/accountant/audit");
@@ -393,6 +397,9 @@ static void bits_do_not_depend_on_who_draws(void **unused)
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     job.mechanism.matrix.bands = 4;
     job.mechanism.sampling.separation = 4;
+    job.mechanism.sampling.p = 0.1;
+    job.mechanism.sampling.examples_per_user = 1;
+    job.mechanism.sampling.warm_start = true;
     for (int unknown = 0; unknown < 3; unknown++) {
         struct eps__answer plain, other;
         job.query.epsilon = unknown == 0 ? NAN : 1;
@@ -455,6 +462,61 @@ static void what_was_not_derived_is_refused(void **unused)
     eps_result_destroy(result);
 }
 
+/* Which run is kept may not depend on what it said. */
+static void a_time_limit_is_for_one_run(void **unused)
+{
+    (void)unused;
+    for (int limited = 0; limited < 2; limited++) {
+        bool told = false;
+        struct eps_job job = poisson_like(16, 0.2);
+        job.query.noise_multiplier = 1.1;
+        job.query.epsilon = 1;
+        job.query.accountant.samples = 4096;
+        job.query.accountant.max_seconds = limited ? 1000 : NAN;
+        struct eps_result *result = solve(NULL, job);
+        for (size_t i = 0; i < result->assumptions_len; i++)
+            told |= strstr(result->assumptions[i], "the job was run once") != NULL;
+        assert_int_equal(told, limited);
+        eps_result_destroy(result);
+    }
+}
+
+/* Also where the answer was proven without draws, so that nothing about it says that it has no curve. */
+static void who_draws_has_no_curve(void **unused)
+{
+    (void)unused;
+    struct eps_job job;
+    struct eps_curve_point *points = NULL;
+    size_t len = 0;
+    eps_job_init(&job);
+    job.mechanism.n = 4;
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.bands = 2;
+    job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+    job.mechanism.sampling.p = 0.1;
+    job.mechanism.sampling.groups = 2;
+    job.query.noise_multiplier = 1;
+    job.query.delta = 1e-3;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
+    job.query.accountant.samples = 1024;
+    eps_job_defaults(&job);
+    for (int phases = 0; phases < 2; phases++) {
+        struct eps_phase phase = {.mechanism = job.mechanism, .noise_scale = 1, .count = 1};
+        struct eps_job asked = job;
+        struct eps_error error = {0};
+        if (phases) {
+            eps_job_init(&asked);
+            asked.query = job.query;
+            asked.phases = &phase;
+            asked.phases_len = 1;
+        }
+        assert_int_equal(eps_privacy_curve(NULL, &points, &len, &error, &asked, 1), EPS_UNSUPPORTED);
+        assert_string_equal(error.pointer, phases ? "/phases/0/accountant/method" : "/accountant/method");
+        assert_non_null(strstr(error.message, phases ? "privacy loss distribution" : "no privacy curve"));
+        assert_null(points);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +528,8 @@ int main(void)
         cmocka_unit_test(an_audit_is_under_the_truth),
         cmocka_unit_test(bits_do_not_depend_on_who_draws),
         cmocka_unit_test(what_was_not_derived_is_refused),
+        cmocka_unit_test(who_draws_has_no_curve),
+        cmocka_unit_test(a_time_limit_is_for_one_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "lib/numerics/normal.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/patience.h"
 
 enum { CASES = 20000 };
 static const uint64_t seed = 7;
@@ -90,13 +91,52 @@ static void the_gaussian_profile_is_within_its_error(void **unused)
     assert_true(widest < 1e-9);
 }
 
+/* Epsilons far under 0, of which a lower end of a bound may be: 1 - e^eps, and no NaN, as the error of either way is known. */
+static void the_gaussian_profile_of_negative_epsilons(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    for (int c = 0; c < CASES; c++) {
+        double mu = draw_log(&state, 1e-5, c % 2 ? 60 : 1e12), u = -draw_log(&state, 1, 1e12), error;
+        double eps = mu * (u + 0.5 * mu), found = eps__gaussian_log_delta(mu, eps, &error);
+        assert_true(found <= 0 && error >= 0 && error < INFINITY);
+        if (eps >= 0 || mu > 60)
+            continue;
+        double miss = fabs((double)(found - logq(exact_gaussian_delta(mu, eps))));
+        if (!(miss <= error && error < 1e-6))
+            fail_msg("mu %.17g, eps %.17g: off by %.3g, claimed %.3g", mu, eps, miss, error);
+    }
+    double error, found = eps__gaussian_log_delta(0.877656, -41.9226, &error);
+    assert_true(fabs(found + exp(-41.9226)) <= error && error < 1e-14);
+}
+
+/* What is no number has no delta: the answer says so, and comes. Far out it is within its error, too. */
+static void the_gaussian_profile_ends(void **unused)
+{
+    (void)unused;
+    const double edges[] = {0, 5e-324, 1e-300, 1e-160, 1e-9, 0.5, 1, 1e9, 1e160, 1e300, 1.7e308, INFINITY, NAN};
+    enum { EDGES = sizeof edges / sizeof *edges };
+    for (size_t i = 1; i < EDGES; i++)
+        for (size_t j = 0; j < EDGES; j++) {
+            double error, found;
+            patience_begin("edge", i * EDGES + j, 20);
+            found = eps__gaussian_log_delta(edges[i], edges[j], &error);
+            assert_true(!(found + error < -INFINITY));
+            if (isnan(edges[i]) || isnan(edges[j]))
+                assert_true(isnan(found) && isinf(error));
+            else if (isfinite(edges[j]) && edges[i] > 1e9 * fmax(1, sqrt(edges[j])))
+                assert_true(found <= 0 && found >= -error && error < 1e-300);
+        }
+    patience_end();
+    assert_true(isnan(eps__normal_tail_quantile(NAN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mills_ratio_is_within_its_error),
-        cmocka_unit_test(log_tails_are_within_their_error),
-        cmocka_unit_test(quantiles_invert_tails),
-        cmocka_unit_test(the_gaussian_profile_is_within_its_error),
+        cmocka_unit_test(mills_ratio_is_within_its_error), cmocka_unit_test(log_tails_are_within_their_error),
+        cmocka_unit_test(quantiles_invert_tails),          cmocka_unit_test(the_gaussian_profile_is_within_its_error),
+        cmocka_unit_test(the_gaussian_profile_ends),       cmocka_unit_test(the_gaussian_profile_of_negative_epsilons),
     };
     return cmocka_run_group_tests_name("normal", tests, NULL, NULL);
 }

@@ -558,6 +558,7 @@ static void make_older(struct tried *tried)
                      "DROP TABLE job_groups; DROP TABLE children; DROP TABLE orphans; DROP INDEX jobs_posted; DROP "
                      "INDEX jobs_posted_by_status; DROP INDEX jobs_by_parent; DROP INDEX jobs_by_label;"
                      "CREATE INDEX jobs_by_label ON jobs (label, id) WHERE label IS NOT NULL;"
+                     "DROP INDEX jobs_answered; DROP INDEX idempotency_by_job;"
                      "ALTER TABLE jobs DROP COLUMN parent; ALTER TABLE jobs DROP COLUMN child;"
                      "PRAGMA user_version = 6",
                      NULL, NULL, NULL),

@@ -62,6 +62,9 @@ static void lanes_are_draws(void **state)
         {.n = 5, .separation = 9, .p = 0.4, .examples = 1, .warm = true},
         {.n = 400, .separation = 1, .p = 0.1, .examples = 1, .warm = true},
         {.n = 400, .separation = 3, .p = 1, .examples = 1, .warm = true},
+        {.n = 64, .separation = 4, .p = 5e-324, .examples = 1},
+        {.n = 64, .separation = 4, .p = 5e-324, .examples = 1, .warm = true},
+        {.n = 64, .separation = 4, .p = 5e-324, .examples = 3},
         {.n = 500, .separation = 9, .p = 0.05, .examples = 3},
         {.n = 400, .separation = 1, .p = 0.02, .examples = 4},
     };

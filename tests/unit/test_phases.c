@@ -123,6 +123,21 @@ static void one_phase_is_its_mechanism(void **state)
         }
 }
 
+/* With next to no noise delta is 1: of that no epsilon is asked. */
+static void a_delta_of_1_has_no_epsilon(void **state)
+{
+    (void)state;
+    struct eps_phase phases[] = {unsampled(4, 1, 1), unsampled(5, 1, 1)};
+    for (size_t len = 1; len <= 2; len++) {
+        struct eps_job job = training(phases, len, 1, NAN, 1e-6);
+        struct eps_result *result = solve(&job);
+        assert_true(result->delta == 1 && result->phases_len == len);
+        for (size_t i = 0; i < len; i++)
+            assert_null(result->phases[i].alone);
+        eps_result_destroy(result);
+    }
+}
+
 /* sigma times the scale is what the mechanism needs, and hardly more. */
 static void the_scale_is_the_phases(void **state)
 {
@@ -815,6 +830,28 @@ static void refused(struct eps_job *job, enum eps_status status, const char *poi
     assert_int_equal(eps_job_serves(NULL, &error, job, NULL, NULL), status);
 }
 
+/* What is found may be asked for again: of the job and of each phase it is in the range of noise multipliers. */
+static void the_noise_that_is_found_leaves_every_phase_in_its_range(void **state)
+{
+    (void)state;
+    for (size_t len = 1; len <= 2; len++) {
+        struct eps_phase phases[] = {unsampled(1, 10, 1), unsampled(1, 1, 1)};
+        struct eps_job job = training(phases, len, 0, 1e-8, NAN);
+        struct eps_result *result = solve(&job);
+        job.query.noise_multiplier = result->noise_multiplier;
+        job.query.epsilon = NAN;
+        assert_int_equal(eps_job_check(&job, 0, NULL, NULL), 0);
+        eps_result_destroy(result);
+        phases[0].noise_scale = len == 1 ? 1e-6 : 1e3;
+        job = training(phases, len, 0, 1e-8, NAN);
+        struct eps_error error = {0};
+        eps_job_defaults(&job);
+        assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNATTAINABLE);
+        assert_string_equal(error.pointer, "/delta");
+        assert_non_null(strstr(error.message, "leaves every phase's in [1e-9, 1e9]"));
+    }
+}
+
 static void what_nobody_derived_is_refused(void **state)
 {
     (void)state;
@@ -828,7 +865,7 @@ static void what_nobody_derived_is_refused(void **state)
     refused(&job, EPS_INVALID, "/accountant/audit", "phases");
     job = training(phases, 2, NAN, 1e-6, 1);
     phases[1].noise_scale = 0;
-    refused(&job, EPS_INVALID, "/phases/1/noise_scale", "(0,");
+    refused(&job, EPS_INVALID, "/phases/1/noise_scale", "[1e-6, 1e6]");
     phases[1] = poisson(20, 0.1, 1, 0);
     refused(&job, EPS_INVALID, "/phases/1/count", "at least 1");
     phases[1] = poisson(0, 0.1, 1, 1);
@@ -911,6 +948,90 @@ static void spending_is_that_of_what_was_run(void **state)
     eps_result_destroy(whole);
 }
 
+/* The epsilon that a reader takes for a step: that of the first point that is not before it. */
+static double spent_by(const struct eps_spend_point *points, size_t len, uint64_t step)
+{
+    for (size_t i = 0; i < len; i++)
+        if (points[i].step >= step)
+            return points[i].epsilon;
+    fail_msg("no point from step %llu on", (unsigned long long)step);
+    return NAN;
+}
+
+/* On a straight line between the points, from nothing at step 0. */
+static double on_the_line(const struct eps_spend_point *points, size_t len, uint64_t step)
+{
+    struct eps_spend_point before = {0, 0};
+    for (size_t i = 0; i < len && points[i].step < step; i++)
+        before = points[i];
+    double share = 0, after = spent_by(points, len, step);
+    for (size_t i = 0; i < len; i++)
+        if (points[i].step >= step) {
+            share = (double)(step - before.step) / (double)(points[i].step - before.step);
+            break;
+        }
+    return before.epsilon + share * (after - before.epsilon);
+}
+
+/* At every step of the short phases, against the job of the training up to there. lines_fail: whether a straight line falls below it somewhere. */
+static void assert_no_step_costs_more(struct eps_phase *phases, size_t len, double sigma, bool lines_fail)
+{
+    struct eps_phase until[4];
+    struct eps_job job = training(phases, len, NAN, 1e-6, sigma);
+    struct eps_spend_point *points = NULL;
+    struct eps_error error = {0};
+    size_t points_len, below = 0;
+    uint64_t first = 0;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_spend(NULL, &points, &points_len, &error, &job, sigma, 1e-6), EPS_OK);
+    for (size_t i = 0; i < len; i++) {
+        memcpy(until, phases, (i + 1) * sizeof *until);
+        for (size_t steps = 1; phases[i].mechanism.n < 50 && steps <= phases[i].mechanism.n; steps++) {
+            until[i].mechanism.n = steps;
+            if (phases[i].mechanism.matrix.coefficients_len > steps)
+                until[i].mechanism.matrix.coefficients_len = steps;
+            else
+                until[i].mechanism.matrix.coefficients_len = phases[i].mechanism.matrix.coefficients_len;
+            struct eps_job partly = training(until, i + 1, NAN, 1e-6, sigma);
+            struct eps_result *result = solve(&partly);
+            if (spent_by(points, points_len, first + steps) < result->bracket_lower)
+                fail_msg("step %llu: %.9g, and it is %.9g", (unsigned long long)(first + steps),
+                         spent_by(points, points_len, first + steps), result->epsilon);
+            below += on_the_line(points, points_len, first + steps) < result->bracket_lower;
+            eps_result_destroy(result);
+        }
+        first += phases[i].mechanism.n * phases[i].count;
+    }
+    assert_true(!lines_fail || below > 0);
+    free(points);
+}
+
+/* Whatever stands between two points has spent no more than the later one: in phases of correlated noise, in which there is no
+ * point, and in those of which only the last iterate is released, where epsilon may fall with the number of steps. */
+static void what_is_spent_between_is_bounded_by_what_follows(void **state)
+{
+    (void)state;
+    static double column[] = {1, 0.5, 0.375};
+    struct eps_phase phases[] = {poisson(8, 0.1, 1, 1), poisson(9, 0.05, 1, 1), poisson(9, NAN, 1, 1)};
+    for (size_t i = 1; i < 3; i++) {
+        phases[i].mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
+        phases[i].mechanism.matrix.coefficients = column;
+        phases[i].mechanism.matrix.coefficients_len = 3;
+    }
+    phases[1].mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+    phases[1].mechanism.sampling.groups = 3;
+    phases[2].mechanism.sampling.scheme = EPS_SCHEME_NONE;
+    phases[2].mechanism.sampling.separation = 3;
+    phases[2].mechanism.sampling.epochs = 1;
+    assert_no_step_costs_more(phases, 3, 1, true);
+    for (size_t beside = 100; beside <= 10000;
+         beside *= 100) { /* points that are near each other, and none but at the end */
+        struct eps_phase last[] = {unsampled(beside, 1e3, 1), poisson(20, 0.01, 1, 1), poisson(3, 0.01, 1, 1)};
+        last[1].mechanism.sampling.last_iterate = true;
+        assert_no_step_costs_more(last, 3, 0.3, false);
+    }
+}
+
 /* The curve of a training runs through its answers. */
 static void the_curve_is_that_of_the_whole(void **state)
 {
@@ -934,7 +1055,9 @@ static void the_curve_is_that_of_the_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_noise_that_is_found_leaves_every_phase_in_its_range),
         cmocka_unit_test(one_phase_is_its_mechanism),
+        cmocka_unit_test(a_delta_of_1_has_no_epsilon),
         cmocka_unit_test(the_scale_is_the_phases),
         cmocka_unit_test(a_phase_in_two_is_the_phase),
         cmocka_unit_test(the_order_does_not_matter),
@@ -964,6 +1087,7 @@ int main(void)
         cmocka_unit_test(what_nobody_derived_is_refused),
         cmocka_unit_test(groups_of_examples_compose),
         cmocka_unit_test(spending_is_that_of_what_was_run),
+        cmocka_unit_test(what_is_spent_between_is_bounded_by_what_follows),
         cmocka_unit_test(the_curve_is_that_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "lib/accountants/least_noise.h"
+#include "lib/accountants/least.h"
 #include "lib/plan_choose.h"
 #include "lib/sampling/sampling.h"
 #include "lib/setting.h"
@@ -59,21 +59,33 @@ static uint32_t only(int value)
     return 1u << value;
 }
 
-/* Those that are tried, or cost too much, of a family under a scheme; the bands or buffers of each, with a space behind, into `list`. */
+static int by_bands(const void *x, const void *y)
+{
+    const struct eps_plan_candidate *const *a = x, *const *b = y;
+    size_t own = (*a)->bands + (*a)->buffers, other = (*b)->bands + (*b)->buffers;
+    return (own > other) - (own < other);
+}
+
+/* Those that are tried, or cost too much, of a family under a scheme; the bands or buffers of each, ascending, with a space
+ * behind, into `list`. */
 static size_t count(const struct eps_plan_candidate *candidates, size_t len, enum eps_scheme scheme,
                     enum eps_family family, char list[200])
 {
-    size_t found = 0, at = 0;
+    const struct eps_plan_candidate *found[64];
+    size_t found_len = 0, at = 0;
     list[0] = '\0';
     for (size_t i = 0; i < len; i++) {
         const struct eps_mechanism *mechanism = &candidates[i].job.mechanism;
         bool tried = candidates[i].status == EPS_OK || candidates[i].status == EPS_TOO_COSTLY;
-        if (!tried || mechanism->sampling.scheme != scheme || mechanism->matrix.family != family)
-            continue;
-        found++;
-        at += (size_t)snprintf(list + at, 200 - at, "%zu/%zu ", candidates[i].bands, candidates[i].buffers);
+        if (tried && mechanism->sampling.scheme == scheme && mechanism->matrix.family == family) {
+            assert_true(found_len < sizeof found / sizeof *found);
+            found[found_len++] = &candidates[i];
+        }
     }
-    return found;
+    qsort(found, found_len, sizeof *found, by_bands);
+    for (size_t i = 0; i < found_len; i++)
+        at += (size_t)snprintf(list + at, 200 - at, "%zu/%zu ", found[i]->bands, found[i]->buffers);
+    return found_len;
 }
 
 /* ---------------------------------------------------------------- the candidates */
@@ -181,7 +193,7 @@ static void every_candidate_is_a_job_that_is_served(void **state)
                 assert_int_equal(violations_of(&c[i].job), 0);
                 assert_int_equal(eps_job_serves(NULL, NULL, &c[i].job, NULL, NULL), EPS_OK);
                 assert_true(asked.plan.max_bands == 0 || c[i].buffers < asked.plan.max_bands);
-                assert_true(c[i].buffers < n);
+                assert_true(c[i].buffers < c[i].job.mechanism.n);
             }
             assert_true(tried > 0);
             free(c);
@@ -237,6 +249,44 @@ static void lists_are_tried_each_with_each(void **state)
     free(c);
 }
 
+/* Bins that nearly divide n are tried with the nearest n that they divide, and no others with another n. */
+static void steps_fill_whole_epochs(void **state)
+{
+    static const struct {
+        size_t n, batch, dataset, becomes; /* 0: it is refused */
+    } cases[] = {{2048, 512, 50000, 2037}, {2000, 100, 9900, 1980}, {2000, 100, 10300, 1957}, {2000, 100, 10100, 2020},
+                 {98, 100, 10000, 100},    {95, 100, 10000, 0},     {105, 100, 10000, 100},   {106, 100, 10000, 0},
+                 {40, 100, 10000, 0},      {200, 100, 10000, 200},  {1, 100, 100, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct asked asked;
+        struct eps_plan_candidate *c;
+        size_t bins = 0;
+        ask(&asked, cases[i].n);
+        asked.batches[0] = cases[i].batch;
+        asked.plan.dataset_size = cases[i].dataset;
+        asked.plan.families = only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT);
+        asked.plan.max_bands = 4;
+        size_t len = candidates_of(&asked, &c);
+        for (size_t k = 0; k < len; k++) {
+            const struct eps_mechanism *mechanism = &c[k].job.mechanism;
+            bool tried = c[k].status == EPS_OK;
+            if (mechanism->sampling.scheme != EPS_SCHEME_BALLS_IN_BINS) {
+                assert_int_equal(mechanism->n, cases[i].n);
+                continue;
+            }
+            assert_int_equal(tried, cases[i].becomes > 0);
+            assert_int_equal(mechanism->n, tried ? cases[i].becomes : cases[i].n);
+            assert_int_equal(mechanism->sampling.batch_size, cases[i].batch);
+            assert_int_equal(tried ? mechanism->n % (cases[i].dataset / cases[i].batch) : 0, 0);
+            bins++;
+        }
+        assert_true(bins > 0);
+        free(c);
+    }
+}
+
 static void what_cannot_be_tried_is_told_once(void **state)
 {
     struct asked asked;
@@ -245,7 +295,7 @@ static void what_cannot_be_tried_is_told_once(void **state)
 
     (void)state;
     ask(&asked, 2000);
-    asked.plan.dataset_size = 9900; /* 99 bins, and 2000 is no multiple */
+    asked.plan.dataset_size = 130000; /* 1300 bins, and 2000 is far from any multiple */
     size_t len = candidates_of(&asked, &c);
     for (size_t i = 0; i < len; i++) {
         if (c[i].status == EPS_OK || c[i].status == EPS_TOO_COSTLY)
@@ -253,7 +303,7 @@ static void what_cannot_be_tried_is_told_once(void **state)
         refused++;
         assert_int_equal(c[i].job.mechanism.sampling.scheme, EPS_SCHEME_BALLS_IN_BINS);
         assert_int_equal(c[i].status, EPS_INVALID);
-        assert_non_null(strstr(c[i].reason, "the nearest n that works is 1980"));
+        assert_non_null(strstr(c[i].reason, "the nearest n that works is 2600"));
     }
     assert_int_equal(refused, 1);
     free(c);
@@ -539,7 +589,7 @@ static void a_quick_bound_is_nearly_as_good(void **state)
 {
     struct eps_job job, quick;
     struct eps_error error = {0};
-    double all, best = 0, found, sigma = 0;
+    double all, best = 0, found, sigma = 0, operations;
 
     (void)state;
     eps_job_init(&job);
@@ -552,9 +602,9 @@ static void a_quick_bound_is_nearly_as_good(void **state)
     eps_job_defaults(&job);
     assert_int_equal(eps_job_serves(NULL, NULL, &job, &all, NULL), EPS_OK);
     quick = job;
-    assert_int_equal(eps__plan_choose(NULL, &error, &quick, 9 * all), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &quick, 9 * all), EPS_OK);
     assert_true(isnan(quick.query.accountant.bad_event_share)); /* where that costs a small part, as well as can be */
-    assert_int_equal(eps__plan_choose(NULL, &error, &quick, all), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &quick, all), EPS_OK);
     assert_true(quick.query.accountant.bad_event_share > 0);
     assert_int_equal(eps_job_serves(NULL, NULL, &quick, &found, NULL), EPS_OK);
     assert_true(found < all / 2);
@@ -562,7 +612,7 @@ static void a_quick_bound_is_nearly_as_good(void **state)
     assert_true(sigma >= best * (1 - 2e-3) && sigma <= best * 1.01);
     /* what is ruled out by its cost is so in the quick way, too */
     quick = job;
-    assert_int_equal(eps__plan_choose(NULL, &error, &quick, 0.9 * found), EPS_TOO_COSTLY);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &quick, 0.9 * found), EPS_TOO_COSTLY);
     assert_true(error.operations <= 1.01 * found && isnan(quick.query.accountant.bad_event_share));
 }
 
@@ -571,7 +621,7 @@ static void an_accountant_is_named_that_fits(void **state)
 {
     struct eps_error error = {0};
     struct eps_job job;
-    double all, one;
+    double all, one, operations;
 
     (void)state;
     eps_job_init(&job);
@@ -583,28 +633,28 @@ static void an_accountant_is_named_that_fits(void **state)
     job.query.epsilon = 2;
     job.query.delta = 1e-5;
     eps_job_defaults(&job);
-    assert_int_equal(eps__plan_choose(NULL, &error, &job, 1e15), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, 1e15), EPS_OK);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
     struct eps_job like = job; /* of the same shape, and there at once */
     like.mechanism.matrix = eps__matrix_of_bands(3);
     assert_int_equal(eps_job_serves(NULL, NULL, &like, &all, NULL), EPS_OK);
-    assert_int_equal(eps__plan_choose(NULL, &error, &job, all), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, all), EPS_OK);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
-    assert_int_equal(eps__plan_choose(NULL, &error, &job, all / 4), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, all / 4), EPS_OK);
     assert_true(job.query.accountant.method != EPS_ACCOUNTANT_AUTO);
     assert_true(job.query.accountant.method != EPS_ACCOUNTANT_GAUSSIAN);
     like.query.accountant.method = job.query.accountant.method;
     assert_int_equal(eps_job_serves(NULL, NULL, &like, &one, NULL), EPS_OK);
     assert_true(one <= all / 4);
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
-    assert_int_equal(eps__plan_choose(NULL, &error, &job, 1), EPS_TOO_COSTLY);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, 1), EPS_TOO_COSTLY);
     assert_true(error.operations > 1);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
     /* without sampling there is one, and it costs nothing to speak of */
     job.mechanism.sampling.scheme = EPS_SCHEME_NONE;
     job.mechanism.sampling.bins = 0;
     eps_job_defaults(&job);
-    assert_int_equal(eps__plan_choose(NULL, &error, &job, 1), EPS_OK);
+    assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, 1), EPS_OK);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
 }
 
@@ -629,6 +679,44 @@ static void what_takes_long_comes_last(void **state)
     free(c);
 }
 
+static bool is_named(const struct eps_plan_candidate *candidate, enum eps_scheme scheme, enum eps_family family,
+                     size_t bands)
+{
+    const struct eps_mechanism *mechanism = &candidate->job.mechanism;
+    return mechanism->sampling.scheme == scheme && mechanism->matrix.family == family && candidate->bands == bands;
+}
+
+/* DP-SGD, what the others are compared with; then what costs little and is likely to be good. */
+static void the_first_are_cheap_and_good(void **state)
+{
+    struct asked asked;
+    struct eps_plan_candidate *c;
+    size_t references = 0, banded = 0, bins = 0, costly = 0;
+
+    (void)state;
+    ask(&asked, 2048);
+    asked.batches[0] = 512;
+    asked.plan.dataset_size = 50000;
+    asked.plan.epsilon = 2;
+    asked.plan.delta = 1e-6;
+    size_t len = candidates_of(&asked, &c);
+    assert_true(is_named(&c[0], EPS_SCHEME_POISSON, EPS_FAMILY_IDENTITY, 0));
+    for (size_t i = 0; i < len; i++) {
+        references += c[i].reference;
+        if (is_named(&c[i], EPS_SCHEME_CYCLIC_POISSON, EPS_FAMILY_BANDED, 4))
+            banded = i;
+        if (is_named(&c[i], EPS_SCHEME_BALLS_IN_BINS, EPS_FAMILY_BANDED, 4))
+            bins = i;
+        if (is_named(&c[i], EPS_SCHEME_POISSON, EPS_FAMILY_SQUARE_ROOT, 512))
+            costly = i;
+    }
+    assert_true(c[0].reference);
+    assert_int_equal(references, 1);
+    assert_true(banded > 0 && banded < 20);
+    assert_true(bins > 0 && bins < costly);
+    free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -637,6 +725,7 @@ int main(void)
         cmocka_unit_test(every_candidate_is_a_job_that_is_served),
         cmocka_unit_test(no_candidate_comes_twice),
         cmocka_unit_test(lists_are_tried_each_with_each),
+        cmocka_unit_test(steps_fill_whole_epochs),
         cmocka_unit_test(what_cannot_be_tried_is_told_once),
         cmocka_unit_test(a_plan_has_rules),
         cmocka_unit_test(no_answer_is_under_the_least_noise),
@@ -646,6 +735,7 @@ int main(void)
         cmocka_unit_test(a_quick_bound_is_nearly_as_good),
         cmocka_unit_test(an_accountant_is_named_that_fits),
         cmocka_unit_test(what_takes_long_comes_last),
+        cmocka_unit_test(the_first_are_cheap_and_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/product_mixture.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/patience.h"
 
 static bool near(double a, double b, double error)
 {
@@ -238,6 +239,27 @@ static void a_law_is_told_from_a_thinned_list(void **state)
     assert_true(laws >= 10 && thinned >= 5);
 }
 
+/* Without a budget, and where shifts differ by more than doubles can tell, a list is short all the same. */
+static void every_list_is_thinned(void **state)
+{
+    (void)state;
+    enum { LEN = 12 };
+    const double shifts[] = {1, 1e-320, 1e160, 1e308};
+    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++)
+        for (enum eps__side side = EPS__OVER; side <= EPS__UNDER; side++) {
+            struct eps__factor factors[LEN];
+            struct eps__mixture mixture;
+            struct eps__atoms_error error;
+            for (size_t k = 0; k < LEN; k++)
+                factors[k] = (struct eps__factor){shifts[i] / (double)(1 + k), 0, 1};
+            patience_begin("shift", i, 20);
+            assert_true(eps__product_atoms(&mixture, &error, factors, LEN, side, 0, -700, 60));
+            assert_in_range(mixture.len, 0, 60); /* 0: of atoms far apart nothing may be left that is under the law */
+            eps__mixture_clear(&mixture);
+        }
+    patience_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +269,7 @@ int main(void)
         cmocka_unit_test(what_is_outside_is_bounded),
         cmocka_unit_test(trimmed_mass_is_lost_mass),
         cmocka_unit_test(a_law_is_told_from_a_thinned_list),
+        cmocka_unit_test(every_list_is_thinned),
     };
     return cmocka_run_group_tests_name("product_mixture", tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -406,6 +407,43 @@ static void a_short_task_waits_for_no_long_one(void **state)
     pool_destroy(pool);
 }
 
+static void pause_and_block(struct pool_task *task)
+{
+    struct blocker *blocker = (struct blocker *)task;
+    pool_pause();
+    sem_post(&blocker->started);
+    sem_wait(&blocker->go);
+    pool_resume(false);
+}
+
+/* Tasks that wait for others' work have taken all places, and a worker is idle: a short one has it. */
+static void a_short_task_waits_for_none_that_is_paused(void **state)
+{
+    (void)state;
+    struct blocker longs[5], brief[2];
+    struct pool *pool = pool_create(2, 1, METRIC_COUNT);
+    blocker_submit(pool, &longs[0], 60);
+    assert_true(started_within(&longs[0], SOON));
+    for (int i = 1; i < 4; i++) {
+        longs[i] = (struct blocker){.task = {.run = pause_and_block, .seconds = 60}};
+        sem_init(&longs[i].started, 0, 0);
+        sem_init(&longs[i].go, 0, 0);
+        pool_submit(pool, &longs[i].task);
+        assert_true(started_within(&longs[i], SOON));
+    }
+    blocker_submit(pool, &longs[4], 60);
+    assert_false(started_within(&longs[4], NEVER));
+    for (int i = 0; i < 2; i++)
+        blocker_submit(pool, &brief[i], 0.5);
+    assert_true(started_within(&brief[0], SOON));
+    assert_false(started_within(&brief[1], NEVER)); /* one at a time */
+    for (int i = 0; i < 2; i++)
+        sem_post(&brief[i].go);
+    for (int i = 0; i < 5; i++)
+        sem_post(&longs[i].go);
+    pool_destroy(pool);
+}
+
 /* One that was estimated to be short and is not counts as long once it has run for longer than that. */
 static void a_wrong_estimate_is_noticed(void **state)
 {
@@ -442,6 +480,102 @@ static void the_background_has_half_of_the_workers(void **state)
     for (int i = 1; i < 3; i++)
         sem_post(&curves[i].go);
     pool_destroy(pool);
+}
+
+/* A long task that looks up now and then, and writes its letter. */
+struct slicer {
+    struct pool_task task;
+    char letter;
+    int slices;
+    char *out;
+    atomic_size_t *len;
+    sem_t *ended;
+};
+
+static void slice(struct pool_task *task)
+{
+    const struct slicer *slicer = (const struct slicer *)task;
+    for (int i = 0; i < slicer->slices; i++) {
+        slicer->out[atomic_fetch_add(slicer->len, 1)] = slicer->letter;
+        pool_yield();
+    }
+    sem_post(slicer->ended);
+}
+
+/* Two long tasks in the background, and short ones: each long one goes on after one other task, those that have not begun and
+ * those that have take turns, and none waits for the end of another. */
+static void long_tasks_take_turns(void **state)
+{
+    (void)state;
+    enum { SLICES = 12, SHORT = 4 };
+    char out[2 * SLICES + SHORT + 1] = "";
+    atomic_size_t len = 0;
+    sem_t ended;
+    struct slicer slicers[2 + SHORT];
+    struct blocker first;
+    sem_init(&ended, 0, 0);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    assert_non_null(pool);
+    blocker_submit(pool, &first, 0);
+    assert_true(started_within(&first, SOON));
+    for (int i = 0; i < 2 + SHORT; i++) {
+        bool is_long = i < 2;
+        slicers[i] = (struct slicer){.task = {.run = slice, .background = is_long, .arrived = is_long ? 1 + i : 0},
+                                     .letter = (char)(is_long ? 'A' + i : 's'),
+                                     .slices = is_long ? SLICES : 1,
+                                     .out = out,
+                                     .len = &len,
+                                     .ended = &ended};
+        pool_submit(pool, &slicers[i].task);
+    }
+    sem_post(&first.go);
+    for (int i = 0; i < 2 + SHORT; i++)
+        sem_wait(&ended);
+    pool_destroy(pool);
+    assert_int_equal(len, 2 * SLICES + SHORT);
+    /* A begins and yields to B, which yields to a short one: who has not begun goes first, then who has, in turn. */
+    assert_true(strncmp(out, "ABsAsBsAsB", 10) == 0);
+    int others[2] = {0};
+    for (size_t i = 0; i < len; i++)
+        for (int k = 0; k < 2; k++) {
+            others[k] = out[i] == 'A' + k ? 0 : others[k] + 1;
+            if (memchr(out + i, 'A' + k, len - i))
+                assert_in_range(others[k], 0, 3);
+        }
+    assert_true(memrchr(out, 's', len) < memrchr(out, 'A', len));
+    sem_destroy(&ended);
+}
+
+/* Who yields is no worker less to those who need not be asked: with a task that must be alone in the queue it goes on and ends. */
+static void who_yields_is_in_no_ones_way(void **state)
+{
+    (void)state;
+    char out[64] = "";
+    atomic_size_t len = 0;
+    sem_t ended;
+    sem_init(&ended, 0, 0);
+    struct pool *pool = pool_create(2, 0, METRIC_COUNT);
+    struct slicer slicers[6];
+    struct pool_task alone = {.run = NULL};
+    struct slicer lonely;
+    for (int i = 0; i < 6; i++) {
+        slicers[i] = (struct slicer){.task = {.run = slice, .background = true},
+                                     .letter = (char)('A' + i),
+                                     .slices = 10,
+                                     .out = out,
+                                     .len = &len,
+                                     .ended = &ended};
+        pool_submit(pool, &slicers[i].task);
+    }
+    alone.run = slice;
+    alone.alone_seconds = 0.01;
+    lonely = (struct slicer){.task = alone, .letter = 'x', .slices = 1, .out = out, .len = &len, .ended = &ended};
+    pool_submit(pool, &lonely.task);
+    for (int i = 0; i < 7; i++)
+        sem_wait(&ended);
+    assert_int_equal(len, 61);
+    pool_destroy(pool);
+    sem_destroy(&ended);
 }
 
 static void blocker_alone(struct pool *pool, struct blocker *blocker, double seconds)
@@ -507,8 +641,11 @@ int main(void)
         cmocka_unit_test(no_task_is_overtaken_for_ever),
         cmocka_unit_test(who_helps_is_no_worker_less),
         cmocka_unit_test(a_short_task_waits_for_no_long_one),
+        cmocka_unit_test(a_short_task_waits_for_none_that_is_paused),
         cmocka_unit_test(a_wrong_estimate_is_noticed),
         cmocka_unit_test(the_background_has_half_of_the_workers),
+        cmocka_unit_test(long_tasks_take_turns),
+        cmocka_unit_test(who_yields_is_in_no_ones_way),
         cmocka_unit_test(nothing_starts_beside_one_that_is_alone),
         cmocka_unit_test(a_busy_thread_does_not_hold_up_the_stop),
     };

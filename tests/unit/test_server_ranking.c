@@ -93,16 +93,18 @@ static void end(struct service *service, const struct group_record *plan, size_t
     sem_destroy(&ended.done);
 }
 
-#define CANDIDATE(family, batch)                                                                                    \
+#define CANDIDATE(family, batch, reference)                                                                         \
     "{\"family\":\"" family "\",\"bands\":null,\"scheme\":\"none\",\"n\":4,\"batch_size\":" batch ",\"buffers\":3," \
-    "\"bounded\":false,\"reason\":null,\"job\":{\"n\":4}}"
+    "\"pair\":0,\"bounded\":false,\"reference\":" reference ",\"reason\":null,\"job\":{\"n\":4}}"
 
 static void plan(struct service *service, struct group_record *record, const char *objective)
 {
-    static char request[1024];
+    static char request[2048];
     snprintf(request, sizeof request,
-             "{\"asked\":{\"objective\":\"%s\",\"n\":4},\"candidates\":[" CANDIDATE("a", "1") "," CANDIDATE(
-                 "b", "10") "," CANDIDATE("c", "1") "," CANDIDATE("d", "1") "," CANDIDATE("e", "1") "]}",
+             "{\"asked\":{\"objective\":\"%s\",\"n\":4},\"candidates\":[" CANDIDATE("a", "1", "false") "," CANDIDATE(
+                 "b", "10", "false") "," CANDIDATE("c", "1", "false") "," CANDIDATE("d", "1",
+                                                                                    "true") "," CANDIDATE("e", "1",
+                                                                                                          "false") "]}",
              objective);
     *record = (struct group_record){.kind = GROUP_PLAN, .status = JOB_RUNNING, .total = 5, .request = request};
     uuid_next(record->id);
@@ -111,17 +113,29 @@ static void plan(struct service *service, struct group_record *record, const cha
 
 /* ---------------------------------------------------------------- what is shown */
 
+/* The plan's members, for the caller to release. */
+static json_t *written(struct service *service, const struct group_record *record, bool brief)
+{
+    struct text text = {0};
+    struct ranking *ranking = ranking_open(&service->server, record);
+    assert_non_null(ranking);
+    text_puts(&text, "{\"n\":4");
+    ranking_write(&service->server, &text, ranking, record, brief);
+    text_puts(&text, "}");
+    ranking_release(ranking);
+    assert_false(text.failed);
+    json_t *json = json_loads(text.data, 0, NULL);
+    assert_non_null(json);
+    text_clear(&text);
+    return json;
+}
+
 /* Families in order, each with its rank (or "-") and its status's first letter. */
 static void shown(struct service *service, const struct group_record *record, const char *expected)
 {
-    struct text text = {0};
     char summary[128] = "";
-    struct ranking *ranking = ranking_open(&service->server, record);
-    assert_non_null(ranking);
-    ranking_write(&service->server, &text, ranking, record);
-    ranking_release(ranking);
-    assert_false(text.failed);
-    json_t *list = json_loads(text.data, 0, NULL), *candidate;
+    json_t *json = written(service, record, false), *candidate;
+    const json_t *list = json_object_get(json, "candidates");
     size_t i;
     assert_int_equal(json_array_size(list), 5);
     json_array_foreach (list, i, candidate) {
@@ -135,8 +149,7 @@ static void shown(struct service *service, const struct group_record *record, co
                  json_string_value(json_object_get(candidate, "status"))[0]);
     }
     assert_string_equal(summary, expected);
-    json_decref(list);
-    text_clear(&text);
+    json_decref(json);
 }
 
 static void each_row_is_read_once(void **state)
@@ -184,6 +197,7 @@ struct told {
     struct service *service;
     const struct group_record *record;
     size_t ranks[5];
+    double gains[5]; /* 0: null */
 };
 
 static void tell(void *user, const struct child_record *child)
@@ -196,6 +210,7 @@ static void tell(void *user, const struct child_record *child)
     assert_false(text.failed);
     json_t *candidate = json_loads(text.data, 0, NULL);
     told->ranks[child->number] = (size_t)json_integer_value(json_object_get(candidate, "rank"));
+    told->gains[child->number] = json_number_value(json_object_get(candidate, "gain"));
     json_decref(candidate);
     text_clear(&text);
 }
@@ -216,6 +231,36 @@ static void a_rank_so_far_is_among_those_before(void **state)
     assert_int_equal(store_each_child(service->server.store, &news, tell, &told), STORE_OK);
     assert_memory_equal(told.ranks, ranks, sizeof ranks);
     assert_int_equal(rows, 10); /* the events' own, and the ranking's */
+    service_stop(service);
+}
+
+/* d is DP-SGD: what ended before it has no gain yet; by objective, and by the average gradient. */
+static void a_gain_is_over_dp_sgd(void **state)
+{
+    (void)state;
+    struct service *service = service_start();
+    struct group_record record;
+    const double errors[] = {3, 600, NAN, 2, 8}, later[] = {0, 0, 0, 1, 0.25};
+    const double final[] = {1, 2 / 3., 1 / 3., 0.25};
+    plan(service, &record, "max_squared");
+    for (size_t i = 0; i < 5; i++) {
+        end(service, &record, i, errors[i]);
+        json_t *json = written(service, &record, true);
+        assert_null(json_object_get(json, "candidates"));
+        assert_int_equal(json_array_size(json_object_get(json, "best")), i < 2 ? i + 1 : i);
+        json_decref(json);
+    }
+    struct told told = {.service = service, .record = &record};
+    const struct children_filter news = {.parent = record.id, .by_end = true};
+    assert_int_equal(store_each_child(service->server.store, &news, tell, &told), STORE_OK);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(fabs(told.gains[i] - later[i]) < 1e-12);
+    json_t *json = written(service, &record, true), *best;
+    size_t i;
+    json_array_foreach (json_object_get(json, "best"), i, best)
+        assert_true(fabs(json_number_value(json_object_get(best, "gain")) - final[i]) < 1e-12);
+    assert_int_equal(i, 4);
+    json_decref(json);
     service_stop(service);
 }
 
@@ -245,6 +290,7 @@ int main(void)
         cmocka_unit_test(each_row_is_read_once),
         cmocka_unit_test(the_largest_error_ranks_where_it_was_asked_for),
         cmocka_unit_test(a_rank_so_far_is_among_those_before),
+        cmocka_unit_test(a_gain_is_over_dp_sgd),
         cmocka_unit_test(a_damaged_row_is_told_as_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

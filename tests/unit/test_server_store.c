@@ -334,6 +334,106 @@ static void an_answer_is_there_or_the_job_waits(void **state)
     store_close(store);
 }
 
+/* Whether the store has a job of that id. */
+static bool is_kept(struct store *store, const char *id)
+{
+    struct job_record read;
+    enum store_status status = store_read_job(store, id, &read);
+    if (status == STORE_OK)
+        job_record_clear(&read);
+    else
+        assert_int_equal(status, STORE_NONE);
+    return status == STORE_OK;
+}
+
+/* A record of job 1 that its cached result answered, so many milliseconds ago. */
+static struct job_record answered_new(int64_t ago, size_t bytes)
+{
+    struct job_record record = record_new(1, JOB_SUCCEEDED);
+    char stamp[UUID_SIZE];
+    record.version = EPS_ACCOUNTING_VERSION;
+    record.from_cache = true;
+    record.created_at = record.started_at = record.finished_at = record.created_at - ago;
+    uuid_floor(stamp, record.created_at);
+    memcpy(record.id, stamp, 13); /* the time; the rest stays random */
+    if (bytes) {
+        free(record.job);
+        record.job = malloc(bytes + 1);
+        assert_non_null(record.job);
+        memset(record.job, 'x', bytes);
+        record.job[bytes] = '\0';
+    }
+    return record;
+}
+
+/* What is posted again and again while its result is cached does not fill the database: of one job 500 records are kept, and
+ * those of the last minute; the oldest go, with their keys, and what was computed or posted otherwise stays. */
+static void answers_from_the_cache_are_bounded(void **state)
+{
+    enum { KEPT = 500, MORE = 40 };
+    static char ids[KEPT + MORE][UUID_SIZE];
+    struct store *store = open_store(*state, 1 << 20, 0);
+    struct job_record computed = record_new(1, JOB_SUCCEEDED), other = answered_new(4000000, 0);
+    struct landing landing;
+    struct store_key key = {0};
+    size_t replaced = 0;
+    computed.version = EPS_ACCOUNTING_VERSION;
+    put_result(store, computed.hash);
+    insert_now(store, &computed);
+    snprintf(other.hash, HASH_SIZE, "%064u", 2U);
+    put_result(store, other.hash);
+    insert_now(store, &other);
+    for (int i = 0; i < KEPT + MORE; i++) {
+        struct job_record record = answered_new(3600000 - 1000 * i, 0);
+        insert_begin(store, &landing, &record, i < MORE ? (char[]){'k', (char)('0' + i), 0} : "", record.hash);
+        assert_int_equal(insert_wait(&landing), STORE_OK);
+        assert_int_equal(landing.insert.replaced_len, i < KEPT ? 0 : 1);
+        if (i >= KEPT)
+            assert_string_equal(landing.insert.replaced[0], ids[replaced++]);
+        memcpy(ids[i], record.id, UUID_SIZE);
+        job_record_clear(&record);
+    }
+    for (int i = 0; i < KEPT + MORE; i++)
+        assert_int_equal(is_kept(store, ids[i]), i >= MORE);
+    assert_true(is_kept(store, computed.id) && is_kept(store, other.id));
+    memcpy(key.request, computed.hash, HASH_SIZE);
+    for (int i = 0; i < MORE; i++)
+        assert_int_equal(use_of(store, &key, "", (char[]){'k', (char)('0' + i), 0}), KEY_FREE);
+    /* Those of this minute are all there. */
+    for (int i = 0; i < KEPT + MORE; i++) {
+        struct job_record record = answered_new(0, 0);
+        insert_now(store, &record);
+        memcpy(ids[i], record.id, UUID_SIZE);
+        job_record_clear(&record);
+    }
+    for (int i = 0; i < KEPT + MORE; i++)
+        assert_true(is_kept(store, ids[i]));
+    job_record_clear(&computed);
+    job_record_clear(&other);
+    store_close(store);
+}
+
+/* Large texts are bounded in bytes, whenever they came. */
+static void large_answers_are_bounded_in_bytes(void **state)
+{
+    enum { KEPT = 16, MORE = 8, BYTES = 4 << 20 };
+    char ids[KEPT + MORE][UUID_SIZE];
+    struct store *store = open_store(*state, 1 << 20, 0);
+    for (int i = 0; i < KEPT + MORE; i++) {
+        struct job_record record = answered_new(0, BYTES);
+        if (i == 0)
+            put_result(store, record.hash);
+        insert_now(store, &record);
+        memcpy(ids[i], record.id, UUID_SIZE);
+        job_record_clear(&record);
+    }
+    size_t kept = 0;
+    for (int i = 0; i < KEPT + MORE; i++)
+        kept += is_kept(store, ids[i]);
+    assert_int_equal(kept, KEPT);
+    store_close(store);
+}
+
 struct told {
     pthread_mutex_t mutex;
     char hashes[4][HASH_SIZE];
@@ -636,6 +736,7 @@ static void an_older_result_gets_its_figures(void **state)
                  "DROP TABLE job_groups; DROP TABLE children; DROP TABLE orphans; DROP INDEX jobs_posted; DROP INDEX "
                  "jobs_posted_by_status; DROP INDEX jobs_by_parent; DROP INDEX jobs_by_label;"
                  "CREATE INDEX jobs_by_label ON jobs (label, id) WHERE label IS NOT NULL;"
+                 "DROP INDEX jobs_answered; DROP INDEX idempotency_by_job;"
                  "ALTER TABLE jobs DROP COLUMN parent; ALTER TABLE jobs DROP COLUMN child; PRAGMA user_version = 6");
     store = open_store(*state, 1 << 20, 0);
     assert_figures(store, good, &some_figures);
@@ -932,6 +1033,8 @@ int main(void)
         IN_A_PLACE(finished_jobs_expire),
         IN_A_PLACE(the_log_does_not_grow_without_end),
         IN_A_PLACE(an_answer_is_there_or_the_job_waits),
+        IN_A_PLACE(answers_from_the_cache_are_bounded),
+        IN_A_PLACE(large_answers_are_bounded_in_bytes),
         IN_A_PLACE(expired_results_are_told),
         IN_A_PLACE(what_must_not_fail_is_tried_again),
         IN_A_PLACE(whatever_is_changed_in_a_row_is_noticed),

@@ -17,6 +17,7 @@
 #include "lib/pld/single.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/patience.h"
 
 enum { ATOMS_MAX = 6, CASES = 1500 };
 static const uint64_t seed = 1618;
@@ -144,12 +145,35 @@ static void masses_of_intervals_do_not_cancel(void **unused)
     }
 }
 
+/* What is no number bounds nothing, and is not searched for ever. */
+static void no_number_has_no_profile(void **unused)
+{
+    (void)unused;
+    double one = 1, zero = 0;
+    const double shifts[] = {1, 1e160, 1.7e308, INFINITY, NAN}, epsilons[] = {0, 1e300, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++)
+        for (size_t j = 0; j < sizeof epsilons / sizeof *epsilons; j++) {
+            double shift = shifts[i];
+            struct eps__pair pair = {.numerator = {.weight = &one, .shift = &shift, .len = 1, .whole = true},
+                                     .denominator = {.weight = &one, .shift = &zero, .len = 1, .whole = true}};
+            struct eps__branch branch = {.weight = {1, 1}, .pair = {pair, pair}};
+            patience_begin("shift", i * 10 + j, 20);
+            double upper = eps__single_log_delta(&branch, 1, EPS__UPPER, epsilons[j]);
+            double lower = eps__single_log_delta(&branch, 1, EPS__LOWER, epsilons[j]);
+            assert_true(upper <= 0 && lower <= upper);
+            if (isnan(shift) || isnan(epsilons[j]))
+                assert_true(upper == 0 && isinf(lower));
+        }
+    patience_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_estimates_enclose_the_profile),
         cmocka_unit_test(a_crossing_that_is_not_known_is_counted),
         cmocka_unit_test(masses_of_intervals_do_not_cancel),
+        cmocka_unit_test(no_number_has_no_profile),
     };
     return cmocka_run_group_tests_name("single", tests, NULL, NULL);
 }

@@ -229,10 +229,6 @@ static void test_optimised_families_come_from_the_cache(void **state)
         struct cache cache = {0};
         struct eps_context context = context_over(&cache);
         struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
-        struct eps_strategy *probed = NULL;
-        struct eps_error error;
-        assert_int_equal(eps__strategy_probe(&context, &probed, &error, &mechanism), EPS_OK);
-        assert_null(probed);
         struct eps_strategy *first = create(&context, &mechanism);
         assert_int_equal(eps__strategy_cache_state(first), EPS_CACHE_MISS);
         mechanism.matrix.normalization = EPS_NORMALIZATION_NONE; /* asked otherwise: the same optimum */
@@ -243,15 +239,150 @@ static void test_optimised_families_come_from_the_cache(void **state)
         assert_int_equal(eps_strategy_iterations(again), eps_strategy_iterations(first));
         eps_strategy_destroy(again);
         mechanism = mechanism_of(&matrices[i]);
-        assert_int_equal(eps__strategy_probe(&context, &probed, &error, &mechanism), EPS_OK);
-        assert_non_null(probed);
-        assert_string_equal(eps_strategy_id(probed), eps_strategy_id(first));
-        eps_strategy_destroy(probed);
-        mechanism.matrix.gap = 1e-2;
-        assert_int_equal(eps__strategy_probe(&context, &probed, &error, &mechanism), EPS_OK);
-        assert_null(probed); /* another question */
+        mechanism.matrix.gap = 1e-2; /* another question */
+        again = create(&context, &mechanism);
+        assert_int_equal(eps__strategy_cache_state(again), EPS_CACHE_MISS);
+        eps_strategy_destroy(again);
         eps_strategy_destroy(first);
         cache_clear(&cache);
+    }
+}
+
+/* The mechanism under coins of one example in a hundred, or in bins. */
+static struct eps_job sampled(const struct eps_mechanism *mechanism, enum eps_scheme scheme,
+                              enum eps_accountant accountant)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    struct eps_sampling plain = job.mechanism.sampling;
+    job.mechanism = *mechanism;
+    job.mechanism.sampling = plain;
+    job.mechanism.sampling.scheme = scheme;
+    if (scheme == EPS_SCHEME_NONE)
+        job.mechanism.sampling.epochs = 2;
+    else if (scheme == EPS_SCHEME_BALLS_IN_BINS)
+        job.mechanism.sampling.bins = 12;
+    else
+        job.mechanism.sampling.p = 0.01;
+    if (scheme == EPS_SCHEME_CYCLIC_POISSON)
+        job.mechanism.sampling.groups = 6;
+    if (scheme == EPS_SCHEME_B_MIN_SEP)
+        job.mechanism.sampling.separation = 6;
+    job.query.accountant.method = accountant;
+    job.query.noise_multiplier = 2;
+    job.query.delta = 1e-6;
+    eps_job_defaults(&job);
+    return job;
+}
+
+/* What asking who serves the job comes to: a status, a message, and what it costs. */
+struct asked {
+    enum eps_status status;
+    struct eps_error error;
+    double operations, bytes;
+};
+
+static struct asked ask(const struct eps_context *context, const struct eps_job *job)
+{
+    struct asked asked = {.operations = -1, .bytes = -1};
+    asked.status = eps_job_serves(context, &asked.error, job, &asked.operations, &asked.bytes);
+    return asked;
+}
+
+static void assert_same_asked(const struct asked *a, const struct asked *b)
+{
+    assert_int_equal(a->status, b->status);
+    assert_string_equal(a->error.pointer, b->error.pointer);
+    assert_string_equal(a->error.message, b->error.message);
+    assert_true(a->operations == b->operations && a->bytes == b->bytes);
+}
+
+/* By every accountant that there is. What is refused is counted, and would have failed. */
+static void assert_served_alike(const struct eps_context *before, const struct eps_context *after,
+                                const struct eps_mechanism *mechanism, size_t *refused)
+{
+    for (enum eps_scheme scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++)
+        for (enum eps_accountant accountant = 0; accountant < EPS_ACCOUNTANT_COUNT; accountant++) {
+            struct eps_job job = sampled(mechanism, scheme, accountant), whole;
+            struct asked a = ask(before, &job), b = ask(after, &job);
+            assert_same_asked(&a, &b);
+            if (a.status == EPS_UNSUPPORTED) {
+                struct eps_result *result = NULL;
+                assert_int_equal(eps_solve(after, &result, &b.error, &job), EPS_UNSUPPORTED);
+                ++*refused;
+            }
+            struct eps_phase phases[2];
+            eps_phase_init(&phases[0]);
+            phases[0].mechanism = job.mechanism;
+            phases[1] = phases[0];
+            phases[1].noise_scale = 2;
+            eps_job_init(&whole);
+            whole.query = job.query;
+            whole.phases = phases;
+            whole.phases_len = 2;
+            a = ask(before, &whole);
+            b = ask(after, &whole);
+            assert_same_asked(&a, &b);
+        }
+}
+
+/* A job is refused when it is posted, or never for that reason: not the second time, when its matrix is there. */
+static void test_what_is_served_does_not_depend_on_the_cache(void **state)
+{
+    (void)state;
+    size_t refused = 0;
+    for (size_t i = 0; i < MATRICES; i++) {
+        if (!eps__strategy_is_optimised(&matrices[i]))
+            continue;
+        struct cache cache = {0}, noted = {0};
+        struct eps_context none = {0}, context = context_over(&cache), notes = context_over(&noted);
+        struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
+        for (enum eps_scheme scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
+            struct eps_job job = sampled(&mechanism, scheme, EPS_ACCOUNTANT_AUTO);
+            struct eps_strategy *made = NULL;
+            struct eps_error error;
+            if (eps_strategy_create(&context, &made, &error, &job.mechanism) == EPS_OK)
+                eps_strategy_destroy(made);
+        }
+        assert_true(cache.len > 0);
+        assert_served_alike(&none, &context, &mechanism, &refused);
+        /* By its id: with the note alone, which is needed, and with what the optimiser found. */
+        struct eps_strategy *made = create(&notes, &mechanism);
+        struct eps_mechanism again = stored(eps_strategy_id(made));
+        assert_int_equal(noted.len, 2); /* what was found, and the note */
+        struct cache note = {.blobs = {noted.blobs[1]}, .len = 1};
+        struct eps_context alone = context_over(&note);
+        assert_served_alike(&alone, &notes, &again, &refused);
+        assert_int_equal(note.len, 1); /* nothing is kept of a question */
+        assert_int_equal(noted.len, 2);
+        eps_strategy_destroy(made);
+        cache_clear(&cache);
+        cache_clear(&noted);
+    }
+    assert_true(refused > 0);
+}
+
+/* One band of an inverse, and steps that nothing adds up, of one participation: the optimum is diagonal, and who serves that serves the
+ * job. */
+static void test_a_diagonal_optimum_is_served(void **state)
+{
+    (void)state;
+    double once = 0.9;
+    struct eps_matrix inverse = {.family = EPS_FAMILY_BANDED_INVERSE, .bands = 1}, any = {.family = EPS_FAMILY_OPTIMAL};
+    struct eps_mechanism diagonal[] = {mechanism_of(&inverse), mechanism_of(&any)};
+    diagonal[1].matrix.epochs = 1;
+    diagonal[1].matrix.separation = N;
+    diagonal[1].workload.type = EPS_WORKLOAD_TOEPLITZ;
+    diagonal[1].workload.coefficients = &once;
+    diagonal[1].workload.coefficients_len = 1;
+    for (size_t i = 0; i < 2; i++) {
+        struct eps_job job = sampled(&diagonal[i], EPS_SCHEME_POISSON, EPS_ACCOUNTANT_PLD);
+        struct eps_result *result = NULL;
+        struct asked asked = ask(NULL, &job);
+        assert_int_equal(asked.status, EPS_OK);
+        if (eps_solve(NULL, &result, &asked.error, &job) != EPS_OK)
+            fail_msg("%s: %s", eps_family_name(job.mechanism.matrix.family), asked.error.message);
+        eps_result_destroy(result);
     }
 }
 
@@ -368,6 +499,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_family_is_found_by_its_id),
         cmocka_unit_test(test_optimised_families_come_from_the_cache),
+        cmocka_unit_test(test_what_is_served_does_not_depend_on_the_cache),
+        cmocka_unit_test(test_a_diagonal_optimum_is_served),
         cmocka_unit_test(test_scaled_and_stamped_again),
         cmocka_unit_test(test_what_is_not_kept_is_refused),
         cmocka_unit_test(test_a_note_cannot_lie),

@@ -38,6 +38,10 @@ def _path(resource: Resource) -> str:
     return resource if resource.startswith("/") else "/v1/jobs/" + urllib.parse.quote(resource, safe="")
 
 
+def _id(resource: Resource) -> str:
+    return _path(resource).rsplit("/", 1)[-1]
+
+
 def _plain(value: Any) -> Any:
     """NumPy's arrays and numbers, for JSON."""
     if hasattr(value, "tolist"):
@@ -221,8 +225,9 @@ class Client:
     def spend(self, job: Resource) -> list[Document]:
         """
         Epsilon at the job's delta as its training goes on: points with step and epsilon, at the end of each phase and at up
-        to 200 steps between. Each is an answer of its own: it takes its time. Conflict: what was released by then is no
-        mechanism of its own.
+        to 200 steps between. A training that stops between two points has spent at most the epsilon of the next one; do not
+        interpolate. Each is an answer of its own: it takes its time. Conflict: what was released by then is no mechanism of
+        its own.
         """
         points: list[Document] = self._get(_path(job) + "/spend", extra=300.0).json()["points"]
         return points
@@ -254,18 +259,24 @@ class Client:
 
     # ------------------------------------------------------------ what a training draws
 
-    def batches(self, request: Mapping[str, Any], users: Iterable[Sequence[int]] | None = None) -> Iterator[Document]:
+    def batches(self, request: Mapping[str, Any] | None = None, users: Iterable[Sequence[int]] | None = None, *,
+                job: Resource | None = None, dataset_size: int | None = None, seed: int | None = None,
+                phase: int | None = None) -> Iterator[Document]:
         """
-        Who takes part in which step: {"step", "indices", "truncated"}, formed as the job's sampling is accounted. request:
-        "n", "sampling" and "dataset_size". users: with "examples_per_user", whose each example is.
+        Who takes part in which step: {"step", "indices", "truncated"}, formed as the sampling of `job` is accounted (of one run
+        of a phase, where it has phases). dataset_size: the number of examples, where the job does not say it. users: with
+        "examples_per_user", whose each example is. In the place of a job, request: "n", "sampling" and "dataset_size".
 
         Nothing is drawn twice: what breaks off is Unreachable, and its steps do not go with those of another call. The
         service ends a stream of which nothing is taken for a minute (--request-seconds).
         """
-        said = [request, *({"users": list(those)} for those in users or ())]
+        asked: Document = dict(request or {})
+        given = {"job": None if job is None else _id(job), "dataset_size": dataset_size, "seed": seed}
+        asked.update({name: value for name, value in given.items() if value is not None})
+        said = [asked, *({"users": list(those)} for those in users or ())]
         body = "".join(json.dumps(line, allow_nan=False, default=_plain) + "\n" for line in said).encode()
         headers = {"Accept": LINES, "Content-Type": JSON if users is None else LINES}
-        with self._http.stream("POST", "/v1/batches", body, headers) as response:
+        with self._http.stream("POST", "/v1/batches" + _query(phase=phase), body, headers) as response:
             for line in unbroken(lines(response)):
                 yield json.loads(line)
 
@@ -279,10 +290,13 @@ class Client:
         where it has phases), or of a stored factorisation, for which `workload` is the A of "decoder". NumPy arrays, or lists
         without NumPy. With a `seed`, which is for tests, it is the same each time, and guarantees nothing.
 
+        The rows contain the noise multiplier. A step adds clip_norm * row to the sum of its clipped gradients, once, and
+        divides the noisy sum by the expected batch size.
+
         Nothing is drawn twice: what breaks off is Unreachable, and its rows do not go with those of another call. The
         service ends a stream of which nothing is taken for a minute (--request-seconds).
         """
-        request = {"job": None if source is None else _path(source).rsplit("/", 1)[-1], "factorization": factorization,
+        request = {"job": None if source is None else _id(source), "factorization": factorization,
                    "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype, "workload": workload,
                    "seed": seed}
         given = {name: value for name, value in request.items() if value is not None}

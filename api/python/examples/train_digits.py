@@ -84,7 +84,7 @@ def main() -> None:
           f"accountant {result['accountant']}")
 
     flat, restore = ravel_pytree(initial_parameters())
-    batches = client.batches({"n": job["job"]["n"], "sampling": job["job"]["sampling"]})
+    batches = client.batches(job=job)
     noise = client.noise(job, dimensions=len(flat))  # for a clip norm of 1
     for batch, row in zip(batches, noise):
         taken = numpy.zeros(len(images))

@@ -139,8 +139,7 @@ static bool always(const struct eps_matrix *matrix)
 
 static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
 {
-    (void)mechanism;
-    c->bands = c->block;
+    c->bands = mechanism->matrix.bands == 1 ? 1 : c->block; /* the inverse of a diagonal matrix is one */
     c->inverse_known = true;
 }
 

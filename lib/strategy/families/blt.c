@@ -159,7 +159,7 @@ static void check_buffers(struct eps__check *check, const struct eps_matrix *mat
         snprintf(where, sizeof where, "/matrix/decay/%zu", i);
         eps__check_fail(check, where, "must lie in (0, 1)");
     }
-    eps__check_finite(check, "/matrix/scale", matrix->scale, matrix->blt_len, 0);
+    eps__check_entries(check, "/matrix/scale", matrix->scale, matrix->blt_len, 0);
 }
 
 static bool optimised(const struct eps_matrix *matrix)

@@ -24,8 +24,7 @@ void eps__check_target(struct eps__check *check, const struct eps_matrix *matrix
 
     if (eps_objective_name(matrix->objective) == NULL)
         eps__check_fail(check, "/matrix/objective", "must be mean_squared or max_squared");
-    if (!(matrix->gap > 0.0 && matrix->gap < 1.0))
-        eps__check_fail(check, "/matrix/gap", "must lie in (0, 1)");
+    eps__check_range(check, "/matrix/gap", EPS__GAP, matrix->gap);
     if (block == 0)
         return;
     if (epochs == 0 || epochs > block)

@@ -59,7 +59,7 @@ static void check(struct eps__check *check, const struct eps_matrix *matrix)
     else if (check->block > 0 && matrix->rows_n != check->block)
         eps__check_fail(check, "/matrix/rows", "has %zu rows, but C has n/stamps = %zu", matrix->rows_n, check->block);
     else
-        eps__check_finite(check, "/matrix/rows", matrix->rows, matrix->rows_n * matrix->rows_n, matrix->rows_n);
+        eps__check_matrix_entries(check, "/matrix/rows", matrix->rows, matrix->rows_n * matrix->rows_n, matrix->rows_n);
 }
 
 static const char *source(const struct eps_matrix *matrix)

@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/accountants/least_noise.h"
+#include "lib/accountants/least.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,22 @@
 #include "lib/strategy/merged.h"
 
 #define GRAM_MOST 1e10 /* operations */
-#define SIGMA_LEAST 1e-9
-#define SIGMA_MOST 1e9
+#define QUICKLY 1e7    /* beside an answer: hundredths of a second */
+#define SIGMA_LEAST EPS_NOISE_MULTIPLIER_LEAST
+#define EPSILON_LEAST 1e-6
+#define EPSILON_MOST 1e9
+#define SIGMA_MOST EPS_NOISE_MULTIPLIER_MOST
 #define STEPS_MOST 1e9 /* operations */
 enum { HALVINGS = 30, COUNTS = 1024 };
 
 /* The thresholds tried are about the one that is best for equal shifts. */
 static const double around[] = {1, 0.97, 1.03};
+
+struct least_question {
+    enum eps_unknown unknown; /* epsilon, delta or the noise multiplier */
+    double eps, log_delta, sigma;
+    double operations; /* that it may take, about */
+};
 
 /* Shifts of the statistic that is tested, one a bin or a number of participations, at noise 1: over a threshold it counts as
  * seen, and so it does for so many statistics without the example. */
@@ -34,13 +43,14 @@ struct test {
     const double *shifts;
     const double *chances; /* of each, at least; NULL: they are equal */
     size_t len;
-    double statistics, eps, log_delta;
+    double statistics;
+    struct least_question asked; /* with a value in the place of the unknown */
 };
 
-/* Whether the test at this threshold shows that delta is more than the one asked for. */
-static bool shows_at(const struct test *test, double sigma, double threshold)
+/* What the test at this threshold shows that delta is at least. */
+static double delta_at(const struct test *test, double threshold)
 {
-    double seen = 0;
+    double seen = 0, sigma = test->asked.sigma, eps = test->asked.eps;
     for (size_t i = 0; i < test->len; i++) {
         double x = threshold - test->shifts[i] / sigma;
         double error = EPS__LOG_TAIL_ERROR(x) + 4 * EPS__UNIT_ROUNDOFF * fabs(threshold) * (fabs(x) + 2);
@@ -49,73 +59,84 @@ static bool shows_at(const struct test *test, double sigma, double threshold)
     }
     if (!test->chances)
         seen = eps__lower(seen / (double)test->len, 3);
-    double missed = eps__log_normal_tail(threshold) + test->eps + log(test->statistics);
-    double error = EPS__LOG_TAIL_ERROR(threshold) + 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(test->eps) + fabs(missed));
-    double left = eps__add_down(seen, -eps__exp_bound(EPS__UPPER, missed, error));
-    return left > eps__exp_bound(EPS__UPPER, test->log_delta, 4 * EPS__UNIT_ROUNDOFF * fabs(test->log_delta));
+    double missed = eps__log_normal_tail(threshold) + eps + log(test->statistics);
+    double error = EPS__LOG_TAIL_ERROR(threshold) + 8 * EPS__UNIT_ROUNDOFF * (1 + fabs(eps) + fabs(missed));
+    return eps__add_down(seen, -eps__exp_bound(EPS__UPPER, missed, error));
 }
 
 /* ln of how much likelier a value of the statistic is with the example. */
-static double log_likelier(const struct test *test, double sigma, double value)
+static double log_likelier(const struct test *test, double value)
 {
     double sum = -INFINITY;
     for (size_t i = 0; i < test->len; i++) {
-        double shift = test->shifts[i] / sigma;
+        double shift = test->shifts[i] / test->asked.sigma;
         sum = eps__log_add(sum, log(test->chances[i]) + shift * (value - shift / 2));
     }
     return sum;
 }
 
 /* Where that is eps: the best threshold, about. INFINITY: nowhere. */
-static double likelier_from(const struct test *test, double sigma)
+static double likelier_from(const struct test *test)
 {
     double low = 0, high = 1;
-    while (high < 1e6 && log_likelier(test, sigma, high) < test->eps)
+    while (high < 1e6 && log_likelier(test, high) < test->asked.eps)
         high *= 2;
     if (high >= 1e6)
         return INFINITY;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = 0.5 * (low + high);
-        *(log_likelier(test, sigma, middle) < test->eps ? &low : &high) = middle;
+        *(log_likelier(test, middle) < test->asked.eps ? &low : &high) = middle;
     }
     return high;
 }
 
-static double best_threshold(const struct test *test, double sigma)
+static double best_threshold(const struct test *test)
 {
     double mean = 0;
     if (test->chances)
-        return likelier_from(test, sigma);
+        return likelier_from(test);
     for (size_t i = 0; i < test->len; i++)
-        mean += test->shifts[i] / sigma / (double)test->len;
-    return mean > 0 ? mean / 2 + (test->eps + log(test->statistics)) / mean : INFINITY;
+        mean += test->shifts[i] / test->asked.sigma / (double)test->len;
+    return mean > 0 ? mean / 2 + (test->asked.eps + log(test->statistics)) / mean : INFINITY;
 }
 
-static bool shows(const struct test *test, double sigma)
+/* What the best of the thresholds shows. */
+static double delta_shown(const struct test *test)
 {
-    double best = best_threshold(test, sigma);
+    double best = best_threshold(test), delta = 0;
     if (isinf(best))
-        return false;
+        return 0;
     for (size_t i = 0; i < sizeof around / sizeof *around; i++)
-        if (shows_at(test, sigma, best * around[i]))
-            return true;
-    return false;
+        delta = fmax(delta, delta_at(test, best * around[i]));
+    return delta;
 }
 
-/* The largest noise at which the test shows it, about; 0 where at none. */
+/* Whether delta is shown to be more than the one asked for, with this epsilon or noise multiplier. */
+static bool shows(const struct test *test, double value)
+{
+    struct test own = *test;
+    double log_delta = test->asked.log_delta;
+    *(test->asked.unknown == EPS_SOLVE_EPSILON ? &own.asked.eps : &own.asked.sigma) = value;
+    return delta_shown(&own) > eps__exp_bound(EPS__UPPER, log_delta, 4 * EPS__UNIT_ROUNDOFF * fabs(log_delta));
+}
+
+/* The largest value with which the test shows it, about; 0 where with none. */
 static double largest(const struct test *test)
 {
-    double low = 1, high = 1;
+    bool noise = test->asked.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
+    double low = 1, high = 1, least = noise ? SIGMA_LEAST : EPSILON_LEAST, most = noise ? SIGMA_MOST : EPSILON_MOST;
+    if (test->asked.unknown == EPS_SOLVE_DELTA)
+        return delta_shown(test);
     if (shows(test, low)) {
         do
             high *= 2;
-        while (high < SIGMA_MOST && shows(test, high));
+        while (high < most && shows(test, high));
         low = high / 2;
     } else {
         do
             low /= 2;
-        while (low > SIGMA_LEAST && !shows(test, low));
-        if (low <= SIGMA_LEAST)
+        while (low > least && !shows(test, low));
+        if (low <= least)
             return 0;
         high = 2 * low;
     }
@@ -128,13 +149,13 @@ static double largest(const struct test *test)
 
 /* ---- balls in bins ---- */
 
-static bool known(const struct eps__setting *setting, size_t bins)
+static bool known(const struct eps__setting *setting, size_t bins, double operations)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double width = fmin((double)bins, (double)eps_strategy_bands(setting->strategy));
     return bins > 0 && bins <= EPS__MERGED_BINS_MOST && !mechanism->sampling.redraw &&
            (EPS__AGAINST_NOISE >> mechanism->adjacency & 1) && eps__strategy_nonnegative(setting->strategy) &&
-           (double)eps_strategy_rows(setting->strategy) * width * width <= GRAM_MOST;
+           (double)eps_strategy_rows(setting->strategy) * width * width <= fmin(operations, GRAM_MOST);
 }
 
 /* The shifts of each bin's own statistic into own, and of that of all bins together into all; rounded down. */
@@ -152,12 +173,11 @@ static void fill(double *own, double *all, const double *gram, size_t bins, doub
         all[i] = total > 0 ? eps__lower(all[i] / sqrt(total), 2 * units) : 0;
 }
 
-static enum eps_status of_bins(double *sigma, const struct eps__setting *setting)
+static enum eps_status of_bins(double *least, const struct eps__setting *setting, const struct least_question *question)
 {
-    const struct eps_query *query = &setting->job->query;
     size_t bins = eps__sampling_bins(&setting->job->mechanism);
     double error;
-    if (!known(setting, bins))
+    if (!known(setting, bins, question->operations))
         return EPS_OK;
     double *gram = malloc((bins * bins + 2 * bins) * sizeof *gram), *own = gram + bins * bins, *all = own + bins;
     if (!gram)
@@ -165,9 +185,9 @@ static enum eps_status of_bins(double *sigma, const struct eps__setting *setting
     enum eps_status status = eps__merged_gram(setting->context, gram, &error, setting->strategy, bins);
     if (status == EPS_OK) {
         fill(own, all, gram, bins, error);
-        const struct test each = {own, NULL, bins, (double)bins, query->epsilon, log(query->delta)};
-        const struct test joint = {all, NULL, bins, 1, query->epsilon, log(query->delta)};
-        *sigma = fmax(largest(&each), largest(&joint));
+        const struct test each = {own, NULL, bins, (double)bins, *question};
+        const struct test joint = {all, NULL, bins, 1, *question};
+        *least = fmax(largest(&each), largest(&joint));
     }
     free(gram);
     return status;
@@ -215,7 +235,7 @@ static enum eps_status fill_steps(double *steps, double *row, const struct eps__
 }
 
 /* Of so many steps that move it by `step` at least. numbers: room for 2 COUNTS. */
-static double least_of_steps(const struct eps_query *query, double p, size_t len, double step, double *numbers)
+static double least_of_steps(const struct least_question *question, double p, size_t len, double step, double *numbers)
 {
     double mean = (double)len * p, reach = 8 * sqrt(mean) + 16;
     double error = 2 * eps__binomial_error(len, p), *chances = numbers + COUNTS;
@@ -226,18 +246,19 @@ static double least_of_steps(const struct eps_query *query, double p, size_t len
         numbers[k - first] = eps__lower((double)k * step, 3);
         chances[k - first] = eps__exp_bound(EPS__LOWER, eps__binomial_log_pmf(len, p, k), error);
     }
-    const struct test often = {numbers, chances, last - first + 1, 1, query->epsilon, log(query->delta)};
+    const struct test often = {numbers, chances, last - first + 1, 1, *question};
     return largest(&often);
 }
 
-static enum eps_status of_coins(double *sigma, const struct eps__setting *setting)
+static enum eps_status of_coins(double *least, const struct eps__setting *setting,
+                                const struct least_question *question)
 {
     static const double shares[] = {1, 0.95, 0.85, 0.7, 0.5};
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t n = eps_strategy_columns(setting->strategy);
     double p = eps__sampling_probability(mechanism), *steps;
-    if (!(p > 0 && p < 1) || !eps__strategy_nonnegative(setting->strategy) ||
-        (double)eps_strategy_rows(setting->strategy) * (double)n > STEPS_MOST)
+    if (!(p > 0 && p < 1) || setting->raised || !eps__strategy_nonnegative(setting->strategy) ||
+        (double)eps_strategy_rows(setting->strategy) * (double)n > fmin(question->operations, STEPS_MOST))
         return EPS_OK;
     steps = malloc((2 * n + 2 * COUNTS) * sizeof *steps);
     if (!steps)
@@ -245,7 +266,7 @@ static enum eps_status of_coins(double *sigma, const struct eps__setting *settin
     enum eps_status status = fill_steps(steps, steps + n, setting);
     for (size_t i = 0; i < sizeof shares / sizeof *shares && status == EPS_OK; i++) {
         size_t len = (size_t)ceil(shares[i] * (double)n);
-        *sigma = fmax(*sigma, least_of_steps(&setting->job->query, p, len, steps[len - 1], steps + 2 * n));
+        *least = fmax(*least, least_of_steps(question, p, len, steps[len - 1], steps + 2 * n));
     }
     free(steps);
     return status;
@@ -256,10 +277,27 @@ bool eps__least_noise_concerns(const struct eps_mechanism *mechanism)
     return eps__sampling_bins(mechanism) > 0 || plain_coins(mechanism);
 }
 
+static enum eps_status find(double *least, const struct eps__setting *setting, const struct least_question *question)
+{
+    *least = 0;
+    if (eps__sampling_bins(&setting->job->mechanism) > 0)
+        return of_bins(least, setting, question);
+    return plain_coins(&setting->job->mechanism) ? of_coins(least, setting, question) : EPS_OK;
+}
+
 enum eps_status eps__least_noise(double *sigma, const struct eps__setting *setting)
 {
-    *sigma = 0;
-    if (eps__sampling_bins(&setting->job->mechanism) > 0)
-        return of_bins(sigma, setting);
-    return plain_coins(&setting->job->mechanism) ? of_coins(sigma, setting) : EPS_OK;
+    const struct eps_query *query = &setting->job->query;
+    const struct least_question question = {EPS_SOLVE_NOISE_MULTIPLIER, query->epsilon, log(query->delta), NAN,
+                                            INFINITY};
+    return find(sigma, setting, &question);
+}
+
+enum eps_status eps__least(double *least, const struct eps__setting *setting)
+{
+    const struct eps_query *query = &setting->job->query;
+    struct least_question question = {eps_job_unknown(setting->job), query->epsilon, NAN, query->noise_multiplier,
+                                      QUICKLY};
+    question.log_delta = log(query->delta);
+    return find(least, setting, &question);
 }

@@ -1,0 +1,212 @@
+/*
+ * A figure is work of its own, by the hash of its result: who asks for one that is being computed waits for it. The worker
+ * has only what is stored of the job. Those that take long run in the background and yield their place now and then; those that
+ * should take less than --express are tasks like any other.
+ *
+ * Who comes, who leaves and the end are under the registry's mutex, outside of the room's: a figure that is found open there is not
+ * freed meanwhile, and one that is taken back has no waiter.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/jobs/figure.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/jobs/decode.h"
+#include "server/jobs/internal.h"
+#include "server/ops/clock.h"
+#include "server/ops/log.h"
+
+#define SLICE_SECONDS 0.25 /* between two offers of its place */
+#define GRACE_SECONDS 10.0 /* it goes on without anyone: longer than the Retry-After of who waited too long */
+
+struct figure {
+    struct work work; /* first */
+    const struct figure_kind *kind;
+    struct jobs *jobs;
+    struct job_record record; /* without label and brief */
+    struct result_record *result;
+    struct computation computation;
+    size_t waiting; /* bytes that it holds until a worker has it; 0: none any more */
+};
+
+static void figure_destroy(struct figure *figure)
+{
+    if (figure->waiting) {
+        jobs_unreserve(figure->jobs, figure->waiting);
+    }
+    result_record_release(figure->result);
+    job_record_clear(&figure->record);
+    free(figure);
+}
+
+/* ---------------------------------------------------------------- computing */
+
+/* Nobody waits for it, and who may come back has not. */
+static bool lonely(struct figure *figure)
+{
+    return clock_monotonic() >= atomic_load(&figure->work.left_at) + GRACE_SECONDS;
+}
+
+/* Its clock stands still while others have its place. */
+static void offer_place(struct figure *figure)
+{
+    static _Thread_local double offer_at;
+    double now = clock_monotonic();
+    if (now >= offer_at) {
+        pool_yield();
+        offer_at = clock_monotonic() + SLICE_SECONDS;
+        double waited = offer_at - SLICE_SECONDS - now;
+        double deadline = atomic_load(&figure->computation.deadline);
+        while (waited > SLICE_SECONDS &&
+               !atomic_compare_exchange_weak(&figure->computation.deadline, &deadline, deadline + waited)) {}
+    }
+}
+
+static bool figure_unwanted(void *user)
+{
+    struct figure *figure = user;
+    bool unwanted = work_unwanted(&figure->work) || lonely(figure);
+    if (!unwanted) {
+        offer_place(figure);
+    }
+    return unwanted;
+}
+
+static void figure_compute(struct figure *figure, struct api_job *job)
+{
+    struct server *server = figure->jobs->server;
+    struct computation *computation = &figure->computation;
+    computation_open(computation, server, &figure->work, server->config->max_seconds);
+    computation->canceled = figure_unwanted;
+    computation->user = figure;
+    figure->kind->compute(figure->jobs, computation, job, figure->result);
+    computation_close(computation);
+}
+
+static void figure_run(struct pool_task *task)
+{
+    struct figure *figure = (struct figure *)task;
+    struct jobs *jobs = figure->jobs;
+    struct eps_error error = {0};
+    jobs_unreserve(jobs, figure->waiting);
+    figure->waiting = 0;
+    /* It may have been kept between the request's look at the result and the opening of the work. */
+    bool missing = !figure_unwanted(figure) && figure->kind->missing(jobs, figure->result);
+    struct api_job *job = missing ? decode_stored(&figure->record, jobs->server->config->max_n, &error) : NULL;
+    if (job) {
+        figure_compute(figure, job);
+    }
+    pthread_mutex_lock(&jobs->mutex);
+    work_close(&figure->work);
+    pthread_mutex_unlock(&jobs->mutex);
+    api_job_destroy(job);
+    figure_destroy(figure);
+}
+
+/* ---------------------------------------------------------------- who waits */
+
+/* NULL: there is no memory, or no room in the queue. */
+static struct figure *figure_create(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
+                                    struct result_record *result)
+{
+    size_t waiting = sizeof(struct figure) + strlen(record->job) + result_record_bytes(result);
+    struct figure *figure = calloc(1, sizeof *figure);
+    char *text = strdup(record->job);
+    if (!figure || !text || !jobs_reserve(jobs, waiting)) {
+        free(figure);
+        free(text);
+        return NULL;
+    }
+    work_init(&figure->work, jobs->server->works, kind->work, result->hash);
+    struct pool_task *task = &figure->work.task;
+    task->run = figure_run;
+    task->seconds = kind->effort * fmin(jobs__estimate(record), result->elapsed_seconds);
+    task->background = task->seconds > jobs->server->config->express_seconds;
+    figure->kind = kind;
+    figure->jobs = jobs;
+    figure->record = *record;
+    figure->record.job = text;
+    figure->record.label = figure->record.brief = figure->record.error = NULL;
+    figure->waiting = waiting;
+    figure->result = result_record_retain(result);
+    return figure;
+}
+
+bool jobs_figure_wait(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
+                      struct result_record *result, struct waiter *waiter)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    bool joined = work_join(jobs->server->works, kind->work, result->hash, waiter);
+    pthread_mutex_unlock(&jobs->mutex);
+    struct figure *figure = joined ? NULL : figure_create(jobs, kind, record, result);
+    if (!figure) {
+        return joined;
+    }
+    pthread_mutex_lock(&jobs->mutex);
+    const struct work *work = work_open(&figure->work, waiter);
+    bool opened = work == &figure->work;
+    if (opened) {
+        pool_submit(jobs->server->pool, &figure->work.task);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    if (!opened) {
+        figure_destroy(figure);
+    }
+    return work != NULL;
+}
+
+bool jobs_figure_leave(struct jobs *jobs, struct waiter *waiter)
+{
+    struct figure *taken = NULL;
+    struct work *left = NULL;
+    pthread_mutex_lock(&jobs->mutex);
+    bool left_it = work_leave(waiter, &left);
+    if (left && pool_withdraw(jobs->server->pool, &left->task)) {
+        taken = (struct figure *)left;
+        assert(!left->waiters.first);
+        work_close(left);
+    }
+    pthread_mutex_unlock(&jobs->mutex);
+    if (taken) {
+        figure_destroy(taken);
+    }
+    return left_it;
+}
+
+/* ---------------------------------------------------------------- the privacy curve */
+
+/* The result with its curve takes the place of the one without. */
+static void curve_keep(struct jobs *jobs, struct result_record *result)
+{
+    struct store_update update = {.result = result};
+    if (store_update_jobs_wait(jobs->server->store, &update) != STORE_OK) {
+        log_event(LOG_LEVEL_ERROR, "curve-lost", "hash=%.16s detail=\"it is computed again when asked for\"",
+                  result->hash);
+    }
+    memory_drop(jobs->results, result->hash);
+    memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
+}
+
+static bool curve_still_missing(struct jobs *jobs, const struct result_record *result)
+{
+    struct result_record *now = NULL;
+    bool missing = jobs_result(jobs, result->hash, result->version, &now) != STORE_OK || curve_missing(now);
+    result_record_release(now);
+    return missing;
+}
+
+static void curve_compute(struct jobs *jobs, struct computation *computation, struct api_job *job,
+                          const struct result_record *result)
+{
+    struct result_record *with = computation_curve(computation, &job->job, result);
+    if (with) {
+        curve_keep(jobs, with);
+    }
+    result_record_release(with);
+}
+
+const struct figure_kind figure_curve = {WORK_CURVE, 10, curve_still_missing, curve_compute};
