@@ -14,6 +14,7 @@
 
 #include "lib/accountants/least.h"
 #include "lib/accountants/mc_audit.h"
+#include "lib/accountants/mc_guarantee.h"
 #include "lib/curve.h"
 #include "lib/doubts.h"
 #include "lib/error.h"
@@ -202,6 +203,31 @@ static void run_all(const struct eps_context *context, struct tasks *tasks, size
 }
 
 /*
+ * A ladder of noise multipliers of which no draws verified any ends at one whose delta is what the ladder's failures leave of the job's: the
+ * proven ones are proven anew, for that. The lower ends, which are of the job's delta, stay.
+ */
+static void fall_back(struct tasks *tasks, size_t proving, const struct task *drawn)
+{
+    const struct eps_job *job = drawn->setting.job;
+    if (drawn->status != EPS_UNATTAINABLE || eps_job_unknown(job) != EPS_SOLVE_NOISE_MULTIPLIER)
+        return;
+    struct eps_job left = *job;
+    left.query.delta = eps__mc_left(job->query.delta, job->query.accountant.threshold_share); /* (accountants, L69) */
+    for (size_t i = 0; i < proving; i++) {
+        struct task *task = &tasks->items[i];
+        if (task->direction != drawn->direction || task->status != EPS_OK)
+            continue;
+        struct eps__setting setting = task->setting;
+        struct eps__answer before = task->answer;
+        setting.job = &left;
+        setting.meter = NULL;
+        task->status = eps__search(&task->answer, &task->error, &setting, task->accountant, task->direction);
+        task->answer.value = fmax(task->answer.value, before.value);
+        task->answer.lower = before.lower;
+    }
+}
+
+/*
  * First those that prove, then those that draw, which stand after them: the direction of which less is proven, and then the other one, unless what
  * is proven of it is no worse than what was drawn.
  */
@@ -218,12 +244,15 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
     bool add_first = proven_before(tasks, proving, EPS_ADD) > proven_before(tasks, proving, EPS_REMOVE);
     struct task *first = &tasks->items[proving + add_first], *second = &tasks->items[proving + !add_first];
     run_task(tasks, add_first);
+    fall_back(tasks, proving, first);
     second->left_out =
         first->status == EPS_OK && proven_before(tasks, proving, second->direction) <= first->answer.value;
-    if (second->left_out)
+    if (second->left_out) {
         eps__meter_end(&second->meter);
-    else
+    } else {
         run_task(tasks, !add_first);
+        fall_back(tasks, proving, second);
+    }
 }
 
 /* What another time would not be so: then there is no answer, for one without this candidate might be kept for ever. */

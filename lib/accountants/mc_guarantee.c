@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "lib/numerics/bound.h"
@@ -15,6 +14,8 @@
 enum { STEPS = 200 };
 
 #define SAMPLES_MOST 0x1p53
+#define FAILURE_MOST 0x1p-6 /* of one candidate of a ladder */
+#define REST 0x1p-6         /* of delta pays for failures, at most */
 
 /* KL(t || d) of coins, 0 <= t, d <= 1, t != d, from below. Where they are near, its two terms cancel: their sizes are its
  * error, and that it is at least 2 (t - d)^2, and (t - d)^2/(2 max(t, d)), holds as well. */
@@ -77,31 +78,59 @@ double eps__mc_guarantee(double samples, double threshold, double most, double *
     return fmin(best, most);
 }
 
-uint64_t eps__mc_samples(double threshold, double delta, double most)
+double eps__mc_left(double delta, double share)
+{
+    assert(delta > 0 && share > 0 && share < 1);
+    return eps__lower(delta * (1 - fmin(REST, 0.5 * (1 - share))), 4);
+}
+
+/* L69: most/(1 - FAILURE_MOST * EPS__MC_GROWTH) bounds what the candidates from the failing one on can cost, each with its probability. */
+static bool rung_keeps(const struct eps__mc_promise *promise, double samples, double threshold, double most,
+                       double *failure)
+{
+    double left = promise->left, after = eps__raise(most / (1 - FAILURE_MOST * EPS__MC_GROWTH), 4);
+    assert(left > 0 && left < promise->delta);
+    if (threshold > left)
+        return false;
+    *failure = most <= left ? 0 : eps__exp_bound(EPS__UPPER, eps__mc_log_failure(samples, threshold, left, most), 0);
+    return *failure <= FAILURE_MOST && eps__raise(left + *failure * fmax(after - left, 0), 8) <= promise->delta;
+}
+
+bool eps__mc_keeps(const struct eps__mc_promise *promise, double samples, double threshold, double most,
+                   double *failure)
+{
+    double ignored;
+    if (!failure)
+        failure = &ignored;
+    return isnan(promise->left) ? eps__mc_guarantee(samples, threshold, most, failure) <= promise->delta
+                                : rung_keeps(promise, samples, threshold, most, failure);
+}
+
+uint64_t eps__mc_samples(const struct eps__mc_promise *promise, double threshold, double most)
 {
     double low = 0, high = 1;
-    assert(threshold >= 0 && delta > threshold);
-    if (delta >= most)
+    assert(threshold >= 0 && promise->delta > threshold);
+    if (eps__mc_keeps(promise, 0, threshold, most, NULL))
         return 0;
-    for (; high < SAMPLES_MOST && eps__mc_guarantee(high, threshold, most, NULL) > delta; high *= 2)
+    for (; high < SAMPLES_MOST && !eps__mc_keeps(promise, high, threshold, most, NULL); high *= 2)
         low = high;
     if (!(high < SAMPLES_MOST))
         return (uint64_t)SAMPLES_MOST;
     while (high - low > 1 && high - low > 1e-6 * high) {
         double middle = floor(0.5 * (low + high));
-        *(eps__mc_guarantee(middle, threshold, most, NULL) > delta ? &low : &high) = middle;
+        *(eps__mc_keeps(promise, middle, threshold, most, NULL) ? &high : &low) = middle;
     }
     return (uint64_t)ceil(high);
 }
 
-double eps__mc_threshold(double samples, double delta, double most)
+double eps__mc_threshold(const struct eps__mc_promise *promise, double samples, double most)
 {
-    double low = 0, high = delta;
-    if (eps__mc_guarantee(samples, 0, most, NULL) > delta)
+    double low = 0, high = promise->delta;
+    if (!eps__mc_keeps(promise, samples, 0, most, NULL))
         return -1;
     for (int i = 0; i < STEPS && high - low > 1e-9 * high; i++) {
         double middle = 0.5 * (low + high);
-        *(eps__mc_guarantee(samples, middle, most, NULL) <= delta ? &low : &high) = middle;
+        *(eps__mc_keeps(promise, samples, middle, most, NULL) ? &low : &high) = middle;
     }
     return low;
 }

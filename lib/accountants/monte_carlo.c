@@ -130,34 +130,34 @@ static double cheap_samples(const struct eps__mc_law *law)
     return fmin(CHEAP_OPERATIONS / (law->operations / EPS__LANES), CHEAP_SAMPLES);
 }
 
-/* How many draws of the law, and what their mean may be, for delta with values of at most `most`: as few as a threshold of its share needs, or where
+/* How many draws of the law, and what their mean may be, to keep the promise with values of at most `most`: as few as a threshold of its share needs, or where
  * nobody asked for another share than half, as many as are cheap, and the threshold that they allow. False where they are too few. */
-static bool choose_samples(const struct search *search, const struct eps__mc_law *law, double delta, double most,
-                           uint64_t *samples, double *threshold)
+static bool choose_samples(const struct search *search, const struct eps__mc_law *law,
+                           const struct eps__mc_promise *promise, double most, uint64_t *samples, double *threshold)
 {
     const struct eps_tuning *tuning = search->tuning;
-    *threshold = eps__lower(tuning->threshold_share * delta, 2);
+    *threshold = eps__lower(tuning->threshold_share * promise->delta, 2);
     *samples = tuning->samples > 0 ? eps__mc_whole(tuning->samples)
-                                   : whole_samples((double)eps__mc_samples(*threshold, delta, most));
+                                   : whole_samples((double)eps__mc_samples(promise, *threshold, most));
     double cheap = cheap_samples(law);
     bool more = tuning->samples == 0 && tuning->threshold_share == SHARE && (double)*samples < cheap;
     if (more)
         *samples = whole_samples(cheap);
     if (more || tuning->samples > 0)
-        *threshold = eps__mc_threshold((double)*samples, delta, most);
-    return *threshold >= 0 && eps__mc_guarantee((double)*samples, *threshold, most, NULL) <= delta;
+        *threshold = eps__mc_threshold(promise, (double)*samples, most);
+    return *threshold >= 0 && eps__mc_keeps(promise, (double)*samples, *threshold, most, NULL);
 }
 
-static enum eps_status refuse_samples(const struct search *search, double delta, double most)
+static enum eps_status refuse_samples(const struct search *search, const struct eps__mc_promise *promise, double most)
 {
     return eps__error(search->error, EPS_UNATTAINABLE, "/accountant/samples",
                       "so few draws prove nothing about this delta; at least %.3g are needed, or leave samples out",
-                      (double)eps__mc_samples(0, delta, most));
+                      (double)eps__mc_samples(promise, 0, most));
 }
 
 static void describe(struct eps__answer *answer, const struct search *search, const struct eps__mc_law *law,
                      const struct eps__mc_tally *tally, size_t cell, double threshold, double most, double failure,
-                     double delta)
+                     const struct eps__mc_promise *promise)
 {
     answer->draws = (struct eps_draws){.samples = tally->count,
                                        .threshold = threshold,
@@ -167,7 +167,7 @@ static void describe(struct eps__answer *answer, const struct search *search, co
                                        .seed = search->seed,
                                        .estimator = law->tilted ? EPS_ESTIMATOR_TILTED : EPS_ESTIMATOR_PLAIN,
                                        .bound = most,
-                                       .plain_samples = law->tilted ? (double)eps__mc_samples(threshold, delta, 1)
+                                       .plain_samples = law->tilted ? (double)eps__mc_samples(promise, threshold, 1)
                                                                     : (double)tally->count};
     answer->order = law->order;
 }
@@ -215,6 +215,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
 {
     double sigma = search->setting->job->query.noise_multiplier, delta = search->setting->job->query.delta;
     double eps = 0, threshold, failure, most = 1;
+    const struct eps__mc_promise promise = {delta, NAN};
     struct eps__mc_law *law = NULL;
     struct eps__mc_tally tally = {0};
     uint64_t samples;
@@ -229,15 +230,15 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
     if (!(grid.step > 0))
         grid = (struct eps__mc_grid){proven, 0, 1};
     most = most_at(law, grid.first);
-    if (!choose_samples(search, law, delta, most, &samples, &threshold))
-        status = refuse_samples(search, delta, most);
+    if (!choose_samples(search, law, &promise, most, &samples, &threshold))
+        status = refuse_samples(search, &promise, most);
     begin_share(search, 1);
     if (status == EPS_OK)
         status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
                       INFINITY);
     if (status == EPS_OK && !complete) {
         answer->cut_short = true;
-        threshold = tally.count > 0 ? eps__mc_threshold((double)tally.count, delta, most) : -1;
+        threshold = tally.count > 0 ? eps__mc_threshold(&promise, (double)tally.count, most) : -1;
     }
     size_t cell = status == EPS_OK && threshold >= 0 ? first_accepted(&tally, threshold) : grid.len;
     if (status == EPS_OK && cell == grid.len) {
@@ -245,10 +246,10 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
                             "%llu draws verify no epsilon under %.6g, which is proven without any; draw more",
                             (unsigned long long)tally.count, proven);
     } else if (status == EPS_OK) {
-        (void)eps__mc_guarantee((double)tally.count, threshold, most, &failure);
+        (void)eps__mc_keeps(&promise, (double)tally.count, threshold, most, &failure);
         answer->value = eps__mc_grid_at(&grid, cell);
         answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
-        describe(answer, search, law, &tally, cell, threshold, most, failure, delta);
+        describe(answer, search, law, &tally, cell, threshold, most, failure, &promise);
     }
     eps__mc_tally_clear(&tally);
     search->kind->destroy(law);
@@ -275,7 +276,8 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
                       law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
         if (status == EPS_OK) {
             double mean = fmin(fmax(eps__mc_tally_mean(&tally, 0), share * proven / 64), proven);
-            samples = whole_samples((double)eps__mc_samples(mean, mean / share, most));
+            const struct eps__mc_promise promise = {mean / share, NAN};
+            samples = whole_samples((double)eps__mc_samples(&promise, mean, most));
             if (share == SHARE)
                 samples = whole_samples(fmax((double)samples, cheap_samples(law)));
         }
@@ -290,7 +292,8 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
             answer->value = fmin(eps__mc_guarantee((double)tally.count, mean, most, &failure), 1);
             answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
             answer->cut_short = !complete;
-            describe(answer, search, law, &tally, 0, mean, most, failure, answer->value);
+            const struct eps__mc_promise promise = {answer->value, NAN};
+            describe(answer, search, law, &tally, 0, mean, most, failure, &promise);
         } else if (status == EPS_OK) {
             status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant/max_seconds",
                                 "the time was over before anything was drawn; raise max_seconds");
@@ -311,15 +314,17 @@ static double rung(double proven, size_t i)
 /* What a candidate's draws said. */
 struct trial {
     bool passed, complete;
+    double most; /* that its values can be */
     struct eps_draws draws;
     unsigned order;
 };
 
-/* Draws at one sigma: a part of them for a pilot. */
+/* Draws at one sigma: a part of them for a pilot. Where the values can be over `limit` none are made, and the candidate has failed. */
 static enum eps_status try_sigma(struct trial *trial, const struct search *search, double sigma, uint64_t candidate,
-                                 size_t part)
+                                 size_t part, double limit)
 {
     double eps = search->setting->job->query.epsilon, delta = search->setting->job->query.delta, threshold, failure;
+    const struct eps__mc_promise promise = {delta, eps__mc_left(delta, search->tuning->threshold_share)};
     struct eps__mc_grid grid = {eps, 0, 1};
     struct eps__mc_tally tally = {0};
     struct eps__mc_law *law;
@@ -331,16 +336,22 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     if (status != EPS_OK)
         return status;
     double most = most_at(law, eps);
-    if (!choose_samples(search, law, delta, most, &samples, &threshold))
-        status = refuse_samples(search, delta, most);
+    trial->most = most;
+    if (most > limit) {
+        trial->complete = true;
+        search->kind->destroy(law);
+        return EPS_OK;
+    }
+    if (!choose_samples(search, law, &promise, most, &samples, &threshold))
+        status = refuse_samples(search, &promise, most);
     if (status == EPS_OK)
         status = draw(&tally, &trial->complete, &over, search, law, sigma, &grid, candidate,
                       eps__mc_whole(samples / part), threshold);
     if (status == EPS_OK && trial->complete && !over) {
         double spare = part > 1 ? SURE * eps__mc_tally_error(&tally, 0) : 0;
         trial->passed = eps__mc_tally_mean(&tally, 0) + spare <= threshold;
-        (void)eps__mc_guarantee((double)tally.count, threshold, most, &failure);
-        describe(&answer, search, law, &tally, 0, threshold, most, failure, delta);
+        (void)eps__mc_keeps(&promise, (double)eps__mc_whole(samples), threshold, most, &failure);
+        describe(&answer, search, law, &tally, 0, threshold, most, failure, &promise);
         trial->draws = answer.draws;
         trial->order = answer.order;
     }
@@ -361,7 +372,8 @@ static enum eps_status pilot_noise(struct search *search, double proven, size_t 
         struct trial trial;
         double pilots = ceil(log2((double)(high - low))) / PILOT_PARTS;
         begin_share(search, 1.0 / PILOT_PARTS / (pilots + TRIALS));
-        status = try_sigma(&trial, search, rung(proven, middle), (uint64_t)EPS__MC_PILOT << 32 | middle, PILOT_PARTS);
+        status = try_sigma(&trial, search, rung(proven, middle), (uint64_t)EPS__MC_PILOT << 32 | middle, PILOT_PARTS,
+                           INFINITY);
         *complete = trial.complete;
         *(trial.passed ? &low : &high) = middle;
     }
@@ -375,11 +387,12 @@ static enum eps_status solve_noise(struct eps__answer *answer, struct search *se
     size_t found = 0;
     bool complete = true;
     enum eps_status status = pilot_noise(search, proven, &found, &complete);
-    struct trial trial = {.passed = true};
+    struct trial trial = {.passed = true, .most = INFINITY};
     for (size_t i = found > 0 ? found : 1; status == EPS_OK && complete && trial.passed && i <= LADDER; i++) {
         double sigma = rung(proven, i);
         begin_share(search, 1.0 / TRIALS);
-        status = try_sigma(&trial, search, sigma, (uint64_t)EPS__MC_CANDIDATE << 32 | i, 1);
+        status =
+            try_sigma(&trial, search, sigma, (uint64_t)EPS__MC_CANDIDATE << 32 | i, 1, EPS__MC_GROWTH * trial.most);
         complete = trial.complete;
         if (status == EPS_OK && trial.passed) {
             answer->value = sigma;
@@ -461,7 +474,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     const struct eps_query *query = &setting->job->query;
     const struct eps_tuning *tuning = &query->accountant;
     double delta = isnan(query->delta) ? 1e-6 : query->delta, share = tuning->threshold_share;
-    double samples = tuning->samples > 0 ? (double)tuning->samples : (double)eps__mc_samples(share * delta, delta, 1);
+    const struct eps__mc_promise promise = {delta, NAN};
+    double samples =
+        tuning->samples > 0 ? (double)tuning->samples : (double)eps__mc_samples(&promise, share * delta, 1);
     if (tuning->samples == 0 && (tuning->estimator != EPS_ESTIMATOR_PLAIN || !isnan(tuning->max_seconds)))
         samples = fmin(samples, SAMPLES_GUESS);
     eps__mc_kind_of(&setting->job->mechanism)->cost(setting, operations, bytes);

@@ -60,11 +60,60 @@ static void samples_are_as_many_as_needed(void **unused)
     (void)unused;
     for (double delta = 1e-2; delta > 1e-9; delta /= 10)
         for (double most = 1; most >= 2 * delta && most > 1e-5; most /= 100) {
-            double samples = (double)eps__mc_samples(delta / 2, delta, most);
+            const struct eps__mc_promise promise = {delta, NAN};
+            double samples = (double)eps__mc_samples(&promise, delta / 2, most);
             assert_true(eps__mc_guarantee(samples, delta / 2, most, NULL) <= delta);
             assert_true(eps__mc_guarantee(0.99 * samples - 1, delta / 2, most, NULL) > delta);
         }
-    assert_true(eps__mc_samples(0.1, 0.6, 0.5) == 0);
+    assert_true(eps__mc_samples(&(struct eps__mc_promise){0.6, NAN}, 0.1, 0.5) == 0);
+}
+
+/* A candidate keeps the promise where its failure and the delta that is left come to no more than delta, and nearly wherever they do. */
+static void a_candidate_keeps_what_is_left(void **unused)
+{
+    (void)unused;
+    for (double delta = 1e-2; delta > 1e-9; delta /= 10)
+        for (double share = 0.1; share < 1; share += 0.222)
+            for (double most = 1; most >= 0.9 * delta; most /= 30) {
+                const struct eps__mc_promise promise = {delta, eps__mc_left(delta, share)};
+                assert_true(promise.left < delta && promise.left > share * delta &&
+                            promise.left >= 0.98 * share * delta);
+                double failure, threshold = share * delta, samples = (double)eps__mc_samples(&promise, threshold, most);
+                assert_true(eps__mc_keeps(&promise, samples, threshold, most, &failure));
+                double own =
+                    most <= promise.left ? 0 : exp(eps__mc_log_failure(samples, threshold, promise.left, most));
+                assert_true(failure >= own * (1 - 1e-12) && failure <= 1.0 / 64);
+                assert_true(promise.left + failure * fmax(most / (1 - 1.0 / 16) - promise.left, 0) <= delta);
+                if (samples > 100)
+                    assert_false(eps__mc_keeps(&promise, 0.99 * samples - 1, threshold, most, NULL));
+                double most_threshold = eps__mc_threshold(&promise, samples, most);
+                assert_true(most_threshold >= threshold * (1 - 1e-8) && most_threshold <= promise.left);
+                assert_false(eps__mc_keeps(&promise, samples, promise.left * (1 + 1e-9), most, NULL));
+            }
+    /* too few for any: no draws, one draw */
+    assert_true(eps__mc_threshold(&(struct eps__mc_promise){1e-6, 9e-7}, 1, 1) < 0);
+}
+
+/* The worst ladder: all of its candidates are over what is left by nothing, and cost all that their values can be. */
+static void a_ladder_costs_no_more_than_delta(void **unused)
+{
+    (void)unused;
+    enum { CANDIDATES = 12 };
+    for (double delta = 1e-2; delta > 1e-8; delta /= 100)
+        for (double most = 1e-3; most >= delta; most /= 10)
+            for (double growth = 1; growth <= EPS__MC_GROWTH; growth *= 2) {
+                const struct eps__mc_promise promise = {delta, eps__mc_left(delta, 0.5)};
+                double released = 0, reached = 1, value = most;
+                for (int i = 0; i < CANDIDATES && value <= 1; i++, value *= growth) {
+                    double failure, samples = (double)eps__mc_samples(&promise, delta / 2, value);
+                    assert_true(eps__mc_keeps(&promise, samples, delta / 2, value, &failure));
+                    /* until it fails, the one before is used: what is left, or all of its values */
+                    released += reached * (1 - failure) * (i == 0 ? promise.left : value / growth);
+                    reached *= failure;
+                }
+                released += reached * value / growth;
+                assert_true(released <= delta && released >= promise.left);
+            }
 }
 
 /* Of coins, the lower end is under the truth as often as it says: by exact tails. */
@@ -93,10 +142,9 @@ static void what_the_truth_is_at_least(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures_are_those_of_coins),
-        cmocka_unit_test(the_guarantee_is_the_least),
-        cmocka_unit_test(samples_are_as_many_as_needed),
-        cmocka_unit_test(what_the_truth_is_at_least),
+        cmocka_unit_test(failures_are_those_of_coins),       cmocka_unit_test(the_guarantee_is_the_least),
+        cmocka_unit_test(samples_are_as_many_as_needed),     cmocka_unit_test(a_candidate_keeps_what_is_left),
+        cmocka_unit_test(a_ladder_costs_no_more_than_delta), cmocka_unit_test(what_the_truth_is_at_least),
     };
     return cmocka_run_group_tests_name("mc_guarantee", tests, NULL, NULL);
 }

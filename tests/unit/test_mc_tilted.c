@@ -347,8 +347,9 @@ static void fewer_are_needed(enum eps_direction direction, const double sigmas[2
         struct found tilted = draw_some(&job, &aim, 12);
         struct found exact = {.mean = exact_delta_of(job, direction, aim.sigma, aim.eps)};
         assert_agree(&tilted, &exact, "pld", trial);
-        double plain = (double)eps__mc_samples(0.5 * exact.mean, exact.mean, 1);
-        double needed = (double)eps__mc_samples(0.5 * exact.mean, exact.mean, tilted.most);
+        const struct eps__mc_promise promise = {exact.mean, NAN};
+        double plain = (double)eps__mc_samples(&promise, 0.5 * exact.mean, 1);
+        double needed = (double)eps__mc_samples(&promise, 0.5 * exact.mean, tilted.most);
         if (direction == EPS_REMOVE && !(tilted.largest >= 0.99 * tilted.most)) /* at e^(eps - loss) = 1 - 1/a */
             fail_msg("%d: %g under %g", trial, tilted.largest, tilted.most);
         if (!(tilted.error < 0.1 * tilted.mean && needed < (trial % 2 ? share : 1) * plain))

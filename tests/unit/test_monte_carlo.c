@@ -273,6 +273,38 @@ static void the_ladder_ends_before_the_first_failure(void **unused)
         }
 }
 
+/* What is used where no draws verified anything: proven for the delta that the failures of those that might have passed leave. */
+static void a_ladder_without_a_candidate_is_proven_for_what_is_left(void **unused)
+{
+    (void)unused;
+    struct eps_job job = poisson_like(16, 0.2);
+    job.query.epsilon = 1;
+    job.query.delta = 5e-2;
+    job.query.accountant.max_seconds = 1e-3;
+    job.query.accountant.samples = 1 << 30; /* over before they are drawn */
+    struct eps_result *result = solve(NULL, job);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        if (result->directions[d].value < result->noise_multiplier)
+            continue;
+        struct eps_job proving = job;
+        double found[2];
+        const double deltas[] = {eps__mc_left(5e-2, 0.5), 5e-2};
+        for (int i = 0; i < 2; i++) {
+            struct eps_job plain;
+            eps_job_init(&plain);
+            proving.query.accountant = plain.query.accountant;
+            proving.query.accountant.method = result->directions[d].accountant;
+            proving.query.delta = deltas[i];
+            struct eps_result *proven = solve(NULL, proving);
+            found[i] = proven->directions[d].value;
+            eps_result_destroy(proven);
+        }
+        assert_true(result->directions[d].value == found[0] && found[0] > found[1]);
+    }
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_DETERMINISTIC);
+    eps_result_destroy(result);
+}
+
 static void an_audit_is_under_the_truth(void **unused)
 {
     (void)unused;
@@ -525,6 +557,7 @@ int main(void)
         cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
         cmocka_unit_test(sums_are_those_of_the_draws),
         cmocka_unit_test(the_ladder_ends_before_the_first_failure),
+        cmocka_unit_test(a_ladder_without_a_candidate_is_proven_for_what_is_left),
         cmocka_unit_test(an_audit_is_under_the_truth),
         cmocka_unit_test(bits_do_not_depend_on_who_draws),
         cmocka_unit_test(what_was_not_derived_is_refused),
