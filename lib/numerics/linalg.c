@@ -36,6 +36,24 @@ static enum eps__lapack ending(lapack_int info)
                                                                                        : EPS__LAPACK_FAILED;
 }
 
+enum eps__lapack eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n)
+{
+    lapack_int order = (lapack_int)n;
+    /* LAPACK sees the transpose: its left vectors, in columns, are our right ones in rows, and the other way round. */
+    enum eps__lapack end =
+        ending(LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'A', order, order, matrix, order, values, right, order, left, order));
+    if (end != EPS__LAPACK_DONE)
+        return end;
+    for (size_t i = 0, j = n; i + 1 < j--; i++) {
+        double swap = values[i];
+        values[i] = values[j];
+        values[j] = swap;
+        cblas_dswap((blasint)n, right + i * n, 1, right + j * n, 1);
+        cblas_dswap((blasint)n, left + i, order, left + j, order);
+    }
+    return EPS__LAPACK_DONE;
+}
+
 static void clear_above(double *matrix, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -235,6 +253,15 @@ enum eps__lapack eps__general_inverse(struct eps__work *work, double *matrix, si
     return invert(work, matrix, n, true);
 }
 
+static bool is_lower(const double *matrix, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            if (matrix[i * n + j] != 0)
+                return false;
+    return true;
+}
+
 /* The root of the product of the 1-norm and the infinity norm: at least the spectral one. */
 static double norm_of(const double *matrix, size_t n)
 {
@@ -268,7 +295,7 @@ enum eps__lapack eps__polar_factor(struct eps__work *work, double *matrix, doubl
     for (size_t step = 0; step < STEPS && !(change <= 1e-9 * size); step++) {
         for (size_t i = 0; i < n * n; i++)
             scratch[i] = matrix[i];
-        enum eps__lapack end = invert(work, scratch, n, false);
+        enum eps__lapack end = is_lower(scratch, n) ? invert_lower(work, scratch, n) : invert(work, scratch, n, false);
         if (end != EPS__LAPACK_DONE)
             return end;
         double scale = change <= 1e-2 * size ? 1 : sqrt(norm_of(scratch, n) / norm_of(matrix, n));

@@ -42,6 +42,12 @@ enum eps__lapack { EPS__LAPACK_DONE, EPS__LAPACK_FAILED, EPS__LAPACK_NO_MEMORY, 
 /* Replaces an n x n matrix by its inverse. FAILED: it is singular to working precision. */
 enum eps__lapack eps__general_inverse(struct eps__work *work, double *matrix, size_t n);
 
+/* Singular values of the n x n matrix, ascending, its right singular vectors, one a row of right, and its left ones, one
+ * a column of left; destroys the matrix. Each value is off by a few units of rounding of the largest one, where those
+ * from the eigenvalues of a'a lose the small ones; four times as slow. In one piece: half a second at n = 1024. FAILED:
+ * LAPACK did not converge. */
+enum eps__lapack eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n);
+
 /* Replaces an n x n matrix by its polar factor Q, the nearest orthogonal one, to a few units of rounding times sqrt(n);
  * scratch: n x n numbers. FAILED: the matrix is singular. */
 enum eps__lapack eps__polar_factor(struct eps__work *work, double *matrix, double *scratch, size_t n);

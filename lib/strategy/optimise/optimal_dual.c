@@ -4,9 +4,9 @@
  *
  * By one symmetric eigendecomposition of G'G, about 5/6 of the time. Squaring halves the digits of the small singular
  * values. What is reported is proven apart (optimal_proof.c), but where they have none left the gradients have none
- * either, in just the directions in which U is small, and the search ends there: then by Newton's iteration for the polar
- * factor Q, eight inverses, and the eigendecomposition of (G'G)^1/2 = Q'G, which takes three times as long. (A singular
- * value decomposition does as well, takes four times as long, and cannot be stopped between.)
+ * either, in just the directions in which U is small, and the search ends there: then by a singular value decomposition,
+ * which takes four times as long. That cannot be stopped in between; so where it is long, by Newton's iteration for the
+ * polar factor Q, eight inverses, and the eigendecomposition of (G'G)^1/2 = Q'G, which takes longer still.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -116,14 +116,35 @@ static void row_variances(const struct eps__optimal *o, struct eps__optimal_poin
 /* Squares of singular values under this part of the largest have too few digits as eigenvalues. */
 static const double square_least = 1e-11;
 
-/* In the place of p->vectors: Q'G for the polar factor Q, made symmetric, as it is but for rounding. */
-static void write_root(const struct eps__optimal *o, struct eps__optimal_point *p, const double *polar)
+/* Up to this size a singular value decomposition takes less than a second. */
+enum { SINGULAR_MOST = 1024 };
+
+/* Values, vectors and the polar factor q without squares; gram is scratch. */
+static enum eps__lapack by_singular_vectors(const struct eps__optimal *o, struct eps__optimal_point *p, double *q)
 {
     size_t n = o->n;
-    eps__multiply_first_transposed(o->work, p->vectors, polar, p->images, n);
+    memcpy(p->gram, p->images, n * n * sizeof *p->gram);
+    enum eps__lapack end = eps__singular_vectors(p->values, p->vectors, q, p->gram, n);
+    if (end != EPS__LAPACK_DONE)
+        return end;
+    eps__multiply(o->work, p->gram, q, p->vectors, n);
+    memcpy(q, p->gram, n * n * sizeof *q);
+    return EPS__LAPACK_DONE;
+}
+
+/* The same; the values are those of Q'G, which is symmetric but for rounding. */
+static enum eps__lapack by_polar_factor(const struct eps__optimal *o, struct eps__optimal_point *p, double *q)
+{
+    size_t n = o->n;
+    memcpy(q, p->images, n * n * sizeof *q);
+    enum eps__lapack end = eps__polar_factor(o->work, q, p->gram, n);
+    if (end != EPS__LAPACK_DONE)
+        return end;
+    eps__multiply_first_transposed(o->work, p->vectors, q, p->images, n);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++)
             p->vectors[i * n + j] = p->vectors[j * n + i] = (p->vectors[i * n + j] + p->vectors[j * n + i]) / 2;
+    return eps__symmetric_eigenvectors(o->work, p->values, p->vectors, n);
 }
 
 bool eps__optimal_decompose(const struct eps__optimal *o, struct eps__optimal_point *p, double *polar, bool *found)
@@ -146,18 +167,12 @@ bool eps__optimal_decompose(const struct eps__optimal *o, struct eps__optimal_po
         return true;
     }
     double *own = polar ? NULL : malloc(n * n * sizeof *own), *q = polar ? polar : own;
-    if (q)
-        memcpy(q, p->images, n * n * sizeof *q);
-    end = q ? eps__polar_factor(o->work, q, p->gram, n) : EPS__LAPACK_NO_MEMORY;
-    *found = end == EPS__LAPACK_DONE && polar;
-    if (end == EPS__LAPACK_DONE && own) {
-        write_root(o, p, own);
-        end = eps__symmetric_eigenvectors(o->work, p->values, p->vectors, n);
-    }
+    end = !q ? EPS__LAPACK_NO_MEMORY : n <= SINGULAR_MOST ? by_singular_vectors(o, p, q) : by_polar_factor(o, p, q);
     p->no_memory |= end == EPS__LAPACK_NO_MEMORY;
+    *found = end == EPS__LAPACK_DONE;
     free(own);
-    if (end != EPS__LAPACK_DONE || *found)
-        return *found;
+    if (!*found)
+        return false;
     for (size_t a = 0; a < n; a++)
         p->values[a] = fmax(p->values[a], p->values[n - 1] * 4 * DBL_EPSILON);
     return true;
