@@ -1,7 +1,8 @@
 /*
- * Dense linear algebra over OpenBLAS, in blocks; eigenvectors are in eigenvectors.c. LAPACKE is called in column-major order on row-major data, that is on the
- * transpose: eigenvalues and inverses do not mind, and no copy is made. What has to be proven is proven by a
- * Cholesky factorisation with a margin, never by computed eigenvalues, which carry no bound of their own.
+ * Dense linear algebra over OpenBLAS, in blocks; eigenvectors are in eigenvectors.c. LAPACKE is called in column-major
+ * order on row-major data, that is on the transpose: eigenvalues and inverses do not mind, and no copy is made. What has
+ * to be proven is proven by a Cholesky factorisation with a margin, never by computed eigenvalues, which carry no bound
+ * of their own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -74,8 +74,8 @@ double eps__optimal_cover(const struct eps__optimal *o, const double *v, size_t 
 void eps__optimal_apply(const struct eps__optimal *o, double *m);
 
 /* Singular values of the images, ascending, and their right singular vectors as rows of vectors; gram is scratch. polar: n x
- * n numbers for the polar factor, where it is found as well (*found); or NULL. False: no value
- * is positive, or the point's no_memory. */
+ * n numbers for the polar factor, where it is found as well (*found); or NULL. False: no value is positive, or the
+ * point's no_memory, or stopped. */
 bool eps__optimal_decompose(const struct eps__optimal *o, struct eps__optimal_point *p, double *polar, bool *found);
 /* From lower, weights and sums: the rest. False: numerically singular, or the point's no_memory. */
 bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_point *p);
