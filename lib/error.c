@@ -36,3 +36,15 @@ enum eps_status eps__poll(const struct eps_context *context)
         return EPS_TIMEOUT;
     return EPS_OK;
 }
+
+bool eps__goes_on(struct eps__work *work)
+{
+    if (work && !work->status)
+        work->status = eps__poll(work->context);
+    return !eps__stopped(work);
+}
+
+bool eps__stopped(const struct eps__work *work)
+{
+    return work && work->status;
+}

@@ -129,11 +129,11 @@ static enum eps_status make_full(struct eps__mc_factor *factor, const struct eps
     enum eps_status status = matrix && products ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK) {
         raise_matrix(matrix, bins, factor->half);
-        status = eps__cholesky(matrix, len) ? keep_rows(factor, matrix) : EPS_INTERNAL;
+        status = eps__cholesky(NULL, matrix, len) ? keep_rows(factor, matrix) : EPS_INTERNAL;
     }
     if (status == EPS_OK) {
         transpose(matrix, len);
-        eps__gram(products, matrix, len, len);
+        eps__gram(NULL, products, matrix, len, len);
         status = dominates(products, factor, bins) ? EPS_OK : EPS_INTERNAL;
     }
     free(matrix);

@@ -76,7 +76,7 @@ static enum eps_status graphs_make(struct graphs *g, const struct eps__bins *bin
         }
     }
     if (most >= 3)
-        eps__gram(g->square, g->w, b, b); /* w is symmetric */
+        eps__gram(NULL, g->square, g->w, b, b); /* w is symmetric */
     return EPS_OK;
 }
 
@@ -138,7 +138,7 @@ static double complete_from(struct graphs *g, size_t i)
         }
     }
     if (near > 0)
-        eps__gram(square, v, near, near);
+        eps__gram(NULL, square, v, near, near);
     for (size_t c = 0; c < near * near; c++)
         one += v[c] * square[c];
     return 4 * one + 6 * own * two + 4 * own * own * own * three_own + own * own * own * own * own * own;

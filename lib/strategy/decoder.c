@@ -15,7 +15,8 @@
 #include "lib/numerics/convolve.h"
 #include "lib/strategy/failures.h"
 
-enum eps_status eps__strategy_inverse(const double **out, struct eps_error *error, const struct eps_strategy *strategy)
+enum eps_status eps__strategy_inverse(const struct eps_context *context, const double **out, struct eps_error *error,
+                                      const struct eps_strategy *strategy)
 {
     /* The strategy was allocated as mutable; only what the lock guards is written. */
     struct eps_strategy *s = (struct eps_strategy *)(uintptr_t)strategy;
@@ -24,7 +25,7 @@ enum eps_status eps__strategy_inverse(const double **out, struct eps_error *erro
     if (s->inverse_state == EPS__INVERSE_UNKNOWN) {
         bool defined = false;
         double *inverse = NULL;
-        status = s->kind->invert(s, &inverse, &defined, error);
+        status = s->kind->invert(context, &inverse, &defined, error, s);
         if (!status && defined) {
             s->inverse = inverse;
             s->inverse_state = EPS__INVERSE_READY;
@@ -42,7 +43,7 @@ enum eps_status eps__strategy_inverse(const double **out, struct eps_error *erro
 /* The inverse, or EPS_UNSUPPORTED with the reason. */
 static enum eps_status require_inverse(const double **out, struct eps_error *error, const struct eps_strategy *s)
 {
-    enum eps_status status = eps__strategy_inverse(out, error, s);
+    enum eps_status status = eps__strategy_inverse(NULL, out, error, s);
     if (status || *out)
         return status;
     return eps__error(error, EPS_UNSUPPORTED, "/matrix",

@@ -34,7 +34,8 @@ static inline bool eps__all_finite(const double *x, size_t n)
 }
 
 /* The inverse of a block, kept with the strategy: NULL and EPS_OK where it is not defined. */
-enum eps_status eps__strategy_inverse(const double **out, struct eps_error *error, const struct eps_strategy *s);
+enum eps_status eps__strategy_inverse(const struct eps_context *context, const double **out, struct eps_error *error,
+                                      const struct eps_strategy *s);
 
 /* Of blocks with a square C0: its inverse is at hand as first column (toeplitz) or matrix (dense). */
 enum eps_status eps__toeplitz_variance(const struct eps_context *context, double *out, struct eps_error *error,

@@ -238,7 +238,7 @@ static enum eps_status dense_recursive(const struct eps_context *context, double
 /* ---- any Toeplitz workload ---- */
 
 /* Row t of a block's own part of B; NAN where no way that is affordable leaves it any digits. */
-static bool own_norms(double *out, const struct eps_strategy *s, const double *inverse)
+static bool own_norms(struct eps__work *work, double *out, const struct eps_strategy *s, const double *inverse)
 {
     size_t m = s->block;
     const struct eps__workload *w = &s->workload;
@@ -254,8 +254,8 @@ static bool own_norms(double *out, const struct eps_strategy *s, const double *i
         memset(a, 0, m * m * sizeof *a);
         for (size_t t = 0; t < m; t++)
             eps__workload_row(w, a + t * m, t);
-        eps__multiply(a + m * m, a, inverse, m);
-        for (size_t t = 0; t < m; t++, sum = 0) {
+        eps__multiply(work, a + m * m, a, inverse, m);
+        for (size_t t = 0; t < m && !eps__stopped(work); t++, sum = 0) {
             for (size_t j = 0; j < m; j++)
                 sum += a[m * m + t * m + j] * a[m * m + t * m + j];
             out[t] = sum;
@@ -320,8 +320,11 @@ static enum eps_status any_toeplitz(const struct eps_context *context, double *o
                                     const struct eps_strategy *s, const double *inverse)
 {
     size_t m = s->block, n = s->n;
-    if (!own_norms(out, s, inverse))
+    struct eps__work work = {.context = context};
+    if (!own_norms(&work, out, s, inverse))
         return eps__strategy_no_memory(error);
+    if (eps__stopped(&work))
+        return eps__strategy_stopped(error, work.status);
     if (m == n)
         return EPS_OK;
     double *past = malloc((n - m + 1) * sizeof *past);
@@ -356,7 +359,7 @@ static enum eps_status variance(const struct eps_context *context, double *out, 
                                 const struct eps_strategy *s)
 {
     const double *inverse;
-    enum eps_status status = eps__strategy_inverse(&inverse, error, s);
+    enum eps_status status = eps__strategy_inverse(context, &inverse, error, s);
     *defined = inverse != NULL;
     if (status || !inverse)
         return status;

@@ -10,11 +10,21 @@ enum eps_status eps__strategy_no_memory(struct eps_error *error)
     return eps__error(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer steps or bands");
 }
 
+enum eps_status eps__strategy_stopped(struct eps_error *error, enum eps_status status)
+{
+    switch (status) {
+    case EPS_OK:
+        return EPS_OK;
+    case EPS_CANCELED:
+        return eps__error(error, EPS_CANCELED, "", "canceled");
+    case EPS_TIMEOUT:
+        return eps__error(error, EPS_TIMEOUT, "", "the time limit passed while computing the strategy");
+    default:
+        return eps__strategy_no_memory(error);
+    }
+}
+
 enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error)
 {
-    if (context && context->canceled && context->canceled(context->user))
-        return eps__error(error, EPS_CANCELED, "", "canceled");
-    if (context && context->expired && context->expired(context->user))
-        return eps__error(error, EPS_TIMEOUT, "", "the time limit passed while computing the strategy");
-    return EPS_OK;
+    return eps__strategy_stopped(error, eps__poll(context));
 }

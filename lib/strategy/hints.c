@@ -11,7 +11,7 @@
 static void write_missing(char *out, size_t size, const struct eps_strategy *s)
 {
     const double *inverse = NULL;
-    bool found = eps__strategy_inverse(&inverse, NULL, s) == EPS_OK && inverse;
+    bool found = eps__strategy_inverse(NULL, &inverse, NULL, s) == EPS_OK && inverse;
     snprintf(out, size,
              found
                  ? "error is null: the rows of A C^-1 span more orders of magnitude than doubles hold, or than can be "

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "lib/error.h"
 #include "lib/numerics/hash.h"
 #include "lib/numerics/sum.h"
 #include "lib/sampling/sampling.h"
@@ -49,8 +50,9 @@ struct eps__strategy_kind {
     /* Index of column j (of a block) in squares. */
     size_t (*square_index)(const struct eps_strategy *s, size_t j);
     /* The Gram matrix of columns first, first + step, ... of one block, into the count x count corner of out, whose
-     * rows are ld apart. Each entry (i, j) is within gram_error ||c_i|| ||c_j||. */
-    bool (*gram)(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count);
+     * rows are ld apart. Each entry (i, j) is within gram_error ||c_i|| ||c_j||. False without memory, or stopped. */
+    bool (*gram)(struct eps__work *work, const struct eps_strategy *s, double *out, size_t ld, size_t first,
+                 size_t step, size_t count);
     /* One entry of the same, between columns of one block, where a whole Gram matrix is not to be had; NULL: it is. */
     double (*gram_entry)(const struct eps_strategy *s, size_t i, size_t j);
     /* A bound for the schema min_separation, where columns that far apart share rows. */
@@ -64,7 +66,8 @@ struct eps__strategy_kind {
                                    const struct eps__participation *participation);
     /* What the decoder is computed from, malloc'ed into s->inverse; *defined: whether there is a decoder (where it
      * is not, or on an error, what was written is freed by the caller). Called once, under the lock. */
-    enum eps_status (*invert)(const struct eps_strategy *s, double **inverse, bool *defined, struct eps_error *error);
+    enum eps_status (*invert)(const struct eps_context *context, double **inverse, bool *defined,
+                              struct eps_error *error, const struct eps_strategy *s);
     /* The squared norms of the rows of B, n of them. */
     enum eps_status (*variance)(const struct eps_context *context, double *out, struct eps_error *error,
                                 const struct eps_strategy *s, const double *inverse);

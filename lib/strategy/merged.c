@@ -41,7 +41,7 @@ enum { ROWS = 64 };
 
 static void add_product(double *gram, double *product, const double *rows, size_t len, size_t bins)
 {
-    eps__gram(product, rows, len, bins);
+    eps__gram(NULL, product, rows, len, bins);
     for (size_t i = 0; i < bins * bins; i++)
         gram[i] += product[i];
 }

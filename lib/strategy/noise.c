@@ -147,7 +147,7 @@ enum eps_status eps_noise_create(const struct eps_context *context, struct eps_n
         eps_noise_destroy(made);
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer dimensions at a time");
     }
-    status = eps__strategy_inverse(&made->run.inverse, error, strategy);
+    status = eps__strategy_inverse(context, &made->run.inverse, error, strategy);
     if (status) {
         eps_noise_destroy(made);
         return status;

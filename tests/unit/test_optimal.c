@@ -16,6 +16,7 @@
 
 #include <math.h>
 
+#include "lib/strategy/decoder.h"
 #include "lib/strategy/making.h"
 #include "lib/strategy/optimise/optimal.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
@@ -715,10 +716,44 @@ static void progress_rises_and_cancels(void **unused)
     assert_true(w.calls > 0 && w.last > 0);
     size_t polls = w.polls;
     assert_true(polls > 10);
-    for (size_t after = 0; after < polls; after += 3) {
+    for (size_t after = 0; after < polls; after += 1 + polls / 50) {
         strategy = NULL;
         w = (struct watcher){.cancel_after = after};
         assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_CANCELED);
+        assert_null(strategy);
+    }
+}
+
+/* At a size of several blocks an evaluation of the dual, and the proof, are left at any block: between two polls there is a
+ * small part of their work. */
+static void long_steps_are_left(void **unused)
+{
+    (void)unused;
+    struct setting setting = {700, 4, 175, 0, false, false, 0.1};
+    struct eps_mechanism m = mechanism_of(&setting);
+    struct watcher w = {.cancel_after = SIZE_MAX};
+    struct eps_context context = {.user = &w, .canceled = canceled};
+    struct eps_strategy *strategy = NULL;
+    struct eps_error error;
+    assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_OK);
+    size_t polls = w.polls, evaluations = eps_strategy_iterations(strategy);
+    assert_true(evaluations >= 1 && evaluations <= 10 && polls >= 40 * evaluations);
+    const double *inverse;
+    w = (struct watcher){.cancel_after = 2};
+    assert_int_equal(eps__strategy_inverse(&context, &inverse, &error, strategy), EPS_CANCELED);
+    assert_null(inverse);
+    assert_int_equal(w.polls, 3);
+    assert_int_equal(eps__strategy_inverse(NULL, &inverse, &error, strategy), EPS_OK);
+    assert_non_null(inverse);
+    eps_strategy_destroy(strategy);
+    /* Early, in the midst, and in the proof, the last to be done. */
+    size_t after[] = {8, polls / 3, polls - 40, polls - 4};
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+        strategy = NULL;
+        w = (struct watcher){.cancel_after = after[i]};
+        assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_CANCELED);
+        assert_string_equal(error.message, "canceled");
+        assert_int_equal(w.polls, after[i] + 1);
         assert_null(strategy);
     }
 }
@@ -742,6 +777,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(stamps_repeat_the_block),
         cmocka_unit_test(progress_rises_and_cancels),
+        cmocka_unit_test(long_steps_are_left),
     };
     return cmocka_run_group_tests_name("optimal", tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@
 #include "lib/numerics/lanes.h"
 #include "lib/numerics/convolve.h"
 #include "lib/numerics/fft.h"
+#include "lib/numerics/linalg.h"
 #include "lib/pld/pld.h"
 #include "lib/pld/product_mixture.h"
 #include "lib/strategy/merged.h"
@@ -534,6 +535,23 @@ static bool ask_spectrum(double *out)
     return ok;
 }
 
+/* Of a matrix too large for LAPACK to be given whole: a path's, whose eigenvalues all differ. */
+static bool ask_eigenvectors(double *out)
+{
+    enum { N = 513 };
+    static double matrix[N * N], values[N];
+    memset(matrix, 0, sizeof matrix);
+    for (size_t i = 0; i < N; i++) {
+        matrix[i * N + i] = 2;
+        if (i > 0)
+            matrix[i * N + i - 1] = matrix[(i - 1) * N + i] = -1;
+    }
+    bool ok = eps__symmetric_eigenvectors(NULL, values, matrix, N) == EPS__LAPACK_DONE;
+    out[0] = values[0];
+    out[1] = values[N - 1];
+    return ok;
+}
+
 /* The candidates of a plan, with some that are refused, and what one of them can be at best. */
 static bool ask_spend(double *out)
 {
@@ -622,6 +640,7 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
                              {.ask = ask_scalar, .len = 18},
                              {.ask = ask_merged, .len = 9},
                              {.ask = ask_spectrum, .len = 4},
+                             {.ask = ask_eigenvectors, .len = 2},
                              {.ask = ask_plan, .len = 2},
                              {.ask = ask_spend, .len = 2}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {

@@ -23,7 +23,7 @@ static enum eps_status prove(struct eps__optimal_search *s, double *gap)
     struct eps__optimal_point p = {0};
     size_t n = s->problem.n;
     double loss, bound;
-    enum eps_status status = eps__strategy_poll(s->context, s->error);
+    enum eps_status status = eps__optimal_poll(&s->problem, s->error);
     if (status)
         return status;
     bool ok = eps__optimal_point_init(&p, &s->problem);
@@ -34,8 +34,9 @@ static enum eps_status prove(struct eps__optimal_search *s, double *gap)
         ok = eps__optimal_bound_lower(&s->problem, &p, &bound) && eps__optimal_loss_upper(&s->problem, &p, s->c, &loss);
     }
     eps__optimal_point_clear(&p);
-    if (!ok)
-        return eps__strategy_no_memory(s->error);
+    /* What was stopped proves nothing. */
+    if (!ok || eps__stopped(s->problem.work))
+        return eps__optimal_failed(&s->problem, s->error);
     if (!(bound > 0 && isfinite(loss)))
         return eps__error(s->error, EPS_UNSUPPORTED, "/matrix",
                           "the factorisation that was found after %zu iterations is singular to working precision; "
@@ -98,7 +99,9 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
 {
     size_t n = s->block;
     struct eps__workload workload = {0};
-    struct eps__optimal_search found = {.context = context, .error = error, .loss = INFINITY, .problem.n = n};
+    struct eps__work work = {.context = context};
+    struct eps__optimal_search found = {
+        .context = context, .error = error, .loss = INFINITY, .problem = {.n = n, .work = &work}};
     found.gap = mechanism->matrix.gap > 0 ? mechanism->matrix.gap : 1e-3;
     enum eps_status status = read_participation(&found.problem, error, &mechanism->matrix);
     if (!status)

@@ -135,8 +135,10 @@ double eps__banded_gram(const struct eps_strategy *s, size_t i, size_t j)
     return lag < s->bands ? inner(s, first, lag, false) : 0;
 }
 
-static bool banded_gram(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count)
+static bool banded_gram(struct eps__work *work, const struct eps_strategy *s, double *out, size_t ld, size_t first,
+                        size_t step, size_t count)
 {
+    (void)work;
     for (size_t i = 0; i < count; i++)
         for (size_t j = i; j < count; j++)
             out[i * ld + j] = out[j * ld + i] = eps__banded_gram(s, first + i * step, first + j * step);
@@ -265,9 +267,10 @@ static bool banded_solve(const struct eps_strategy *s, double *out, const double
 }
 
 /* Reciprocals of the diagonal. The last row of C0^-1 reaches farthest: where it is finite, so is what is asked for. */
-static enum eps_status banded_invert(const struct eps_strategy *s, double **inverse, bool *defined,
-                                     struct eps_error *error)
+static enum eps_status banded_invert(const struct eps_context *context, double **inverse, bool *defined,
+                                     struct eps_error *error, const struct eps_strategy *s)
 {
+    (void)context;
     size_t stored = eps__banded_stored(s);
     double *a = calloc(2 * s->block, sizeof *a);
     *inverse = calloc(stored, sizeof **inverse);

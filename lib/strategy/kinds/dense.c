@@ -78,7 +78,8 @@ static size_t dense_square_index(const struct eps_strategy *s, size_t j)
     return j;
 }
 
-static bool dense_gram(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count)
+static bool dense_gram(struct eps__work *work, const struct eps_strategy *s, double *out, size_t ld, size_t first,
+                       size_t step, size_t count)
 {
     size_t m = s->block;
     double *columns = malloc(m * count * sizeof *columns), *gram = malloc(count * count * sizeof *gram);
@@ -87,8 +88,9 @@ static bool dense_gram(const struct eps_strategy *s, double *out, size_t ld, siz
         for (size_t i = 0; i < m; i++)
             for (size_t j = 0; j < count; j++)
                 columns[i * count + j] = s->entries[i * m + first + j * step];
-        eps__gram(gram, columns, m, count);
-        for (size_t i = 0; i < count; i++)
+        eps__gram(work, gram, columns, m, count);
+        ok = !eps__stopped(work);
+        for (size_t i = 0; ok && i < count; i++)
             memcpy(out + i * ld, gram + i * count, count * sizeof *out);
     }
     free(columns);
@@ -145,21 +147,22 @@ out:
     return status;
 }
 
-static enum eps_status dense_invert(const struct eps_strategy *s, double **inverse, bool *defined,
-                                    struct eps_error *error)
+static enum eps_status dense_invert(const struct eps_context *context, double **inverse, bool *defined,
+                                    struct eps_error *error, const struct eps_strategy *s)
 {
     size_t m = s->block, len = m * m;
     *inverse = malloc(len * sizeof **inverse);
     if (!*inverse)
         return eps__strategy_no_memory(error);
     memcpy(*inverse, s->entries, len * sizeof **inverse);
+    struct eps__work work = {.context = context};
     enum eps__lapack end = EPS__LAPACK_DONE;
     if (s->lower)
-        *defined = eps__lower_inverse(*inverse, m);
+        *defined = eps__lower_inverse(&work, *inverse, m);
     else
-        *defined = (end = eps__general_inverse(*inverse, m)) == EPS__LAPACK_DONE;
-    if (end == EPS__LAPACK_NO_MEMORY)
-        return eps__strategy_no_memory(error);
+        *defined = (end = eps__general_inverse(&work, *inverse, m)) == EPS__LAPACK_DONE;
+    if (end == EPS__LAPACK_NO_MEMORY || eps__stopped(&work))
+        return eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
     *defined = *defined && eps__all_finite(*inverse, len);
     return EPS_OK;
 }

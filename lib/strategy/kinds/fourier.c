@@ -65,8 +65,10 @@ static size_t fourier_square_index(const struct eps_strategy *s, size_t j)
     return 0;
 }
 
-static bool fourier_gram(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count)
+static bool fourier_gram(struct eps__work *work, const struct eps_strategy *s, double *out, size_t ld, size_t first,
+                         size_t step, size_t count)
 {
+    (void)work;
     (void)first;
     const double *y = s->entries;
     size_t rows = s->block_rows;

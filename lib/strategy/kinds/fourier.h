@@ -8,8 +8,8 @@
 
 #include "lib/strategy/kind.h"
 
-enum eps_status eps__fourier_invert(const struct eps_strategy *s, double **inverse, bool *defined,
-                                    struct eps_error *error);
+enum eps_status eps__fourier_invert(const struct eps_context *context, double **inverse, bool *defined,
+                                    struct eps_error *error, const struct eps_strategy *s);
 enum eps_status eps__fourier_variance(const struct eps_context *context, double *out, struct eps_error *error,
                                       const struct eps_strategy *s, const double *inverse);
 enum eps_status eps__fourier_decoder_row(const struct eps_strategy *s, double *out, struct eps_error *error,

@@ -27,9 +27,10 @@
 #include "lib/strategy/kinds/fourier.h"
 
 /* optimal: 2 m numbers, w and z with (X^-1 a)_i = sum_j w_|i-j| a_j - z_i <z, a>; standard: the lags of X. */
-enum eps_status eps__fourier_invert(const struct eps_strategy *s, double **inverse, bool *defined,
-                                    struct eps_error *error)
+enum eps_status eps__fourier_invert(const struct eps_context *context, double **inverse, bool *defined,
+                                    struct eps_error *error, const struct eps_strategy *s)
 {
+    (void)context;
     size_t m = s->block;
     double ignored, sum = 1, *w = *inverse = malloc(2 * m * sizeof *w), square = s->scale * s->scale;
     if (!w)

@@ -139,8 +139,10 @@ static size_t toeplitz_square_index(const struct eps_strategy *s, size_t j)
     return (rows < s->entries_len ? rows : s->entries_len) - 1;
 }
 
-static bool toeplitz_gram(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count)
+static bool toeplitz_gram(struct eps__work *work, const struct eps_strategy *s, double *out, size_t ld, size_t first,
+                          size_t step, size_t count)
 {
+    (void)work;
     const double *c = s->entries;
     for (size_t e = 0; e < count; e++) {
         /* Along one diagonal each product is the one below it and a few terms more. */
@@ -245,9 +247,10 @@ static enum eps_status toeplitz_fixed_order(const struct eps_context *context, s
     return eps__strategy_poll(context, error);
 }
 
-static enum eps_status toeplitz_invert(const struct eps_strategy *s, double **inverse, bool *defined,
-                                       struct eps_error *error)
+static enum eps_status toeplitz_invert(const struct eps_context *context, double **inverse, bool *defined,
+                                       struct eps_error *error, const struct eps_strategy *s)
 {
+    (void)context;
     size_t m = s->block;
     if (s->entries[0] == 0)
         return EPS_OK;

@@ -74,8 +74,10 @@ static size_t tree_square_index(const struct eps_strategy *s, size_t j)
     return 0;
 }
 
-static bool tree_gram(const struct eps_strategy *s, double *out, size_t ld, size_t first, size_t step, size_t count)
+static bool tree_gram(struct eps__work *work, const struct eps_strategy *s, double *out, size_t ld, size_t first,
+                      size_t step, size_t count)
 {
+    (void)work;
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < count; j++) {
             size_t common = s->height + 1;

@@ -29,8 +29,10 @@
 #include "lib/strategy/kinds/tree_levels.h"
 
 /* All that there is to keep is the decoder's scale. */
-enum eps_status eps__tree_invert(const struct eps_strategy *s, double **inverse, bool *defined, struct eps_error *error)
+enum eps_status eps__tree_invert(const struct eps_context *context, double **inverse, bool *defined,
+                                 struct eps_error *error, const struct eps_strategy *s)
 {
+    (void)context;
     *inverse = malloc(sizeof **inverse);
     if (!*inverse)
         return eps__strategy_no_memory(error);

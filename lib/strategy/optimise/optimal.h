@@ -23,6 +23,7 @@
 
 #include <math.h>
 
+#include "lib/error.h"
 #include "lib/strategy/workload.h"
 
 /* Pattern s, for s < starts, is the steps s, s + separation, ...: `epochs` of them, or as many as there are. */
@@ -33,7 +34,19 @@ struct eps__optimal {
     bool nonnegative; /* (35), else (36) */
     bool max_squared; /* the objective; else the mean */
     bool overlapping; /* some step belongs to several patterns */
+    struct eps__work
+        *work; /* asked every second or so; what it stopped fails as if singular, or without memory. Or NULL */
 };
+
+/* EPS_OK, or what the work says, after a poll. */
+enum eps_status eps__optimal_poll(const struct eps__optimal *o, struct eps_error *error);
+/* Why something failed that fails without memory: for that, or for what the work says. */
+enum eps_status eps__optimal_failed(const struct eps__optimal *o, struct eps_error *error);
+/* Whether to go on with row i of a triple loop: polls at some of them. */
+static inline bool eps__optimal_row_goes_on(const struct eps__optimal *o, size_t i)
+{
+    return i % 16 != 0 || eps__goes_on(o->work);
+}
 
 /* One U and what follows from it; every matrix is n x n. */
 struct eps__optimal_point {
@@ -60,10 +73,10 @@ double eps__optimal_cover(const struct eps__optimal *o, const double *v, size_t 
 /* m = A m for an n x n matrix m. */
 void eps__optimal_apply(const struct eps__optimal *o, double *m);
 
-/* Singular values of the images, ascending, and their right singular vectors as rows of vectors; gram is scratch. left: n x
- * n numbers for the left ones, one a column, where they are found as well (*found); or NULL. False: no value is positive,
- * or the point's no_memory. */
-bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *found, size_t n);
+/* Singular values of the images, ascending, and their right singular vectors as rows of vectors; gram is scratch. polar: n x
+ * n numbers for the polar factor, where it is found as well (*found); or NULL. False: no value is positive, or the
+ * point's no_memory, or stopped. */
+bool eps__optimal_decompose(const struct eps__optimal *o, struct eps__optimal_point *p, double *polar, bool *found);
 /* From lower, weights and sums: the rest. False: numerically singular, or the point's no_memory. */
 bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_point *p);
 /* The same point with U times factor^2. */
@@ -134,8 +147,8 @@ void eps__optimal_ascent_clear(struct eps__optimal_ascent *a);
 bool eps__optimal_ascent_begin(struct eps__optimal_ascent *a, double value);
 enum eps__optimal_move { EPS__OPTIMAL_MOVED, EPS__OPTIMAL_STUCK, EPS__OPTIMAL_STOPPED };
 /* One step. STUCK: no step is uphill; the model's point is x all the same. STOPPED: status says why. */
-enum eps__optimal_move eps__optimal_ascend(struct eps__optimal_ascent *a, const struct eps_context *context,
-                                           enum eps_status *status, struct eps_error *error);
+enum eps__optimal_move eps__optimal_ascend(struct eps__optimal_ascent *a, enum eps_status *status,
+                                           struct eps_error *error);
 
 /* ---- the search ---- */
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/strategy/failures.h"
 #include "lib/strategy/optimise/optimal.h"
 
 enum { MEMORY = 6, HALVINGS = 40 };
@@ -167,25 +166,25 @@ static void accept(struct eps__optimal_ascent *a, double value)
     a->value = value;
 }
 
-enum eps__optimal_move eps__optimal_ascend(struct eps__optimal_ascent *a, const struct eps_context *context,
-                                           enum eps_status *status, struct eps_error *error)
+enum eps__optimal_move eps__optimal_ascend(struct eps__optimal_ascent *a, enum eps_status *status,
+                                           struct eps_error *error)
 {
     struct eps__optimal_model *m = a->model;
     for (;;) {
         double slope = find_direction(a), step = 1;
         for (size_t halving = 0; slope > 0 && halving < HALVINGS; halving++, step /= 2) {
-            if ((*status = eps__strategy_poll(context, error)))
+            if ((*status = eps__optimal_poll(m->o, error)))
                 return EPS__OPTIMAL_STOPPED;
             double promised = place_trial(a, step), value = eps__optimal_value(m, a->trial);
             a->evaluations += value > -INFINITY;
-            if (m->point.no_memory) {
-                *status = eps__strategy_no_memory(error);
+            if (m->point.no_memory || eps__stopped(m->o->work)) {
+                *status = eps__optimal_failed(m->o, error);
                 return EPS__OPTIMAL_STOPPED;
             }
             if (!(value >= a->value + sufficient * promised) || !(promised > 0))
                 continue;
             if (!eps__optimal_gradient(m, a->trial_gradient, a->direction, a->trial)) {
-                *status = eps__strategy_no_memory(error);
+                *status = eps__optimal_failed(m->o, error);
                 return EPS__OPTIMAL_STOPPED;
             }
             accept(a, value);

@@ -5,8 +5,8 @@
  * By one symmetric eigendecomposition of G'G, about 5/6 of the time. Squaring halves the digits of the small singular
  * values. What is reported is proven apart (optimal_proof.c), but where they have none left the gradients have none
  * either, in just the directions in which U is small, and the search ends there: then by a singular value decomposition,
- * which takes four times as long. (Newton's iterations for the polar factor, eight inverses, are slower as well where the
- * linear algebra runs on one core.)
+ * which takes four times as long. That cannot be stopped in between; so where it is long, by Newton's iteration for the
+ * polar factor Q, eight inverses, and the eigendecomposition of (G'G)^1/2 = Q'G, which takes longer still.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,18 @@
 
 #include "lib/numerics/linalg.h"
 #include "lib/strategy/decoder.h"
+#include "lib/strategy/failures.h"
 #include "lib/strategy/optimise/optimal.h"
+
+enum eps_status eps__optimal_poll(const struct eps__optimal *o, struct eps_error *error)
+{
+    return eps__goes_on(o->work) ? EPS_OK : eps__strategy_stopped(error, o->work->status);
+}
+
+enum eps_status eps__optimal_failed(const struct eps__optimal *o, struct eps_error *error)
+{
+    return eps__strategy_stopped(error, eps__stopped(o->work) ? o->work->status : EPS_NO_MEMORY);
+}
 
 bool eps__optimal_point_init(struct eps__optimal_point *p, const struct eps__optimal *o)
 {
@@ -69,7 +80,7 @@ void eps__optimal_apply(const struct eps__optimal *o, double *m)
     const struct eps__workload *w = o->workload;
     size_t n = o->n;
     if (o->dense) {
-        eps__multiply_lower(m, o->dense, n, n);
+        eps__multiply_lower(o->work, m, o->dense, n, n);
         return;
     }
     /* Row t of the momentum matrix times m, and of A times m, from those above: a chunk of columns at a time, which
@@ -93,7 +104,7 @@ void eps__optimal_apply(const struct eps__optimal *o, double *m)
 static void row_variances(const struct eps__optimal *o, struct eps__optimal_point *p)
 {
     size_t n = o->n;
-    eps__multiply_transposed(p->gram, p->images, p->vectors, n);
+    eps__multiply_transposed(o->work, p->gram, p->images, p->vectors, n);
     for (size_t t = 0; t < n; t++) {
         double sum = 0;
         for (size_t a = 0; a < n; a++)
@@ -105,13 +116,45 @@ static void row_variances(const struct eps__optimal *o, struct eps__optimal_poin
 /* Squares of singular values under this part of the largest have too few digits as eigenvalues. */
 static const double square_least = 1e-11;
 
-bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *found, size_t n)
+/* Up to this size a singular value decomposition takes less than a second. */
+enum { SINGULAR_MOST = 1024 };
+
+/* Values, vectors and the polar factor q without squares; gram is scratch. */
+static enum eps__lapack by_singular_vectors(const struct eps__optimal *o, struct eps__optimal_point *p, double *q)
 {
+    size_t n = o->n;
+    memcpy(p->gram, p->images, n * n * sizeof *p->gram);
+    enum eps__lapack end = eps__singular_vectors(p->values, p->vectors, q, p->gram, n);
+    if (end != EPS__LAPACK_DONE)
+        return end;
+    eps__multiply(o->work, p->gram, q, p->vectors, n);
+    memcpy(q, p->gram, n * n * sizeof *q);
+    return EPS__LAPACK_DONE;
+}
+
+/* The same; the values are those of Q'G, which is symmetric but for rounding. */
+static enum eps__lapack by_polar_factor(const struct eps__optimal *o, struct eps__optimal_point *p, double *q)
+{
+    size_t n = o->n;
+    memcpy(q, p->images, n * n * sizeof *q);
+    enum eps__lapack end = eps__polar_factor(o->work, q, p->gram, n);
+    if (end != EPS__LAPACK_DONE)
+        return end;
+    eps__multiply_first_transposed(o->work, p->vectors, q, p->images, n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            p->vectors[i * n + j] = p->vectors[j * n + i] = (p->vectors[i * n + j] + p->vectors[j * n + i]) / 2;
+    return eps__symmetric_eigenvectors(o->work, p->values, p->vectors, n);
+}
+
+bool eps__optimal_decompose(const struct eps__optimal *o, struct eps__optimal_point *p, double *polar, bool *found)
+{
+    size_t n = o->n;
     *found = false;
-    eps__gram(p->vectors, p->images, n, n);
+    eps__gram(o->work, p->vectors, p->images, n, n);
     if (!eps__all_finite(p->vectors, n * n))
         return false;
-    enum eps__lapack end = eps__symmetric_eigenvectors(p->values, p->vectors, n);
+    enum eps__lapack end = eps__symmetric_eigenvectors(o->work, p->values, p->vectors, n);
     p->no_memory |= end == EPS__LAPACK_NO_MEMORY;
     if (end != EPS__LAPACK_DONE)
         return false;
@@ -123,10 +166,8 @@ bool eps__optimal_decompose(struct eps__optimal_point *p, double *left, bool *fo
             p->values[a] = sqrt(p->values[a]);
         return true;
     }
-    double *own = left ? NULL : malloc(n * n * sizeof *own);
-    memcpy(p->gram, p->images, n * n * sizeof *p->gram);
-    end = left || own ? eps__singular_vectors(p->values, p->vectors, left ? left : own, p->gram, n)
-                      : EPS__LAPACK_NO_MEMORY;
+    double *own = polar ? NULL : malloc(n * n * sizeof *own), *q = polar ? polar : own;
+    end = !q ? EPS__LAPACK_NO_MEMORY : n <= SINGULAR_MOST ? by_singular_vectors(o, p, q) : by_polar_factor(o, p, q);
     p->no_memory |= end == EPS__LAPACK_NO_MEMORY;
     *found = end == EPS__LAPACK_DONE;
     free(own);
@@ -148,7 +189,7 @@ bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_poi
             p->images[t * n + j] *= root;
     }
     bool ignored;
-    if (!eps__optimal_decompose(p, NULL, &ignored, n))
+    if (!eps__optimal_decompose(o, p, NULL, &ignored))
         return false;
     double trace = 0, total = 0;
     for (size_t a = 0; a < n; a++)
@@ -159,14 +200,14 @@ bool eps__optimal_evaluate(const struct eps__optimal *o, struct eps__optimal_poi
     p->total = total;
     if (o->max_squared)
         row_variances(o, p);
-    eps__solve_lower(p->vectors, p->lower, n, n);
+    eps__solve_lower(o->work, p->vectors, p->lower, n, n);
     for (size_t a = 0; a < n; a++) {
         double root = sqrt(p->values[a]);
         for (size_t i = 0; i < n; i++)
             p->vectors[a * n + i] *= root;
     }
-    eps__gram(p->gram, p->vectors, n, n);
-    return eps__all_finite(p->gram, n * n);
+    eps__gram(o->work, p->gram, p->vectors, n, n);
+    return !eps__stopped(o->work) && eps__all_finite(p->gram, n * n);
 }
 
 void eps__optimal_rescale(const struct eps__optimal *o, struct eps__optimal_point *p, double factor)

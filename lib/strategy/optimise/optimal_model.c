@@ -138,7 +138,7 @@ static void write_entries(const struct eps__optimal_model *m, double *u, const d
     size_t n = o->n, stride = pair_stride(o);
     const double *v = x + roots_of(m), *w = v + o->starts;
     memset(u, 0, n * n * sizeof *u);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && eps__optimal_row_goes_on(o, i); i++) {
         const double *row = w + pairs_before(o, i);
         u[i * n + i] = eps__optimal_cover(o, v, i, i);
         for (size_t c = 1; c <= pair_count(o, i); c++) {
@@ -157,10 +157,10 @@ static bool place_entries(struct eps__optimal_model *m, const double *x)
     if (m->guarded) {
         for (size_t i = 0; i < n * n; i++)
             p->vectors[i] = p->lower[i] - barrier_part * m->barrier[i];
-        if (!eps__cholesky(p->vectors, n))
+        if (!eps__cholesky(m->o->work, p->vectors, n))
             return false;
     }
-    return eps__cholesky(p->lower, n);
+    return eps__cholesky(m->o->work, p->lower, n);
 }
 
 /* mu ln det U and mu times the sum of ln w; X becomes X + mu U^-1, half the derivative of what is maximised. */
@@ -172,12 +172,12 @@ static double add_path(struct eps__optimal_model *m)
     memcpy(p->images, p->lower, n * n * sizeof *p->images);
     for (size_t i = 0; i < n; i++)
         sum += 2 * log(p->lower[i * n + i]) + (m->o->max_squared ? log(p->weights[i]) : 0);
-    if (!eps__lower_inverse(p->images, n))
+    if (!eps__lower_inverse(m->o->work, p->images, n))
         return -INFINITY;
-    eps__gram(p->vectors, p->images, n, n);
+    eps__gram(m->o->work, p->vectors, p->images, n, n);
     for (size_t i = 0; i < n * n; i++)
         p->gram[i] += m->mu * p->vectors[i];
-    return eps__all_finite(p->gram, n * n) ? m->mu * sum : -INFINITY;
+    return eps__all_finite(p->gram, n * n) && !eps__stopped(m->o->work) ? m->mu * sum : -INFINITY;
 }
 
 double eps__optimal_value(struct eps__optimal_model *m, const double *x)
@@ -228,10 +228,10 @@ void eps__optimal_model_continue(struct eps__optimal_model *m, double *x, const 
     for (size_t s = 0; s < o->starts; s++)
         v[s] = factors_x[roots_of(factors) + s] * factors_x[roots_of(factors) + s];
     /* U from the factor, shrunk off the diagonal until it is positive definite under the pattern sums. */
-    eps__multiply_transposed(p->gram, p->lower, p->lower, n);
+    eps__multiply_transposed(o->work, p->gram, p->lower, p->lower, n);
     for (;; part *= 0.8) {
         memset(p->vectors, 0, n * n * sizeof *p->vectors);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && eps__optimal_row_goes_on(o, i); i++) {
             p->vectors[i * n + i] = eps__optimal_cover(o, v, i, i);
             for (size_t c = 1; c <= pair_count(o, i); c++) {
                 size_t j = i - c * stride;
@@ -241,7 +241,7 @@ void eps__optimal_model_continue(struct eps__optimal_model *m, double *x, const 
                 p->vectors[i * n + j] = entry;
             }
         }
-        if (part < 1e-3 || eps__cholesky(p->vectors, n))
+        if (part < 1e-3 || eps__stopped(o->work) || eps__cholesky(o->work, p->vectors, n))
             break;
     }
 }
@@ -255,6 +255,12 @@ struct class
     double *gram, *lower, *product; /* count x count; one allocation, at gram */
 };
 
+static void class_close(struct class *c)
+{
+    free(c->gram);
+}
+
+/* False without memory. */
 static bool class_open(struct class *c, const struct eps__optimal_model *m, size_t first)
 {
     size_t n = m->o->n, b = m->o->separation, count = (n - 1 - first) / b + 1;
@@ -268,13 +274,11 @@ static bool class_open(struct class *c, const struct eps__optimal_model *m, size
             c->gram[i * count + j] = m->point.gram[(first + i * b) * n + first + j * b];
             c->lower[i * count + j] = m->point.lower[(first + i * b) * n + first + j * b];
         }
-    eps__multiply(c->product, c->gram, c->lower, count);
-    return true;
-}
-
-static void class_close(struct class *c)
-{
-    free(c->gram);
+    eps__multiply(m->o->work, c->product, c->gram, c->lower, count);
+    if (!eps__stopped(m->o->work))
+        return true;
+    class_close(c);
+    return false;
 }
 
 /* 2 T changes by 2 <X L, dL>. A row of L is its coordinates, brought to the length that v asks for: the part of the
@@ -332,7 +336,7 @@ static void entry_gradient(struct eps__optimal_model *m, double *gradient, doubl
     size_t n = o->n, b = o->separation, stride = pair_stride(o), first = roots_of(m);
     const double *gram = m->point.gram;
     double mean = m->point.total / (double)o->starts;
-    for (size_t s = 0; s < o->starts; s++) {
+    for (size_t s = 0; s < o->starts && eps__optimal_row_goes_on(o, s); s++) {
         double sum = -1;
         for (size_t c = 0, i = s; c < o->epochs && i < n; c++, i += b)
             for (size_t d = 0, j = s; d < o->epochs && j < n; d++, j += b)
@@ -378,7 +382,7 @@ bool eps__optimal_gradient(struct eps__optimal_model *m, double *gradient, doubl
     if (m->coordinates == EPS__OPTIMAL_FACTORS)
         return factor_gradient(m, gradient, scale, x);
     entry_gradient(m, gradient, scale, x);
-    return true;
+    return !eps__stopped(m->o->work);
 }
 
 /* ---------------------------------------------------------------- the fixed point */
@@ -397,7 +401,11 @@ static bool fixed_class(const struct eps__optimal_model *m, double *next, const 
         return false;
     size_t count = c.count;
     double sum = 0, wanted = m->point.sums[r];
-    eps__multiply_transposed(c.gram, c.product, c.product, count);
+    eps__multiply_transposed(o->work, c.gram, c.product, c.product, count);
+    if (eps__stopped(o->work)) {
+        class_close(&c);
+        return false;
+    }
     for (size_t a = 0; a < count; a++)
         c.lower[a] = sqrt(c.gram[a * count + a]);
     for (size_t a = 0; a < count; a++) {
@@ -405,7 +413,7 @@ static bool fixed_class(const struct eps__optimal_model *m, double *next, const 
         for (size_t d = 0; d < count; d++)
             c.product[a * count + d] = c.gram[a * count + d] / (c.lower[a] * c.lower[d]);
     }
-    if (eps__cholesky(c.product, count)) {
+    if (eps__cholesky(o->work, c.product, count)) {
         for (size_t a = 0; a < count; a++)
             for (size_t s = 0; s <= a; s++)
                 next[first + o->starts + (r + a * b) * k + s] = c.product[a * count + a - s];

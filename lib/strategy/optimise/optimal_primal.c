@@ -40,7 +40,7 @@ static void fill_of(const struct eps__optimal *o, double *fill, const double *x)
 {
     size_t n = o->n, b = o->separation;
     memset(fill, 0, n * sizeof *fill);
-    for (size_t s = 0; s < o->starts; s++) {
+    for (size_t s = 0; s < o->starts && eps__optimal_row_goes_on(o, s); s++) {
         double sum = 0;
         for (size_t c = 0, i = s; c < o->epochs && i < n; c++, i += b) {
             for (size_t j = s; j < i; j += b)
@@ -73,11 +73,11 @@ double eps__optimal_recover(const struct eps__optimal *o, struct eps__optimal_po
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++)
             c[(n - 1 - j) * n + (n - 1 - i)] = p->images[i * n + j] / sqrt(fill[i] * fill[j]);
-    if (!eps__cholesky(c, n))
+    if (!eps__cholesky(o->work, c, n))
         return INFINITY;
     eps__optimal_reverse_transposed(c, n);
     memcpy(p->images, c, n * n * sizeof *c);
-    if (!eps__lower_inverse(p->images, n))
+    if (!eps__lower_inverse(o->work, p->images, n))
         return INFINITY;
     eps__optimal_apply(o, p->images);
     for (size_t t = 0; t < n; t++) {
@@ -86,5 +86,5 @@ double eps__optimal_recover(const struct eps__optimal *o, struct eps__optimal_po
             square += p->images[t * n + j] * p->images[t * n + j];
         loss = o->max_squared ? fmax(loss, square) : loss + square / (double)n;
     }
-    return isfinite(loss) ? loss : INFINITY;
+    return isfinite(loss) && !eps__stopped(o->work) ? loss : INFINITY;
 }

@@ -74,12 +74,13 @@ static bool magnitudes(const struct eps__optimal *o, double *out, const double *
 /* ---------------------------------------------------------------- below */
 
 /* out = m m' for the n x n matrix m; m is transposed into scratch. */
-static void gram_of_rows(double *out, double *scratch, const double *m, size_t n)
+static void gram_of_rows(const struct eps__optimal *o, double *out, double *scratch, const double *m)
 {
+    size_t n = o->n;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
             scratch[i * n + j] = m[j * n + i];
-    eps__gram(out, scratch, n, n);
+    eps__gram(o->work, out, scratch, n, n);
 }
 
 double eps__optimal_excess(const struct eps__optimal *o, struct eps__optimal_point *p)
@@ -88,9 +89,9 @@ double eps__optimal_excess(const struct eps__optimal *o, struct eps__optimal_poi
     double error = rounding(n + o->epochs), sum = 0, *u = p->gram, *sizes = p->images;
     for (size_t i = 0; i < n * n; i++)
         u[i] = fabs(p->lower[i]);
-    gram_of_rows(sizes, p->vectors, u, n);
-    gram_of_rows(u, p->vectors, p->lower, n);
-    for (size_t i = 0; i < n; i++) {
+    gram_of_rows(o, sizes, p->vectors, u);
+    gram_of_rows(o, u, p->vectors, p->lower);
+    for (size_t i = 0; i < n && eps__optimal_row_goes_on(o, i); i++) {
         for (size_t j = 0; j <= i; j++) {
             /* A sum whose products are all 0 is exact: its size is 0. One that is 0 need not be (L2). */
             double size = error * sizes[i * n + j], entry = u[i * n + j];
@@ -110,7 +111,7 @@ double eps__optimal_bound(const struct eps__optimal *o, const struct eps__optima
 {
     size_t n = o->n, b = o->separation;
     double excess = 0;
-    for (size_t i = 0; o->overlapping && i < n; i++)
+    for (size_t i = 0; o->overlapping && i < n && eps__optimal_row_goes_on(o, i); i++)
         for (size_t c = 1, j = i; c < o->epochs && j >= b; c++) {
             j -= b;
             double entry = 0;
@@ -125,11 +126,12 @@ double eps__optimal_bound(const struct eps__optimal *o, const struct eps__optima
 }
 
 /* Steps of Newton and Schulz, Q <- Q (3 - Q'Q)/2, which bring the singular values of gram, those under sqrt 3, to 1. */
-static void orthogonalise(struct eps__optimal_point *p, double *correction, size_t n)
+static void orthogonalise(const struct eps__optimal *o, struct eps__optimal_point *p, double *correction)
 {
-    for (size_t step = 0; step < REFINEMENTS; step++) {
+    size_t n = o->n;
+    for (size_t step = 0; step < REFINEMENTS && !eps__stopped(o->work); step++) {
         double defect = 0;
-        eps__gram(correction, p->gram, n, n);
+        eps__gram(o->work, correction, p->gram, n, n);
         for (size_t i = 0; i < n; i++) {
             double sum = 0;
             for (size_t j = 0; j < n; j++)
@@ -141,7 +143,7 @@ static void orthogonalise(struct eps__optimal_point *p, double *correction, size
         double shrink = step > 0 || defect < 1 ? 1 : 1 / (1 + defect);
         for (size_t i = 0; i < n * n; i++)
             correction[i] = sqrt(shrink) * ((i % (n + 1) == 0 ? 1.5 : 0) - shrink * correction[i] / 2);
-        eps__multiply(p->vectors, p->gram, correction, n);
+        eps__multiply(o->work, p->vectors, p->gram, correction, n);
         memcpy(p->gram, p->vectors, n * n * sizeof *p->gram);
     }
 }
@@ -151,26 +153,26 @@ static bool polar_factor(const struct eps__optimal *o, struct eps__optimal_point
 {
     size_t n = o->n;
     bool whole, ok = false;
-    double *left = malloc(n * n * sizeof *left);
-    p->no_memory |= !left;
-    if (!left || !eps__optimal_decompose(p, left, &whole, n))
+    double *q = malloc(n * n * sizeof *q);
+    p->no_memory |= !q;
+    if (!q || !eps__optimal_decompose(o, p, q, &whole))
         goto out;
     if (whole) {
-        eps__multiply(p->gram, left, p->vectors, n);
+        memcpy(p->gram, q, n * n * sizeof *p->gram);
     } else {
         /* G (G'G)^-1/2, from the right singular vectors. */
         for (size_t a = 0; a < n; a++)
             for (size_t i = 0; i < n; i++)
                 p->vectors[a * n + i] /= sqrt(p->values[a]);
-        eps__gram(p->gram, p->vectors, n, n);
-        eps__multiply(p->vectors, p->images, p->gram, n);
+        eps__gram(o->work, p->gram, p->vectors, n, n);
+        eps__multiply(o->work, p->vectors, p->images, p->gram, n);
         memcpy(p->gram, p->vectors, n * n * sizeof *p->gram);
     }
-    orthogonalise(p, left, n);
+    orthogonalise(o, p, q);
     memcpy(p->vectors, p->gram, n * n * sizeof *p->gram);
-    ok = true;
+    ok = !eps__stopped(o->work);
 out:
-    free(left);
+    free(q);
     return ok;
 }
 
@@ -199,7 +201,7 @@ bool eps__optimal_bound_lower(const struct eps__optimal *o, struct eps__optimal_
         taken += fabs(p->vectors[i]) * p->gram[i];
     }
     double inner = eps__sum_value(&trace) - (error + EPS__SUM_ERROR) * taken * (1 + rounding(n * n));
-    eps__gram(p->gram, p->vectors, n, n);
+    eps__gram(o->work, p->gram, p->vectors, n, n);
     double norm = frobenius_up(p->vectors, n * n);
     for (size_t i = 0; i < n; i++)
         p->gram[i * n + i] -= 1;
@@ -225,8 +227,8 @@ static bool square_up(const struct eps__optimal *o, const double *c, double *squ
         for (size_t i = 0; i < n; i++)
             for (size_t a = 0; a < count; a++)
                 columns[i * count + a] = c[i * n + r + a * b];
-        eps__gram(gram, columns, n, count);
-        for (size_t s = r; s < o->starts; s += b) {
+        eps__gram(o->work, gram, columns, n, count);
+        for (size_t s = r; s < o->starts && eps__optimal_row_goes_on(o, s); s += b) {
             size_t from = (s - r) / b, end = from + o->epochs < count ? from + o->epochs : count;
             double sum = 0, norms = 0;
             for (size_t i = from; i < end; i++) {
@@ -251,11 +253,11 @@ bool eps__optimal_loss_upper(const struct eps__optimal *o, struct eps__optimal_p
     if (!square_up(o, c, &square))
         return false;
     memcpy(p->images, c, n * n * sizeof *c);
-    if (!eps__lower_inverse(p->images, n))
+    if (!eps__lower_inverse(o->work, p->images, n))
         return true;
     double sizes = frobenius_up(c, n * n) * frobenius_up(p->images, n * n);
     memcpy(p->gram, p->images, n * n * sizeof *c);
-    eps__multiply_lower(p->gram, c, n, n);
+    eps__multiply_lower(o->work, p->gram, c, n, n);
     for (size_t i = 0; i < n; i++)
         p->gram[i * n + i] -= 1;
     double residual = frobenius_up(p->gram, n * n) + (rounding(n) + scaling) * sizes;

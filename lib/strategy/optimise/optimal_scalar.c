@@ -40,7 +40,7 @@ static bool place(const struct eps__optimal *o, struct eps__optimal_point *p, co
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j <= i; j++)
                 p->lower[i * n + j] += v[u] * signs[u * n + i] * signs[u * n + j];
-    return eps__cholesky(p->lower, n) && eps__optimal_evaluate(o, p);
+    return eps__cholesky(o->work, p->lower, n) && eps__optimal_evaluate(o, p);
 }
 
 /* u'Xu */
@@ -81,7 +81,7 @@ static bool solve(const struct eps__optimal *o, struct eps__optimal_point *p, do
                     c[(n - 1 - j) * n + (n - 1 - i)] = p->gram[i * n + j] / largest;
         }
     }
-    if (!ok || !eps__cholesky(c, n))
+    if (!ok || !eps__cholesky(o->work, c, n))
         return false;
     eps__optimal_reverse_transposed(c, n);
     return true;

@@ -95,7 +95,8 @@ static bool take(struct eps__optimal_search *s, struct eps__optimal_model *m)
     take_bound(s, p);
     double least = attempt(s, p, &how, &cut);
     /* Far from the optimum only a larger lift gives anything at all. */
-    for (how.lift = s->target / 4; how.lift < 1 && !within(s, s->target); how.lift *= 10) {
+    for (how.lift = s->target / 4; how.lift < 1 && !within(s, s->target) && !eps__stopped(s->problem.work);
+         how.lift *= 10) {
         double loss = attempt(s, p, &how, &cut);
         least = fmin(least, loss);
         if (loss <= 2 * s->bound)
@@ -118,11 +119,11 @@ static enum eps_status ascend(struct eps__optimal_search *s, struct eps__optimal
     struct eps__optimal_model *m = a->model;
     enum eps_status status = EPS_OK;
     if (!eps__optimal_ascent_begin(a, 2 * m->point.trace - m->point.total))
-        return eps__strategy_no_memory(s->error);
+        return eps__optimal_failed(&s->problem, s->error);
     for (size_t move = 0; move < FACTOR_MOVES && !(*done = take(s, m)); move++) {
         if (within(s, s->target) || (s->problem.nonnegative && s->relaxed <= s->target / 2))
             break;
-        if (eps__optimal_ascend(a, s->context, &status, s->error) != EPS__OPTIMAL_MOVED)
+        if (eps__optimal_ascend(a, &status, s->error) != EPS__OPTIMAL_MOVED)
             break;
         s->iterations++;
     }
@@ -135,11 +136,11 @@ static enum eps_status approach(struct eps__optimal_search *s, struct eps__optim
     struct eps__optimal_model *m = a->model;
     for (size_t step = 0; step < FIXED_POINTS; step++) {
         double before = m->point.trace;
-        enum eps_status status = eps__strategy_poll(s->context, s->error);
+        enum eps_status status = eps__optimal_poll(&s->problem, s->error);
         if (status)
             return status;
         if (!eps__optimal_fixed_point(m, a->trial, a->x))
-            return eps__strategy_no_memory(s->error);
+            return eps__optimal_failed(&s->problem, s->error);
         double value = eps__optimal_value(m, a->trial);
         if (value > -INFINITY)
             eps__optimal_model_rescale(m, a->trial);
@@ -157,6 +158,8 @@ static enum eps_status approach(struct eps__optimal_search *s, struct eps__optim
 
 static enum eps_status singular(const struct eps__optimal_search *s)
 {
+    if (eps__stopped(s->problem.work))
+        return eps__optimal_failed(&s->problem, s->error);
     return eps__error(s->error, EPS_INVALID, "/workload",
                       "the workload is singular to working precision; the optimal factorisation needs a regular "
                       "one: change its coefficients, or choose another family");
@@ -198,12 +201,12 @@ static enum eps_status settle(struct eps__optimal_search *s, struct eps__optimal
     if (!(value > -INFINITY))
         return EPS_OK;
     if (!eps__optimal_ascent_begin(a, value))
-        return eps__strategy_no_memory(s->error);
+        return eps__optimal_failed(&s->problem, s->error);
     for (size_t in_a_row = 0; s->moves < PATH_MOVES && in_a_row < SMALL_GAINS; s->moves++) {
         if ((*done = take(s, m)))
             break;
         value = a->value;
-        if (eps__optimal_ascend(a, s->context, &status, s->error) != EPS__OPTIMAL_MOVED)
+        if (eps__optimal_ascend(a, &status, s->error) != EPS__OPTIMAL_MOVED)
             break;
         s->iterations++;
         in_a_row = a->value - value < small ? in_a_row + 1 : 0;
@@ -276,8 +279,10 @@ enum eps_status eps__optimal_find(struct eps__optimal_search *s)
     if (!s->c || !s->attempt || !s->lower || !s->weights || !s->sums)
         return eps__strategy_no_memory(s->error);
     /* The factors' problem is far from that of overlapping patterns. */
-    if (s->problem.overlapping)
-        return search_entries(s, NULL, NULL, &point);
+    if (s->problem.overlapping) {
+        status = search_entries(s, NULL, NULL, &point);
+        return status ? status : eps__optimal_poll(&s->problem, s->error);
+    }
     if (!eps__optimal_model_init(&factors, &s->problem, EPS__OPTIMAL_FACTORS, 0, NULL) ||
         !eps__optimal_ascent_init(&ascent, &factors))
         status = eps__strategy_no_memory(s->error);
@@ -289,6 +294,8 @@ enum eps_status eps__optimal_find(struct eps__optimal_search *s)
     factors.point = (struct eps__optimal_point){0};
     if (!status && !done && s->problem.nonnegative)
         status = search_entries(s, &factors, ascent.x, &point);
+    if (!status) /* what ended early for that reason ended well otherwise */
+        status = eps__optimal_poll(&s->problem, s->error);
     eps__optimal_point_clear(&point);
     eps__optimal_ascent_clear(&ascent);
     eps__optimal_model_clear(&factors);

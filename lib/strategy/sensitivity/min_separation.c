@@ -196,8 +196,9 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
     double *x = malloc((banded ? m : m * m) * sizeof *x), *row = malloc(m * sizeof *row);
     double *best = malloc((m + 1) * sizeof *best);
     uint32_t *taken = malloc((m + 1) * sizeof *taken);
-    if (!x || !row || !best || !taken || (!banded && !s->kind->gram(s, x, m, 0, 1, m))) {
-        status = eps__strategy_no_memory(error);
+    struct eps__work work = {.context = context};
+    if (!x || !row || !best || !taken || (!banded && !s->kind->gram(&work, s, x, m, 0, 1, m))) {
+        status = eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
         goto out;
     }
     for (size_t i = 0; i < m; i++) {

@@ -78,8 +78,8 @@ static struct eps__interval separated_columns(const struct eps_strategy *s, cons
 
 /* The Gram matrix (k x k) of the pattern from `start`, block by block; returns its number of steps, 0 without
  * memory. *norms: the sum of the column norms. */
-static size_t pattern_gram(const struct eps_strategy *s, double *x, double *norms, const struct eps__participation *p,
-                           size_t start)
+static size_t pattern_gram(struct eps__work *work, const struct eps_strategy *s, double *x, double *norms,
+                           const struct eps__participation *p, size_t start)
 {
     size_t b = p->separation, k = (s->n - 1 - start) / b + 1, done = 0;
     k = k < p->epochs ? k : p->epochs;
@@ -88,7 +88,7 @@ static size_t pattern_gram(const struct eps_strategy *s, double *x, double *norm
     while (done < k) {
         size_t at = start + done * b, count = (s->block - 1 - at % s->block) / b + 1;
         count = count < k - done ? count : k - done;
-        if (!s->kind->gram(s, x + done * k + done, k, at % s->block, b, count))
+        if (!s->kind->gram(work, s, x + done * k + done, k, at % s->block, b, count))
             return 0;
         for (size_t i = 0; i < count; i++)
             *norms += eps__sqrt_up(eps__column_square(s, at + i * b)->upper);
@@ -112,12 +112,13 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
            starts = first_is_worst(s) ? 1 : eps__participation_starts(p, s->n);
     double *x = malloc(2 * cells * sizeof *x), *last = x ? x + cells : NULL;
     struct eps__square best = {.rule = "nonnegative_gram", .exact = true};
+    struct eps__work work = {.context = context};
     for (size_t start = 0; start < starts; start++) {
         double norms;
         struct eps__square square;
         if ((status = eps__strategy_poll(context, error)))
             goto out;
-        size_t k = x ? pattern_gram(s, x, &norms, p, start) : 0;
+        size_t k = x ? pattern_gram(&work, s, x, &norms, p, start) : 0;
         /* Neighbouring patterns often have the very same Gram matrix. */
         if (k && k == before && memcmp(x, last, k * k * sizeof *x) == 0)
             continue;
@@ -125,7 +126,7 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
             memcpy(last, x, k * k * sizeof *x);
         before = k;
         if (!k || !eps__gram_square(&square, x, k, eps__lower(best.value.upper, 1e7))) {
-            status = eps__strategy_no_memory(error);
+            status = eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
             goto out;
         }
         /* A pattern that cannot be the worst got its cheapest bound. Each entry of x is off by at most gram_error

@@ -91,11 +91,12 @@ static enum eps_status epoch_bound(const struct eps_context *context, struct eps
 {
     struct walk w = {.s = s, .p = p};
     size_t m = s->block;
+    struct eps__work work = {.context = context};
     if (!s->kind->gram_entry) {
         w.gram = malloc(m * m * sizeof *w.gram);
-        if (!w.gram || !s->kind->gram(s, w.gram, m, 0, 1, m)) {
+        if (!w.gram || !s->kind->gram(&work, s, w.gram, m, 0, 1, m)) {
             free(w.gram);
-            return eps__strategy_no_memory(error);
+            return eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
         }
     }
     enum eps_status status = walk_epochs(context, &w, error);
