@@ -141,23 +141,51 @@ static double bytes_of(const struct eps_context *context, const struct rows *row
     return status == EPS_OK ? bytes + (double)sizeof *rows + (double)dimensions * sizeof(double) : INFINITY;
 }
 
-/* Counts the bytes of the stream and of its row. What is too much is told with the number of coordinates that is not. */
+/* Which part of what is too much is not: the most coordinates, within a sixteenth, that all limits allow. */
+static void name_part(char *part, size_t size, const struct streaming *streaming, const struct eps_context *context,
+                      const struct rows *rows, const struct api_noise *asked)
+{
+    size_t fits = 0, above = asked->dimensions;
+    while (above - fits > 1 && above - fits > fits / 16) {
+        size_t middle = fits + (above - fits) / 2;
+        *(streaming_fits(streaming, bytes_of(context, rows, asked, middle)) ? &fits : &above) = middle;
+    }
+    if (fits) {
+        snprintf(part, size,
+                 "ask for %zu dimensions at a time: coordinates are independent, and several requests are as good",
+                 fits);
+    } else {
+        snprintf(part, size, "no part of it takes so little");
+    }
+}
+
+/* Within --max-operations and --max-bytes. */
+static bool affordable(struct streaming *streaming, const struct eps_context *context, const struct rows *rows,
+                       const struct api_noise *asked)
+{
+    char part[160];
+    struct eps_error error = {0};
+    enum eps_status status =
+        eps_noise_cost(context, &error, rows->strategy, asked->part, asked->dimensions, NULL, NULL);
+    if (status == EPS_TOO_COSTLY) {
+        name_part(part, sizeof part, streaming, context, rows, asked);
+        snprintf(
+            error.message, sizeof error.message,
+            "drawing this noise takes about %.3g operations and %.4g MiB of memory, and for one request there are %.3g "
+            "(--max-operations) and %.4g MiB (--max-bytes); %s",
+            error.operations, error.bytes / 0x1p20, context->max_operations, context->max_bytes / 0x1p20, part);
+    }
+    return passes(streaming, status, &error);
+}
+
+/* Counts the bytes of the stream and of its row. */
 static bool reserve(struct streaming *streaming, const struct eps_context *context, const struct rows *rows,
                     const struct api_noise *asked)
 {
     double bytes = bytes_of(context, rows, asked, asked->dimensions);
-    char part[160] = "no part of it takes so little";
+    char part[160] = "";
     if (!streaming_fits(streaming, bytes)) {
-        size_t fits = 0, above = asked->dimensions;
-        while (above - fits > 1 && above - fits > fits / 16) {
-            size_t middle = fits + (above - fits) / 2;
-            *(streaming_fits(streaming, bytes_of(context, rows, asked, middle)) ? &fits : &above) = middle;
-        }
-        if (fits) {
-            snprintf(part, sizeof part,
-                     "ask for %zu dimensions at a time: coordinates are independent, and several requests are as good",
-                     fits);
-        }
+        name_part(part, sizeof part, streaming, context, rows, asked);
     }
     return streaming_reserve(streaming, bytes, part);
 }
@@ -274,10 +302,7 @@ static bool create_noise(struct streaming *streaming, const struct eps_context *
 {
     double multiplier = isnan(asked->noise_multiplier) ? answered->noise_multiplier : asked->noise_multiplier;
     uint8_t key[KEYS_KEY], digest[KEYS_DIGEST];
-    struct eps_error error = {0};
-    if (!first_row_exists(streaming, asked, rows->n) ||
-        !passes(streaming, eps_noise_cost(context, &error, rows->strategy, asked->part, asked->dimensions, NULL, NULL),
-                &error)) {
+    if (!first_row_exists(streaming, asked, rows->n) || !affordable(streaming, context, rows, asked)) {
         return false;
     }
     digest_asked(digest, rows, asked, answered, multiplier);

@@ -392,6 +392,10 @@ def test_limits_of_work_hold_for_noise(launch):
     assert problem["operations"] > 1e7
     problem = check_problem(ask(server, {"job": job, "dimensions": 100_000}), 422, "too-costly", "/dimensions")
     assert problem["bytes"] > 1 << 20
+    needed, allowed, fits = re.search(r"and ([\d.]+) MiB of memory, .* and ([\d.]+) MiB \(--max-bytes\); ask for (\d+) dimensions",
+                                      problem["detail"]).groups()
+    assert float(needed) > float(allowed) == 1
+    assert draw(server, job=job, dimensions=int(fits)).shape == (64, int(fits))
 
 
 @sanitized
