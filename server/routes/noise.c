@@ -267,6 +267,8 @@ static bool take_key(struct streaming *streaming, struct rows *rows, const char 
         break;
     }
     if (before && before != own) {
+        log_event(LOG_LEVEL_WARN, "noise", "request=%s detail=\"takes up a stream that another connection still read\"",
+                  request->id);
         connections_cut(request->context->connections, before);
     }
     return true;

@@ -595,6 +595,19 @@ def test_noise_that_breaks_off_is_taken_up_again(moody, tmp_path):
     assert 2 <= len(server.seen) < 50 and json.loads(server.seen[0][3])["first_row"] == 2
 
 
+def test_noise_goes_on_where_the_service_cut_it(client):
+    """In the middle of a row, as where another needs the memory of one who pauses."""
+    job = client.solve(TOEPLITZ)
+    rows = client.noise(job, dimensions=400_000)
+    drawn = [next(rows) for _ in range(3)]
+    other = client.noise(job, dimensions=400_000, stream=rows.stream)  # it takes the stream over
+    assert (next(other) == drawn[0]).all()
+    other.close()
+    drawn.extend(rows)
+    assert len(drawn) == 64 and rows.row == 64
+    assert all((row == again).all() for row, again in zip(drawn, client.noise(job, dimensions=400_000, stream=rows.stream)))
+
+
 def test_noise_goes_on_in_another_program(client):
     job = client.solve(TOEPLITZ)
     asked = {"dimensions": 3, "dtype": "float64"}
