@@ -49,6 +49,13 @@ static const struct api_field fields[] = {
     {.name = "part", .kind = API_NAME, .variants = API_ALL, PLACE(part), .name_at = part_at, .allowed = PARTS},
     {.name = "dtype", .kind = API_NAME, .variants = API_ALL, PLACE(dtype), .name_at = dtype_at, .allowed = 3},
     {.name = "seed", .kind = API_INTEGER, .variants = API_ALL, PLACE(seed), .least = 0, .most = API_MAX_EXACT},
+    {.name = "stream", .kind = API_ID, .variants = API_ALL, PLACE(stream)},
+    {.name = "first_row",
+     .kind = API_INTEGER,
+     .variants = API_ALL,
+     PLACE(first_row),
+     .least = 0,
+     .most = API_MAX_EXACT},
     {.name = "workload",
      .kind = API_OBJECT,
      .variants = API_ALL,
@@ -79,6 +86,13 @@ static void check(struct api_errors *errors, const struct api_noise *noise, cons
     if (!isnan(noise->noise_multiplier) && !(noise->noise_multiplier >= EPS_NOISE_MULTIPLIER_LEAST &&
                                              noise->noise_multiplier <= EPS_NOISE_MULTIPLIER_MOST))
         api_errors_add(errors, "/noise_multiplier", "must lie in [1e-9, 1e9]");
+    if (is_given(json, "stream") && !is_given(json, "first_row"))
+        api_errors_add(errors, "/first_row", "is required with stream: the first row that is still to come");
+    if (is_given(json, "first_row") && !is_given(json, "stream") && !is_given(json, "seed"))
+        api_errors_add(
+            errors, "/first_row",
+            "goes with stream, the id (X-Stream) of the stream that is to go on: another stream is other noise, "
+            "whose rows do not go with those of the first");
     if (noise->given && job)
         api_errors_add(errors, "/workload", "goes with factorization: a job has its own");
     else if (noise->given && read && noise->part != EPS_PART_DECODER)
@@ -98,6 +112,7 @@ struct api_noise *api_noise_decode(struct api_errors *errors, const json_t *json
     *noise = (struct api_noise){.noise_multiplier = NAN,
                                 .part = EPS_PART_NOISE,
                                 .seed = -1,
+                                .first_row = -1,
                                 .workload = noise->kept.job.mechanism.workload,
                                 .kept = noise->kept};
     struct api_decoder decoder = {.errors = errors, .job = &noise->kept, .top = &noise_object, .root = json};

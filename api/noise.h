@@ -21,6 +21,8 @@ struct api_noise {
     enum eps_part part; /* noise or decoder */
     enum api_dtype dtype;
     int64_t seed;                 /* in [0, 2^53]; -1: the operating system's randomness */
+    char stream[65];              /* the id of the stream that is taken up again; "": none */
+    int64_t first_row;            /* the first one that is asked for; -1: it is not said, and 0 */
     struct eps_workload workload; /* of part decoder with a factorisation; default prefix sums */
     uint32_t given;               /* not 0: the workload was */
     struct api_job kept;          /* the workload's coefficients */

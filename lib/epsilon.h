@@ -728,6 +728,18 @@ EPS_API EPS_MUST_USE enum eps_status eps_noise_cost(const struct eps_context *co
 EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise,
                                                    double *out, struct eps_error *error);
 
+/*
+ * Has the stream go on at a later row, with the very bits that it has where every row is drawn, for the price of those rows
+ * alone on which it depends: all, where each takes in the one before; the last few, where C^-1 has so many bands; those of
+ * a panel; none, where C is diagonal.
+ *
+ * In: row in [the next row, n - 1].
+ * Returns EPS_OK and *from, at most `row`: that row is the next. *from to row - 1 are to be drawn by eps_noise_row() and thrown
+ * away, for their numbers mean nothing. EPS_INVALID (the range).
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_noise_skip(struct eps_noise *noise, size_t row, size_t *from,
+                                                    struct eps_error *error);
+
 /* ---------------------------------------------------------------- batches */
 
 /* Which users each example belongs to. Borrowed: it must outlive what was made with it. */

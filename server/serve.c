@@ -23,6 +23,7 @@
 #include "server/http/wait.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
+#include "server/ops/keys.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
@@ -53,6 +54,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->bulk = pool_create(1, 0, METRIC_COUNT);
     server->lists = pool_create(1, 0, METRIC_COUNT);
     server->pages = pages_create();
+    server->keys = keys_create(config->stream_seconds);
     server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
     server->streams = pool_create(STREAM_THREADS, 0, METRIC_COUNT);
     server->works = works_create();
@@ -61,7 +63,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->groups = server->jobs ? groups_create(server) : NULL;
     server->rankings = rankings_create((size_t)config->memory_bytes / 8);
     if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->pages || !server->side ||
-        !server->streams || !server->waits || !server->groups || !server->rankings) {
+        !server->streams || !server->keys || !server->waits || !server->groups || !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -125,6 +127,7 @@ static void server_free(struct server *server)
     pool_destroy(server->bulk);
     pool_destroy(server->lists);
     pages_destroy(server->pages);
+    keys_destroy(server->keys);
     pool_destroy(server->side);
     pool_destroy(server->streams);
     pool_destroy(server->pool);

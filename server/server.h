@@ -11,6 +11,7 @@
 
 struct store;
 struct jobs;
+struct keys;
 struct groups;
 struct memory;
 struct pool;
@@ -39,6 +40,7 @@ struct server {
     struct budget replies;   /* in memory, while they are sent */
     struct budget spool;     /* on disk, of matrices while they are written and sent */
     struct budget drawn;     /* in memory, of what batches and noise are drawn from */
+    struct keys *keys;       /* of streams that may be taken up again */
 };
 
 #endif

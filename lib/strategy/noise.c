@@ -203,3 +203,19 @@ enum eps_status eps_noise_row(const struct eps_context *context, struct eps_nois
     noise->next++;
     return EPS_OK;
 }
+
+enum eps_status eps_noise_skip(struct eps_noise *noise, size_t row, size_t *from, struct eps_error *error)
+{
+    const struct eps_strategy *s = noise->run.strategy;
+    if (row >= s->n || row < noise->next)
+        return eps__error(error, EPS_INVALID, "", "must lie in [%zu, %zu], the rows that are not drawn", noise->next,
+                          s->n - 1);
+    size_t first = row, reach = noise->plan.kept;
+    if (noise->part != noise->plan.part)
+        first = s->workload.recursive ? 0 : row - (row < reach ? row : reach - 1);
+    first = noise->plan.way->from(s, noise->plan.part, (double)noise->run.dimensions, first);
+    if (first > noise->next)
+        noise->next = first;
+    *from = noise->next;
+    return EPS_OK;
+}

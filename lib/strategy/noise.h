@@ -31,9 +31,12 @@ struct eps__noise_way {
     /* The numbers that it keeps, and what all n rows take, for so many dimensions. */
     double (*numbers)(const struct eps_strategy *s, enum eps_part part, double dimensions);
     double (*operations)(const struct eps_strategy *s, enum eps_part part, double dimensions);
-    /* The next row: called for row 0, 1, 2... once each. Ends early as the context says. */
+    /* The next row: called for row 0, 1, 2... once each, but for those that `from` leaves out. Ends early as the context says. */
     enum eps_status (*row)(struct eps__noise_run *run, const struct eps_context *context, double *out,
                            struct eps_error *error, size_t row);
+    /* The last row, `row` at most, that may follow any other so that `row` and those behind it have the bits that they have where
+     * all are drawn, whatever the memory holds. */
+    size_t (*from)(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row);
 };
 
 /* By forward substitution with the last bands - 1 rows of x: any square lower-triangular C. */
@@ -44,6 +47,9 @@ extern const struct eps__noise_way eps__noise_by_panels;
 /* Lists for kinds, ended by NULL: those two, and the second alone. */
 extern const struct eps__noise_way *const eps__noise_of_square[];
 extern const struct eps__noise_way *const eps__noise_of_any[];
+
+/* `from` where nothing of an earlier block is read: the block's first row. */
+size_t eps__noise_from_block(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row);
 
 /* The next tile of a row, from `first` on. */
 static inline size_t eps__noise_tile(const struct eps__noise_run *run, size_t first)

@@ -18,6 +18,13 @@
 const struct eps__noise_way *const eps__noise_of_square[] = {&eps__noise_by_bands, &eps__noise_by_panels, NULL};
 const struct eps__noise_way *const eps__noise_of_any[] = {&eps__noise_by_panels, NULL};
 
+size_t eps__noise_from_block(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row)
+{
+    (void)part;
+    (void)dimensions;
+    return row - row % s->block;
+}
+
 /* ---------------------------------------------------------------- by bands */
 
 static bool bands_serve(const struct eps_strategy *s)
@@ -60,11 +67,18 @@ static enum eps_status bands_row(struct eps__noise_run *run, const struct eps_co
     return eps__strategy_poll(context, error);
 }
 
+/* A row takes in all before it, but where C is diagonal. */
+static size_t bands_from(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row)
+{
+    return s->bands == 1 ? row : eps__noise_from_block(s, part, dimensions, row);
+}
+
 const struct eps__noise_way eps__noise_by_bands = {
     .serves = bands_serve,
     .numbers = bands_numbers,
     .operations = bands_operations,
     .row = bands_row,
+    .from = bands_from,
 };
 
 /* ---------------------------------------------------------------- by panels */
@@ -164,9 +178,17 @@ static enum eps_status panels_row(struct eps__noise_run *run, const struct eps_c
     return status;
 }
 
+/* The panel's first row: the product is then of the same shape, and so has the same bits. */
+static size_t panels_from(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row)
+{
+    struct panel p = panel_of(s, part, dimensions);
+    return row - row % p.block % p.rows;
+}
+
 const struct eps__noise_way eps__noise_by_panels = {
     .serves = panels_serve,
     .numbers = panels_numbers,
     .operations = panels_operations,
     .row = panels_row,
+    .from = panels_from,
 };

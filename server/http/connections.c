@@ -58,6 +58,7 @@ struct connections {
     pthread_mutex_t mutex;
     struct connection **table; /* by socket */
     size_t capacity;
+    uint64_t serial; /* the last one's */
     struct map peers;
     struct map networks;
     size_t reserve; /* of options.max: places for who has few connections, half of them for whose network has few */
@@ -334,6 +335,18 @@ bool connections_drop_stalled(struct connections *connections)
     return longest != NULL;
 }
 
+void connections_cut(struct connections *connections, uint64_t serial)
+{
+    pthread_mutex_lock(&connections->mutex);
+    for (size_t i = 0; i < connections->capacity; i++) {
+        struct connection *one = connections->table[i];
+        if (one && one->serial == serial && !one->leaving) {
+            shut_locked(connections, one, METRIC_HTTP_EVICTED);
+        }
+    }
+    pthread_mutex_unlock(&connections->mutex);
+}
+
 bool connections_full_of_leaving(struct connections *connections)
 {
     pthread_mutex_lock(&connections->mutex);
@@ -434,6 +447,7 @@ bool connections_admit(struct connections *connections, int fd, const struct soc
     bool admitted = peer && find_place_locked(connections, peer, &connection->spare);
     if (admitted) {
         connection->peer = peer;
+        connection->serial = ++connections->serial;
         count_locked(connections, connection);
         connection_idle(connections, connection);
     } else if (peer && !peer->entries) {

@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct peer;
@@ -36,6 +37,7 @@ struct connection {
     bool spare;      /* over a limit */
     bool bad_target; /* of the request whose head is being read */
     size_t target_len;
+    uint64_t serial; /* from 1 on: no other connection ever has it */
     char address[INET6_ADDRSTRLEN];
     /* Private. */
     struct peer *peer;
@@ -74,6 +76,8 @@ double connections_expire(struct connections *connections);
 bool connections_evict(struct connections *connections);
 /* Shuts the stream down whose reader has taken nothing for longest, past its deadline. False: there is none. */
 bool connections_drop_stalled(struct connections *connections);
+/* Shuts down the one of that serial, if it is still there: another has taken up what it read. */
+void connections_cut(struct connections *connections, uint64_t serial);
 /* Whether so many are shut down and not yet closed that no other socket may be accepted. While every acceptor asks
  * first, there are at most max + CONNECTIONS_SPARE + max_leaving sockets, and one more for every acceptor. */
 bool connections_full_of_leaving(struct connections *connections);

@@ -27,6 +27,7 @@
 #include "server/http/head.h"
 #include "server/http/http.h"
 #include "server/ops/clock.h"
+#include "server/ops/keys.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
@@ -72,6 +73,7 @@ static void *loop_main(void *argument)
         double now = clock_monotonic();
         if (now >= due) {
             due = now + connections_expire(http->door.connections);
+            keys_expire(loop->context.server->keys);
         }
         bool listening = !pause && !atomic_load(&http->quiesced);
         struct pollfd polled[3] = {{.fd = events, .events = POLLIN},

@@ -55,6 +55,8 @@ static const struct option_row rows[] = {
      "temporary files of matrices that are being read"},
     {"draw-bytes", KIND_BYTES, FIELD(draw_bytes), CONFIG_SERVE, 1 << 16, 1e15, "1GiB", "BYTES",
      "memory of what batches and noise are drawn from, all together"},
+    {"keep-streams", KIND_SECONDS, FIELD(stream_seconds), CONFIG_SERVE, 0, 1e7, "1h", "TIME",
+     "how long a stream of noise that broke off can be taken up again (its key stays in memory); 0: not at all"},
     {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N", "jobs that may wait; more are 503"},
     {"queue-bytes", KIND_BYTES, FIELD(queue_bytes), CONFIG_SERVE, 1 << 12, 1e15, "256MiB", "BYTES",
      "memory of jobs that wait or run; more are 503"},

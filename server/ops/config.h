@@ -37,6 +37,7 @@ struct config {
     uint64_t http_bytes;           /* of bodies and replies under way */
     uint64_t spool_bytes;          /* of temporary files */
     uint64_t draw_bytes;           /* of what batches and noise are drawn from */
+    double stream_seconds;         /* the keys of streams that nobody reads; 0: they are not kept */
     struct config_list allow_host; /* comma lists */
     uint64_t queue;                /* jobs that may wait */
     uint64_t queue_bytes;          /* memory of the jobs that are not final */

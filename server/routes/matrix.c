@@ -23,7 +23,7 @@ static bool npy(const struct drawing *drawing)
 static void write_npy_header(FILE *file, size_t rows, size_t columns)
 {
     char header[NPY_HEADER];
-    npy_header(header, "<f8", rows, columns);
+    npy_header(header, sizeof header, "<f8", rows, columns);
     fwrite(header, 1, sizeof header, file);
 }
 

@@ -3,130 +3,24 @@
  * does) gets an array of these lines. C is what a job was accounted with, by its factorization.id, or a stored
  * factorisation: the request names no family, so that what is drawn is what was accounted.
  *
- * The key is drawn for this reply alone. It is wiped with the stream, and nothing of it is logged or stored.
+ * The key is drawn for this stream alone. It is kept in memory (server/ops/keys.h) for who takes the stream up again where it
+ * broke off, and for no other request; nothing of it is logged or stored.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <inttypes.h>
 #include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/noise.h"
 #include "server/jobs/compute.h"
 #include "server/routes/accounted.h"
-#include "server/routes/npy.h"
-
-enum { TOKEN = 64 }; /* bytes: a number with its comma, a line's beginning or end */
-
-enum form { FORM_NPY, FORM_LINES, FORM_ARRAY }; /* in the order of the route's media types */
-
-/* The rows of a reply. */
-struct rows {
-    struct streaming *streaming;
-    struct eps_strategy *strategy;
-    struct eps_noise *noise;
-    enum api_dtype dtype;
-    enum form form;
-    size_t n, dimensions;
-    size_t row;     /* rows begun */
-    size_t at;      /* coordinates written of the one under way */
-    bool header;    /* is written */
-    bool under_way; /* a row is: its end is not written */
-    double *values; /* of the row, `dimensions` numbers */
-};
-
-static void rows_close(void *drawn)
-{
-    struct rows *rows = drawn;
-    eps_noise_destroy(rows->noise);
-    eps_strategy_destroy(rows->strategy);
-    free(rows->values);
-    free(rows);
-}
-
-/* ---------------------------------------------------------------- writing */
+#include "server/routes/rows.h"
 
 static bool on_canceled(void *user)
 {
     return streaming_unwanted(user);
-}
-
-/* The next row, each of its numbers as it is written. */
-static bool begin_row(struct rows *rows)
-{
-    struct eps_context context = {.user = rows->streaming, .canceled = on_canceled};
-    struct eps_error error = {0};
-    enum eps_status status = eps_noise_row(&context, rows->noise, rows->values, &error);
-    bool finite = true;
-    for (size_t i = 0; i < rows->dimensions && status == EPS_OK; i++) {
-        finite = finite && isfinite(rows->dtype == API_FLOAT32 ? (double)(float)rows->values[i] : rows->values[i]);
-    }
-    if (status != EPS_OK && status != EPS_CANCELED) {
-        log_event(LOG_LEVEL_ERROR, "noise", "detail=\"%s\"", error.message);
-    } else if (!finite) {
-        log_event(LOG_LEVEL_ERROR, "noise", "detail=\"step %zu is beyond what %s holds\"", rows->row,
-                  api_dtype_name(rows->dtype));
-    }
-    rows->at = 0;
-    rows->row++;
-    rows->under_way = true;
-    return status == EPS_OK && finite;
-}
-
-static size_t put_binary(struct rows *rows, char *out, size_t size)
-{
-    size_t bytes = rows->dtype == API_FLOAT32 ? sizeof(float) : sizeof(double);
-    size_t left = rows->dimensions - rows->at, count = size / bytes < left ? size / bytes : left;
-    for (size_t i = 0; i < count; i++) {
-        double value = rows->values[rows->at + i];
-        float narrow = (float)value;
-        memcpy(out + i * bytes, rows->dtype == API_FLOAT32 ? (const void *)&narrow : &value, bytes);
-    }
-    rows->at += count;
-    rows->under_way = rows->at < rows->dimensions;
-    return count * bytes;
-}
-
-/* Decimals that read back as the same number of the dtype. */
-static size_t put_text(struct rows *rows, char *out, size_t size)
-{
-    size_t len = 0;
-    if (rows->at == 0) {
-        const char *before = rows->form == FORM_LINES ? "" : rows->row == 1 ? "[" : ",";
-        len += (size_t)snprintf(out, TOKEN, "%s{\"step\":%zu,\"values\":[", before, rows->row - 1);
-    }
-    for (; rows->at < rows->dimensions && size - len >= TOKEN; rows->at++) {
-        double value = rows->values[rows->at];
-        len += (size_t)snprintf(out + len, TOKEN, "%s%.*g", rows->at ? "," : "", rows->dtype == API_FLOAT32 ? 9 : 17,
-                                rows->dtype == API_FLOAT32 ? (double)(float)value : value);
-    }
-    if (rows->at == rows->dimensions && size - len >= TOKEN) {
-        const char *after = rows->form == FORM_ARRAY && rows->row == rows->n ? "]" : "";
-        len += (size_t)snprintf(out + len, TOKEN, "]}%s\n", after);
-        rows->under_way = false;
-    }
-    return len;
-}
-
-static ptrdiff_t rows_make(void *drawn, char *buffer, size_t size)
-{
-    struct rows *rows = drawn;
-    size_t len = 0;
-    if (!rows->header && rows->form == FORM_NPY) {
-        npy_header(buffer, rows->dtype == API_FLOAT32 ? "<f4" : "<f8", rows->n, rows->dimensions);
-        len = NPY_HEADER;
-    }
-    rows->header = true;
-    while (size - len >= 2 * TOKEN && (rows->under_way || rows->row < rows->n)) {
-        if (!rows->under_way && !begin_row(rows)) {
-            return STREAM_FAILED;
-        }
-        len += (rows->form == FORM_NPY ? put_binary : put_text)(rows, buffer + len, size - len);
-    }
-    return (ptrdiff_t)len;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -171,6 +65,18 @@ static struct api_noise *read_request(struct streaming *streaming)
     api_errors_clear(&errors);
     json_decref(json);
     return noise;
+}
+
+static bool first_row_exists(struct streaming *streaming, const struct api_noise *asked, size_t n)
+{
+    struct api_errors errors = {0};
+    if (asked->first_row < 0 || (size_t)asked->first_row < n) {
+        return true;
+    }
+    api_errors_add(&errors, "/first_row", "must lie in [0, %zu]: there are %zu rows", n - 1, n);
+    refuse_errors(streaming, &errors);
+    api_errors_clear(&errors);
+    return false;
 }
 
 /* ---------------------------------------------------------------- which C */
@@ -219,6 +125,7 @@ static bool create_strategy(struct streaming *streaming, const struct eps_contex
                        "gives another: post the job again, and draw for the new one");
         return false;
     }
+    rows->n = eps_strategy_columns(rows->strategy);
     return true;
 }
 
@@ -234,47 +141,179 @@ static double bytes_of(const struct eps_context *context, const struct rows *row
     return status == EPS_OK ? bytes + (double)sizeof *rows + (double)dimensions * sizeof(double) : INFINITY;
 }
 
-/* Counts the bytes of the stream and of its row. What is too much is told with the number of coordinates that is not. */
+/* Which part of what is too much is not: the most coordinates, within a sixteenth, that all limits allow. */
+static void name_part(char *part, size_t size, const struct streaming *streaming, const struct eps_context *context,
+                      const struct rows *rows, const struct api_noise *asked)
+{
+    size_t fits = 0, above = asked->dimensions;
+    while (above - fits > 1 && above - fits > fits / 16) {
+        size_t middle = fits + (above - fits) / 2;
+        *(streaming_fits(streaming, bytes_of(context, rows, asked, middle)) ? &fits : &above) = middle;
+    }
+    if (fits) {
+        snprintf(part, size,
+                 "ask for %zu dimensions at a time: coordinates are independent, and several requests are as good",
+                 fits);
+    } else {
+        snprintf(part, size, "no part of it takes so little");
+    }
+}
+
+/* Within --max-operations and --max-bytes. */
+static bool affordable(struct streaming *streaming, const struct eps_context *context, const struct rows *rows,
+                       const struct api_noise *asked)
+{
+    char part[160];
+    struct eps_error error = {0};
+    enum eps_status status =
+        eps_noise_cost(context, &error, rows->strategy, asked->part, asked->dimensions, NULL, NULL);
+    if (status == EPS_TOO_COSTLY) {
+        name_part(part, sizeof part, streaming, context, rows, asked);
+        snprintf(
+            error.message, sizeof error.message,
+            "drawing this noise takes about %.3g operations and %.4g MiB of memory, and for one request there are %.3g "
+            "(--max-operations) and %.4g MiB (--max-bytes); %s",
+            error.operations, error.bytes / 0x1p20, context->max_operations, context->max_bytes / 0x1p20, part);
+    }
+    return passes(streaming, status, &error);
+}
+
+/* Counts the bytes of the stream and of its row. */
 static bool reserve(struct streaming *streaming, const struct eps_context *context, const struct rows *rows,
                     const struct api_noise *asked)
 {
     double bytes = bytes_of(context, rows, asked, asked->dimensions);
-    char part[160] = "no part of it takes so little";
+    char part[160] = "";
     if (!streaming_fits(streaming, bytes)) {
-        size_t fits = 0, above = asked->dimensions;
-        while (above - fits > 1 && above - fits > fits / 16) {
-            size_t middle = fits + (above - fits) / 2;
-            *(streaming_fits(streaming, bytes_of(context, rows, asked, middle)) ? &fits : &above) = middle;
-        }
-        if (fits) {
-            snprintf(part, sizeof part,
-                     "ask for %zu dimensions at a time: coordinates are independent, and several requests are as good",
-                     fits);
-        }
+        name_part(part, sizeof part, streaming, context, rows, asked);
     }
     return streaming_reserve(streaming, bytes, part);
 }
 
-static bool create_noise(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
-                         const struct api_noise *asked, double noise_multiplier)
+static bool allocate(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
+                     const struct api_noise *asked)
 {
-    uint8_t key[32];
-    struct eps_error error = {0};
-    if (!passes(streaming, eps_noise_cost(context, &error, rows->strategy, asked->part, asked->dimensions, NULL, NULL),
-                &error) ||
-        !reserve(streaming, context, rows, asked)) {
+    if (!reserve(streaming, context, rows, asked)) {
         return false;
     }
     rows->values = malloc(asked->dimensions * sizeof(double));
     if (!rows->values) {
         streaming_fail(streaming, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    return rows->values != NULL;
+}
+
+/* ---------------------------------------------------------------- taken up again */
+
+static void mix(crypto_generichash_state *state, const void *data, size_t len)
+{
+    crypto_generichash_update(state, data, len);
+}
+
+#define MIX(state, value) mix(state, &(value), sizeof(value))
+
+/* Of all that the noise depends on but its key, and of whom it is for. */
+static void digest_asked(uint8_t digest[KEYS_DIGEST], const struct rows *rows, const struct api_noise *asked,
+                         const struct answered *answered, double noise_multiplier)
+{
+    crypto_generichash_state state;
+    const struct eps_workload *w = &answered->mechanism.workload;
+    const size_t phase = request_phase(rows->streaming->request);
+    const char *strategy = eps_strategy_id(rows->strategy);
+    crypto_generichash_init(&state, NULL, 0, KEYS_DIGEST);
+    mix(&state, strategy, strlen(strategy));
+    MIX(&state, asked->job);
+    MIX(&state, asked->factorization);
+    MIX(&state, asked->dimensions);
+    MIX(&state, asked->part);
+    MIX(&state, asked->dtype);
+    MIX(&state, asked->seed);
+    MIX(&state, noise_multiplier);
+    MIX(&state, phase);
+    MIX(&state, w->type);
+    MIX(&state, w->momentum);
+    MIX(&state, w->decay);
+    MIX(&state, w->cooldown);
+    MIX(&state, w->cooldown_from);
+    MIX(&state, w->cooldown_to);
+    mix(&state, w->coefficients, w->coefficients_len * sizeof *w->coefficients);
+    crypto_generichash_final(&state, digest, KEYS_DIGEST);
+}
+
+/* The key of the stream that is to go on. Who still reads it is sent away: two that train with the same noise give away
+ * their difference. */
+static bool take_key(struct streaming *streaming, struct rows *rows, const char *id, uint8_t key[KEYS_KEY],
+                     const uint8_t digest[KEYS_DIGEST])
+{
+    const struct request *request = streaming->request;
+    uint64_t own = request->place->serial, before;
+    snprintf(rows->hold.id, sizeof rows->hold.id, "%s", id);
+    switch (keys_take(streaming->server->keys, &rows->hold, key, digest, own, &before)) {
+    case KEYS_UNKNOWN:
+        streaming_fail(
+            streaming, API_PROBLEM_NOT_FOUND,
+            "no stream of this id is kept: it was not read for --keep-streams, or the service was started "
+            "again, which forgets every key. Its noise cannot be had again, and that of a new stream does not "
+            "cancel it: train from the beginning, or account for the steps done and those to come as two "
+            "phases, the second with a stream of its own");
+        return false;
+    case KEYS_DIFFERENT:
+        streaming_fail(
+            streaming, API_PROBLEM_CONFLICT,
+            "this stream was begun with another request, and its noise is for that alone: repeat the request, ?phase "
+            "included, with nothing but stream and first_row added");
+        return false;
+    case KEYS_FOUND:
+        break;
+    }
+    if (before && before != own) {
+        log_event(LOG_LEVEL_WARN, "noise", "request=%s detail=\"takes up a stream that another connection still read\"",
+                  request->id);
+        connections_cut(request->context->connections, before);
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- the stream */
+
+static bool create_keyed(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
+                         const struct api_noise *asked, double noise_multiplier, uint8_t key[KEYS_KEY],
+                         const uint8_t digest[KEYS_DIGEST])
+{
+    const struct connection *place = streaming->request->place;
+    struct eps_error error = {0};
+    bool again = asked->stream[0];
+    streaming_key(streaming, key, asked->seed, "noise");
+    if ((again && !take_key(streaming, rows, asked->stream, key, digest)) ||
+        !allocate(streaming, context, rows, asked) ||
+        !passes(streaming,
+                eps_noise_create(context, &rows->noise, &error, rows->strategy, asked->part, noise_multiplier,
+                                 asked->dimensions, key),
+                &error) ||
+        !passes(streaming, rows_begin(rows, asked->first_row < 0 ? 0 : (size_t)asked->first_row, &error), &error)) {
         return false;
     }
-    streaming_key(streaming, key, asked->seed, "noise");
-    enum eps_status status = eps_noise_create(context, &rows->noise, &error, rows->strategy, asked->part,
-                                              noise_multiplier, asked->dimensions, key);
+    if (!again) {
+        keys_keep(streaming->server->keys, &rows->hold, key, digest, place->address, place->serial);
+    }
+    return true;
+}
+
+static bool create_noise(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
+                         const struct api_noise *asked, const struct answered *answered)
+{
+    double multiplier = isnan(asked->noise_multiplier) ? answered->noise_multiplier : asked->noise_multiplier;
+    uint8_t key[KEYS_KEY], digest[KEYS_DIGEST];
+    if (!first_row_exists(streaming, asked, rows->n) || !affordable(streaming, context, rows, asked)) {
+        return false;
+    }
+    digest_asked(digest, rows, asked, answered, multiplier);
+    bool created = create_keyed(streaming, context, rows, asked, multiplier, key, digest);
     sodium_memzero(key, sizeof key);
-    return passes(streaming, status, &error);
+    if (created && rows->hold.turn) {
+        reply_header(streaming->request, "X-Stream", "%s", rows->hold.id);
+    }
+    return created;
 }
 
 static struct rows *rows_create(struct streaming *streaming, const struct api_noise *asked)
@@ -298,11 +337,9 @@ static bool rows_fill(struct streaming *streaming, const struct eps_context *con
     struct accounted source = {.decoded = NULL};
     bool found = asked->job[0] ? accounted_find(streaming, &source, asked->job, "noise")
                                : find_factorization(streaming, context, &source, asked);
-    double multiplier = isnan(asked->noise_multiplier) ? source.answered.noise_multiplier : asked->noise_multiplier;
     bool filled = found && create_strategy(streaming, context, rows, &source) &&
-                  create_noise(streaming, context, rows, asked, multiplier);
+                  create_noise(streaming, context, rows, asked, &source.answered);
     accounted_clear(&source);
-    rows->n = filled ? eps_strategy_columns(rows->strategy) : 0;
     return filled;
 }
 

@@ -11,7 +11,8 @@
 
 #define NPY_HEADER 128 /* bytes, a multiple of 64 as the format asks */
 
-/* descr: "<f8" or "<f4". columns 0: an array of `rows` numbers. */
-void npy_header(char out[NPY_HEADER], const char *descr, size_t rows, size_t columns);
+/* `size` bytes: NPY_HEADER, or a larger multiple of 64, which are spaces behind as many, and a newline. descr: "<f8" or "<f4". columns 0: an
+ * array of `rows` numbers. */
+void npy_header(char *out, size_t size, const char *descr, size_t rows, size_t columns);
 
 #endif

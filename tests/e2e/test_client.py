@@ -548,7 +548,7 @@ def test_a_broken_stream_is_taken_up_where_it_was(moody):
 
 
 def test_what_is_drawn_is_whole_or_an_exception(moody, tmp_path):
-    """What breaks off is not asked again: it would be other noise."""
+    """What breaks off and has no id is not asked again: it would be other noise."""
     numpy.save(tmp_path / "rows.npy", numpy.ones((3, 2)))
     whole = (tmp_path / "rows.npy").read_bytes()
     chunked = {"Transfer-Encoding": "chunked", "Content-Length": None}
@@ -570,6 +570,60 @@ def test_what_is_drawn_is_whole_or_an_exception(moody, tmp_path):
             list(batches)
     server = moody("drop", (503, {"Retry-After": "0"}, b""), (200, {}, b'{"step": 0}\n'))  # nothing was seen of it yet
     assert list(epsilond.Client(server.url).batches({"n": 1})) == [{"step": 0}]
+
+
+def test_noise_that_breaks_off_is_taken_up_again(moody, tmp_path):
+    """By its id, from the row that is missing; for retry_seconds since the last row."""
+    rows = numpy.arange(8.0).reshape(4, 2)
+
+    def part(first, rows_of_it, lost):
+        numpy.save(tmp_path / "rows.npy", rows[first:])
+        data = (tmp_path / "rows.npy").read_bytes()[:128 + 16 * rows_of_it + lost]
+        return 200, {"Transfer-Encoding": "chunked", "Content-Length": None, "X-Stream": "ab"}, b"%x\r\n%s\r\n" % (len(data), data)
+
+    server = moody(part(0, 1, 7), "drop", part(1, 0, 3), (503, {"Retry-After": "0"}, b""), part(1, 2, 0), part(3, 1, 0))
+    drawn = epsilond.Client(server.url).noise("1", dimensions=2, part="decoder")
+    assert drawn.stream is None
+    assert next(drawn).tolist() == [0, 1] and (drawn.stream, drawn.row) == ("ab", 1)
+    assert [row.tolist() for row in drawn] == rows[1:].tolist() and drawn.row == 4
+    first, *others = [json.loads(body) for _, _, _, body in server.seen]
+    assert first == {"job": "1", "dimensions": 2, "part": "decoder", "dtype": "float32"}
+    assert others == [{**first, "stream": "ab", "first_row": row} for row in (1, 1, 1, 1, 3)]
+    server = moody(*[part(2, 0, 0)] * 50)
+    with pytest.raises(epsilond.Unreachable, match="broke off"):
+        next(epsilond.Client(server.url, retry_seconds=0.5).noise("1", dimensions=2, stream="ab", first_row=2))
+    assert 2 <= len(server.seen) < 50 and json.loads(server.seen[0][3])["first_row"] == 2
+
+
+def test_noise_goes_on_where_the_service_cut_it(client):
+    """In the middle of a row, as where another needs the memory of one who pauses."""
+    job = client.solve(TOEPLITZ)
+    rows = client.noise(job, dimensions=400_000)
+    drawn = [next(rows) for _ in range(3)]
+    other = client.noise(job, dimensions=400_000, stream=rows.stream)  # it takes the stream over
+    assert (next(other) == drawn[0]).all()
+    other.close()
+    drawn.extend(rows)
+    assert len(drawn) == 64 and rows.row == 64
+    assert all((row == again).all() for row, again in zip(drawn, client.noise(job, dimensions=400_000, stream=rows.stream)))
+
+
+def test_noise_goes_on_in_another_program(client):
+    job = client.solve(TOEPLITZ)
+    asked = {"dimensions": 3, "dtype": "float64"}
+    rows = client.noise(job, **asked)
+    used = [next(rows) for _ in range(10)]
+    rows.close()
+    assert rows.row == 10
+    rest = list(client.noise(job, **asked, stream=rows.stream, first_row=rows.row))
+    whole = numpy.array(list(client.noise(job, **asked, stream=rows.stream)))
+    assert len(rest) == 54 and (whole == numpy.array(used + rest)).all()
+    with pytest.raises(epsilond.NotFound, match="train from the beginning"):
+        next(client.noise(job, **asked, stream="0" * 64, first_row=1))
+    with pytest.raises(epsilond.Invalid, match="goes with stream"):
+        next(client.noise(job, **asked, first_row=1))
+    with pytest.raises(epsilond.Conflict):
+        next(client.noise(job, dimensions=4, stream=rows.stream, first_row=1))
 
 
 def test_errors_of_others_are_problems_too(moody):

@@ -11,6 +11,7 @@ import re
 import math
 import sqlite3
 import struct
+import time
 
 import jsonschema
 import numpy
@@ -391,6 +392,10 @@ def test_limits_of_work_hold_for_noise(launch):
     assert problem["operations"] > 1e7
     problem = check_problem(ask(server, {"job": job, "dimensions": 100_000}), 422, "too-costly", "/dimensions")
     assert problem["bytes"] > 1 << 20
+    needed, allowed, fits = re.search(r"and ([\d.]+) MiB of memory, .* and ([\d.]+) MiB \(--max-bytes\); ask for (\d+) dimensions",
+                                      problem["detail"]).groups()
+    assert float(needed) > float(allowed) == 1
+    assert draw(server, job=job, dimensions=int(fits)).shape == (64, int(fits))
 
 
 @sanitized
@@ -417,6 +422,182 @@ def test_numbers_beyond_single_precision_cut_the_stream_off(server):
         ask(server, asked)
 
 
+# ---------------------------------------------------------------- taken up again
+
+EVERY_KIND = [
+    {"family": "identity"}, {"family": "toeplitz", "coefficients": [1, 0.5, 0.25]}, {"family": "square_root"},
+    {"family": "inverse_square_root", "bands": 3}, {"family": "banded", "bands": 4},
+    {"family": "banded", "bands": 3, "toeplitz": False}, {"family": "blt", "buffers": 2}, {"family": "optimal"},
+    {"family": "tree"}, {"family": "tree", "decoder": "full"}, {"family": "fourier"},
+    {"family": "dense", "rows": [[1.0 if i == j else 0.5 / (1 + i) if i > j else 0.0 for j in range(24)] for i in range(24)]},
+    {"family": "square_root", "bands": 4, "stamps": 3}]
+
+
+@sanitized
+@pytest.mark.parametrize("matrix", EVERY_KIND, ids=lambda matrix: "-".join(str(value)[:20] for value in matrix.values()))
+def test_a_stream_goes_on_bit_for_bit(server, matrix):
+    """From any row, in any form, as often as it breaks; from a seed likewise."""
+    job = server.solve({"n": 24, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6})["id"]
+    for name, dtype, more in ("noise", "float32", {}), ("decoder", "float64", {}), ("noise", "float64", {"seed": 3}):
+        asked = {"job": job, "dimensions": 5, "part": name, "dtype": dtype, **more}
+        first = ask(server, asked)
+        stream, rows = first.headers["X-Stream"], numpy.load(io.BytesIO(first.content))
+        assert rows.shape == (24, 5)
+        for k in 0, 1, 13, 23:
+            again = ask(server, {**asked, "stream": stream, "first_row": k})
+            assert again.status_code == 200, again.text
+            assert again.headers["X-Stream"] == stream and again.headers.get("X-Guarantee") == ("none" if more else None)
+            assert again.headers["Cache-Control"] == "no-store"
+            assert numpy.load(io.BytesIO(again.content)).tobytes() == rows[k:].tobytes()
+            for accept in LINES, JSON:
+                answer = ask(server, {**asked, "stream": stream, "first_row": k}, accept)
+                steps = answer.json() if accept == JSON else [json.loads(line) for line in answer.text.splitlines()]
+                assert [step["step"] for step in steps] == list(range(k, 24))
+                assert numpy.array([step["values"] for step in steps], dtype=rows.dtype).tobytes() == rows[k:].tobytes()
+        if more:
+            assert draw(server, **asked, first_row=13).tobytes() == rows[13:].tobytes()
+
+
+@sanitized
+@pytest.mark.parametrize("matrix", [{"family": "identity"}, {"family": "banded", "bands": 4}, {"family": "tree"}],
+                         ids=lambda matrix: matrix["family"])
+def test_a_stream_that_was_cut_goes_on(launch, matrix):
+    """In the middle of a row, with more of it on its way; then it is the whole that nobody has read."""
+    server = launch()
+    job = server.solve({"n": 50, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6})["id"]
+    asked, size = {"job": job, "dimensions": 30_000}, 4 * 30_000
+    answer = ask(server, asked, stream=True)
+    stream, part = answer.headers["X-Stream"], answer.raw.read(128 + 7 * size + 1000)
+    answer.close()
+    rest = draw(server, **asked, stream=stream, first_row=7)
+    assert rest.shape == (43, 30_000)
+    whole = draw(server, **asked, stream=stream, first_row=0)
+    assert whole[7:].tobytes() == rest.tobytes()
+    assert whole.tobytes()[:len(part) - 128] == part[128:]
+    assert not (draw(server, **asked)[:7] == whole[:7]).any()  # another stream is other noise
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+
+
+@sanitized
+def test_rows_are_left_out_with_a_sign_of_life(server):
+    """A space for each that is drawn for nothing, or for several: numpy reads the longer header, and a line begins with them."""
+    job = server.solve({**BANDED, "n": 20_000})["id"]
+    asked = {"job": job, "dimensions": 1, "dtype": "float64"}
+    first = ask(server, asked)
+    rows, asked["stream"] = numpy.load(io.BytesIO(first.content)), first.headers["X-Stream"]
+    for k in 63, 64, 8127, 8128, 19_999:
+        answer = ask(server, {**asked, "first_row": k})
+        begins = len(answer.content) - 8 * (20_000 - k)
+        assert begins % 64 == 0 and min(k, 4000) < begins <= 10_000  # what numpy.load() takes
+        assert (numpy.load(io.BytesIO(answer.content)) == rows[k:]).all()
+    line = ask(server, {**asked, "first_row": 19_999}, LINES).text
+    assert json.loads(line)["values"] == rows[-1].tolist() and 4000 < len(line) - len(line.lstrip(" ")) < 10_000
+    assert ask(server, {**asked, "first_row": 0}).content[:128] == first.content[:128]
+
+
+@sanitized
+def test_a_stream_is_for_one_request(server):
+    """Two things that are made of one key give both away."""
+    document, other = server.solve({**BANDED, "workload": MOMENTUM}), server.solve({**BANDED, "workload": MOMENTUM, "delta": 1e-7})
+    job, stored = document["id"], document["result"]["factorization"]["id"]
+    assert other["result"]["factorization"]["id"] == stored
+    asked = {"job": job, "dimensions": 4}
+    stream = ask(server, asked).headers["X-Stream"]
+    for change in ({"dimensions": 5}, {"part": "decoder"}, {"dtype": "float64"}, {"noise_multiplier": 3}, {"seed": 1},
+                   {"job": other["id"]}, {"job": None, "factorization": stored, "noise_multiplier": 2}):
+        answer = ask(server, {**asked, **change, "stream": stream, "first_row": 0})
+        assert "begun with another request" in check_problem(answer, 409, "conflict")["detail"], change
+        assert "X-Stream" not in answer.headers
+    # What is said in another way is the same request.
+    draw(server, **asked, part="noise", dtype="float32", noise_multiplier=2, stream=stream, first_row=60)
+    asked = {"factorization": stored, "noise_multiplier": 2, "dimensions": 4, "part": "decoder"}
+    stream = ask(server, {**asked, "workload": MOMENTUM}).headers["X-Stream"]
+    for workload in None, {**MOMENTUM, "decay": 0.25}, {"type": "toeplitz", "coefficients": [1, 2]}:
+        check_problem(ask(server, {**asked, "workload": workload, "stream": stream, "first_row": 1}), 409, "conflict")
+    phases = server.solve({"phases": [PHASES["phases"][1]] * 2, "noise_multiplier": 2.0, "delta": 1e-6})["id"]
+    begun = server.post({"job": phases, "dimensions": 1}, "/v1/noise?phase=0", headers={"Accept": NPY})
+    again = {"job": phases, "dimensions": 1, "stream": begun.headers["X-Stream"], "first_row": 5}
+    check_problem(server.post(again, "/v1/noise?phase=1"), 409, "conflict")
+    assert server.post(again, "/v1/noise?phase=0").content[128:] == begun.content[128 + 4 * 5:]
+
+
+@sanitized
+def test_which_rows_a_stream_has(server):
+    job = server.solve(BANDED)["id"]
+    asked = {"job": job, "dimensions": 4}
+    stream = ask(server, asked).headers["X-Stream"]
+    assert re.fullmatch("[0-9a-f]{64}", stream)
+    for first_row in 64, 2**53:
+        problem = check_problem(ask(server, {**asked, "stream": stream, "first_row": first_row}), 422, "invalid-job", "/first_row")
+        assert "[0, 63]" in problem["errors"][0]["detail"]
+    for wrong, pointer in [({"first_row": 1}, "/first_row"), ({"first_row": 0}, "/first_row"), ({"stream": stream}, "/first_row"),
+                           ({"stream": stream, "first_row": -1}, "/first_row"), ({"stream": "x", "first_row": 1}, "/stream"),
+                           ({"stream": stream, "first_row": 1.5}, "/first_row")]:
+        check_problem(ask(server, {**asked, **wrong}), 422, "invalid-job", pointer)
+    unknown = check_problem(ask(server, {**asked, "stream": "0" * 64, "first_row": 1}), 404, "not-found")
+    assert "train from the beginning" in unknown["detail"]
+    assert draw(server, **asked, stream=stream, first_row=63).shape == (1, 4)  # all that was refused did it no harm
+
+
+@sanitized
+def test_the_next_reader_takes_the_stream_over(launch):
+    """A connection that only the server believes in, or a second training with the noise of the first: there is one reader."""
+    server = launch("--draw-bytes", "40MiB")
+    job = server.solve(BANDED)["id"]
+    asked = {"job": job, "dimensions": 600_000}  # 23 MiB
+    with ask(server, asked, stream=True) as first:
+        assert len(first.raw.read(1000)) == 1000
+        again = {**asked, "stream": first.headers["X-Stream"], "first_row": 3}
+        until(lambda: ask(server, again, stream=True).status_code == 200)
+        with pytest.raises(requests.exceptions.ChunkedEncodingError):
+            for _ in first.iter_content(1 << 20):
+                pass
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+
+
+@sanitized
+def test_who_was_sent_away_may_come_back(launch):
+    """The place of one who pauses goes to another who needs its memory; the stream does not."""
+    server = launch("--draw-bytes", "40MiB", "--request-seconds", "0.3")
+    job = server.solve(BANDED)["id"]
+    asked = {"job": job, "dimensions": 600_000}
+    with ask(server, asked, stream=True) as lazy:
+        stream, part = lazy.headers["X-Stream"], lazy.raw.read(128 + 4 * 600_000)
+        until(lambda: ask(server, asked, stream=True).status_code == 200)
+        with pytest.raises(requests.exceptions.ChunkedEncodingError):
+            for _ in lazy.iter_content(1 << 20):
+                pass
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)
+    rows = draw(server, **asked, stream=stream, first_row=0)
+    assert rows[0].tobytes() == part[128:]
+
+
+@sanitized
+def test_for_how_long_a_stream_is_kept(launch):
+    """While it is read, and then for --keep-streams; not over a restart; not at all, if so told."""
+    server = launch("--keep-streams", "1s")
+    job = server.solve(BANDED)["id"]
+    asked = {"job": job, "dimensions": 300_000}
+    with ask(server, asked, stream=True) as read:
+        stream = read.headers["X-Stream"]
+        time.sleep(2.2)
+        again = {**asked, "stream": stream, "first_row": 63}
+        assert ask(server, again).status_code == 200
+    time.sleep(2.2)  # one that is asked for is kept for longer
+    check_problem(ask(server, again), 404, "not-found")
+    stream = ask(server, {"job": job, "dimensions": 1}).headers["X-Stream"]
+    server.stop()
+    assert stream not in server.log_text()
+    for file in server.folder.iterdir():
+        assert stream.encode() not in file.read_bytes() and bytes.fromhex(stream) not in file.read_bytes()
+    server.start()
+    check_problem(ask(server, {"job": job, "dimensions": 1, "stream": stream, "first_row": 1}), 404, "not-found")
+    server.stop()
+    server = launch("--keep-streams", "0")
+    answer = ask(server, {"job": server.solve(BANDED)["id"], "dimensions": 1})
+    assert answer.status_code == 200 and "X-Stream" not in answer.headers
+
+
 @sanitized
 def test_the_contract_refuses_what_the_service_refuses():
     """The schema of a request is as strict as the service: checked on what test_what_is_wrong_with_a_request() sends."""
@@ -425,9 +606,12 @@ def test_the_contract_refuses_what_the_service_refuses():
                                              "components": contract["components"]})
     job, stored = {"job": NOWHERE, "dimensions": 1}, {"factorization": "0" * 64, "noise_multiplier": 1, "dimensions": 1}
     for right in (job, stored, {**job, "factorization": None, "noise_multiplier": None, "part": None, "seed": 0},
-                  {**stored, "workload": MOMENTUM, "part": "decoder"}):
+                  {**stored, "workload": MOMENTUM, "part": "decoder"}, {**job, "stream": "0" * 64, "first_row": 0},
+                  {**job, "stream": None, "first_row": None}, {**job, "seed": 1, "first_row": 3}):
         check.validate(right)
     for wrong in ({"dimensions": 1}, {**job, **stored}, {**stored, "noise_multiplier": None}, {**job, "workload": MOMENTUM},
                   {**job, "dimensions": 0}, {**job, "noise_multiplier": 0}, {**job, "seed": -1}, {**job, "part": "encoder"},
-                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"}):
+                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"}, {**job, "first_row": 1},
+                  {**job, "stream": "0" * 64}, {**job, "stream": "0" * 64, "first_row": -1}, {**job, "stream": "x", "first_row": 1},
+                  {**job, "first_row": 1, "seed": None}):
         assert not check.is_valid(wrong), wrong

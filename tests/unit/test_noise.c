@@ -308,6 +308,99 @@ static void panels_fit_together(void **state)
     }
 }
 
+/* ---------------------------------------------------------------- taken up again */
+
+/* Rows from `row` on, bit for bit, of a stream of which `drawn` were drawn. */
+static void check_skip(const struct eps_strategy *s, enum eps_part part, const double *all, size_t d, size_t drawn,
+                       size_t row, const char *what)
+{
+    size_t n = eps_strategy_columns(s), from = SIZE_MAX;
+    struct eps_noise *noise = NULL;
+    double *out = room(d);
+    assert_int_equal(eps_noise_create(NULL, &noise, NULL, s, part, sigma, d, key), EPS_OK);
+    for (size_t t = 0; t < drawn; t++)
+        assert_int_equal(eps_noise_row(NULL, noise, out, NULL), EPS_OK);
+    assert_int_equal(eps_noise_skip(noise, row, &from, NULL), EPS_OK);
+    assert_true(drawn <= from && from <= row);
+    for (size_t t = from; t < n; t++) {
+        assert_int_equal(eps_noise_row(NULL, noise, out, NULL), EPS_OK);
+        if (t >= row && memcmp(out, all + t * d, d * sizeof *out) != 0)
+            fail_msg("%s: row %zu is another, from row %zu on, skipped to after %zu", what, t, row, drawn);
+    }
+    assert_int_equal(eps_noise_row(NULL, noise, out, NULL), EPS_INVALID);
+    eps_noise_destroy(noise);
+    free(out);
+}
+
+/* Every form and workload, in blocks and panels and more than a tile. */
+static void a_stream_goes_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t block, stamps, d;
+    } sizes[] = {{11, 1, 3}, {8, 3, 3}, {7, 2, EPS__WHITE_TILE + 5}, {300, 1, 2}};
+    for (size_t i = 0; i < FORMS; i++)
+        for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++)
+            for (int workload = 0; workload < 4; workload++) {
+                size_t n = sizes[size].block * sizes[size].stamps, d = sizes[size].d;
+                if ((forms[i].follows && workload == 2) || (size >= 2 && workload % 3) || (n == 300 && i != 2 && i < 9))
+                    continue;
+                struct eps_strategy *s = form_new(&forms[i], sizes[size].block, sizes[size].stamps, workload);
+                double *all = room(n * d);
+                for (int part = EPS_PART_DECODER; part <= EPS_PART_NOISE; part++) {
+                    draw_all(all, s, (enum eps_part)part, d);
+                    for (size_t k = 0; k < 4; k++) {
+                        size_t row = (size_t[]){0, n / 3, n - 2, n - 1}[k];
+                        check_skip(s, (enum eps_part)part, all, d, 0, row, forms[i].name);
+                        check_skip(s, (enum eps_part)part, all, d, row < 5 ? row : 5, row, forms[i].name);
+                    }
+                }
+                free(all);
+                eps_strategy_destroy(s);
+            }
+}
+
+/* The rows that are drawn for nothing. */
+static size_t rows_before(const struct form *form, enum eps_part part, size_t row)
+{
+    struct eps_strategy *s = form_new(form, 64, 1, 0);
+    struct eps_noise *noise = NULL;
+    size_t from;
+    assert_int_equal(eps_noise_create(NULL, &noise, NULL, s, part, sigma, 1, key), EPS_OK);
+    assert_int_equal(eps_noise_skip(noise, row, &from, NULL), EPS_OK);
+    eps_noise_destroy(noise);
+    eps_strategy_destroy(s);
+    return row - from;
+}
+
+static void rows_are_left_out_where_they_can_be(void **state)
+{
+    (void)state;
+    assert_int_equal(rows_before(&forms[0], EPS_PART_NOISE, 63), 0);    /* identity */
+    assert_int_equal(rows_before(&forms[0], EPS_PART_DECODER, 63), 63); /* prefix sums */
+    assert_int_equal(rows_before(&forms[3], EPS_PART_NOISE, 63), 63);   /* banded: a recursion */
+    assert_int_equal(rows_before(&forms[4], EPS_PART_NOISE, 63), 2);    /* C^-1 with 3 bands */
+    assert_int_equal(rows_before(&forms[4], EPS_PART_NOISE, 1), 1);
+}
+
+static void only_later_rows_can_be_skipped_to(void **state)
+{
+    (void)state;
+    struct eps_strategy *s = form_new(&forms[0], 10, 1, 0);
+    struct eps_noise *noise = NULL;
+    struct eps_error error;
+    double out;
+    size_t from = 7;
+    assert_int_equal(eps_noise_create(NULL, &noise, NULL, s, EPS_PART_NOISE, sigma, 1, key), EPS_OK);
+    assert_int_equal(eps_noise_row(NULL, noise, &out, NULL), EPS_OK);
+    assert_int_equal(eps_noise_skip(noise, 10, &from, &error), EPS_INVALID);
+    assert_string_equal(error.message, "must lie in [1, 9], the rows that are not drawn");
+    assert_int_equal(eps_noise_skip(noise, 0, &from, NULL), EPS_INVALID);
+    assert_int_equal(from, 7);
+    eps_noise_destroy(noise);
+    eps_strategy_destroy(s);
+}
+
 /* ---------------------------------------------------------------- its law */
 
 /* Whitened by the Cholesky factor of the covariance that is wanted, the empirical one of d columns is I up to errors
@@ -512,6 +605,9 @@ int main(void)
         cmocka_unit_test(noise_is_the_product_by_its_definition),
         cmocka_unit_test(tiles_fit_together),
         cmocka_unit_test(panels_fit_together),
+        cmocka_unit_test(a_stream_goes_on_with_the_same_bits),
+        cmocka_unit_test(rows_are_left_out_where_they_can_be),
+        cmocka_unit_test(only_later_rows_can_be_skipped_to),
         cmocka_unit_test(its_covariance_is_that_of_the_mechanism),
         cmocka_unit_test(it_keeps_few_rows),
         cmocka_unit_test(long_lists_are_multiplied_by_panels),

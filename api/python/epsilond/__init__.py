@@ -13,9 +13,10 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from .client import Client
 from .events import Event
+from .noise import NoiseRows
 from .problems import (Busy, Conflict, EpsilondError, Invalid, JobFailed, NotFound, Problem, TooCostly, Unattainable,
                        Unreachable, Unsupported, Violation)
 
-__all__ = ["Busy", "Client", "Conflict", "EpsilondError", "Event", "Invalid", "JobFailed", "NotFound", "Problem",
-           "TooCostly", "Unattainable", "Unreachable", "Unsupported", "Violation"]
+__all__ = ["Busy", "Client", "Conflict", "EpsilondError", "Event", "Invalid", "JobFailed", "NoiseRows", "NotFound",
+           "Problem", "TooCostly", "Unattainable", "Unreachable", "Unsupported", "Violation"]
 __version__ = "0.1.0"

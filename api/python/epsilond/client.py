@@ -15,8 +15,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
-from .arrays import read_array, read_rows
+from .arrays import read_array
 from .events import Event, read_events
+from .noise import NoiseRows
 from .problems import JobFailed, Problem, Unreachable, problem_of
 from .transport import FAILURES, Reply, Transport, lines, unbroken
 
@@ -267,8 +268,8 @@ class Client:
         of a phase, where it has phases). dataset_size: the number of examples, where the job does not say it. users: with
         "examples_per_user", whose each example is. In the place of a job, request: "n", "sampling" and "dataset_size".
 
-        Nothing is drawn twice: what breaks off is Unreachable, and its steps do not go with those of another call. The
-        service ends a stream of which nothing is taken for a minute (--request-seconds).
+        A training may pause for as long as it likes. Nothing is drawn twice: what breaks off is Unreachable, and its steps do not
+        go with those of another call.
         """
         asked: Document = dict(request or {})
         given = {"job": None if job is None else _id(job), "dataset_size": dataset_size, "seed": seed}
@@ -282,8 +283,8 @@ class Client:
 
     def noise(self, source: Resource | None = None, *, dimensions: int, factorization: str | None = None,
               noise_multiplier: float | None = None, part: str = "noise", dtype: str = "float32",
-               workload: Mapping[str, Any] | None = None, seed: int | None = None,
-               phase: int | None = None) -> Iterator[Any]:
+              workload: Mapping[str, Any] | None = None, seed: int | None = None, phase: int | None = None,
+              stream: str | None = None, first_row: int = 0) -> NoiseRows:
         """
         Rows of C^-1 z (part "noise"), or of A C^-1 z ("decoder"), one a step, of `dimensions` numbers: what training adds to
         the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier (of one run of a phase,
@@ -293,17 +294,20 @@ class Client:
         The rows contain the noise multiplier. A step adds clip_norm * row to the sum of its clipped gradients, once, and
         divides the noisy sum by the expected batch size.
 
-        Nothing is drawn twice: what breaks off is Unreachable, and its rows do not go with those of another call. The
-        service ends a stream of which nothing is taken for a minute (--request-seconds).
+        A training may pause for as long as it likes. What breaks off is taken up again where it broke, bit for bit, for
+        retry_seconds after the last row; then it is Unreachable. A program that is started again, from a checkpoint with the rows'
+        `stream` and `row`, passes them as `stream` and `first_row` and all else as before. NotFound: the service no longer keeps the
+        stream (--keep-streams after its last reader, or until a restart). The rows of another call do not go with those that were
+        used. Each row is for one step, and a stream for one training: what two sums have in common cancels in their
+        difference. A step may be done again with its row only where nothing of the first time was shown to anyone.
         """
         request = {"job": None if source is None else _id(source), "factorization": factorization,
                    "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype, "workload": workload,
                    "seed": seed}
         given = {name: value for name, value in request.items() if value is not None}
-        body = json.dumps(given, allow_nan=False, default=_plain).encode()
+        plain = json.loads(json.dumps(given, allow_nan=False, default=_plain))
         headers = {"Accept": NPY, "Content-Type": JSON}
-        with self._http.stream("POST", "/v1/noise" + _query(phase=phase), body, headers) as response:
-            yield from unbroken(read_rows(response))
+        return NoiseRows(self._http, "/v1/noise" + _query(phase=phase), headers, plain, stream, first_row)
 
     # ------------------------------------------------------------ the service
 

@@ -48,11 +48,21 @@ static enum eps_status filter_row(struct eps__noise_run *run, const struct eps_c
     return eps__strategy_poll(context, error);
 }
 
+/* Rows of z are put into the ring, nothing else. */
+static size_t filter_from(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row)
+{
+    size_t local = row % s->block, reach = s->known_inverse_len - 1;
+    (void)part;
+    (void)dimensions;
+    return row - (local < reach ? local : reach);
+}
+
 static const struct eps__noise_way filter = {
     .serves = filter_serves,
     .numbers = filter_numbers,
     .operations = filter_operations,
     .row = filter_row,
+    .from = filter_from,
 };
 
 /* ---------------------------------------------------------------- by the buffers */
@@ -105,6 +115,7 @@ static const struct eps__noise_way buffers = {
     .numbers = buffers_numbers,
     .operations = buffers_operations,
     .row = buffers_row,
+    .from = eps__noise_from_block,
 };
 
 const struct eps__noise_way *const eps__toeplitz_noise[] = {&buffers, &filter, &eps__noise_by_bands,

@@ -190,6 +190,7 @@ static const struct eps__noise_way online = {
     .numbers = online_numbers,
     .operations = online_operations,
     .row = tree_row,
+    .from = eps__noise_from_block,
 };
 
 static const struct eps__noise_way full = {
@@ -197,6 +198,7 @@ static const struct eps__noise_way full = {
     .numbers = full_numbers,
     .operations = full_operations,
     .row = tree_row,
+    .from = eps__noise_from_block,
 };
 
 const struct eps__noise_way *const eps__tree_noise[] = {&online, &full, &eps__noise_by_panels, NULL};
