@@ -16,6 +16,7 @@ struct memory;
 struct pool;
 struct pages;
 struct waits;
+struct watchdog;
 struct works;
 struct route;
 
@@ -31,6 +32,7 @@ struct server {
     struct pool *lists;   /* one thread: pages of lists, and what sweeps and plans show */
     struct pages *pages;  /* that thread's: those it wrote last */
     struct works *works;  /* what is under way, and who waits for it */
+    struct watchdog *watchdog; /* of what is under way; NULL: there is none */
     struct waits *waits;
     struct jobs *jobs;
     struct groups *groups;

@@ -46,6 +46,7 @@ struct config {
     double max_operations;
     uint64_t max_bytes;    /* of one job's memory */
     double max_seconds;    /* of one run; 0: no bound */
+    double watchdog_seconds; /* that one which should have ended may be silent */
     uint64_t cache_bytes;  /* factorisations and PLDs on disk */
     uint64_t chunk_bytes;  /* draws of Monte Carlo jobs on disk */
     uint64_t memory_bytes; /* finished documents and results in memory */
