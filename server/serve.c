@@ -56,9 +56,10 @@ static void threads_spent(void *unused, const char *hash)
     (void)unused;
     snprintf(too_many, sizeof too_many, "%s", hash);
     atomic_store(&spent, true);
-    log_event(LOG_LEVEL_ERROR, "too-many-stuck",
-              "detail=\"as many computations as there are workers do not stop, and one more; the process ends, to be started "
-              "again\"");
+    log_event(
+        LOG_LEVEL_ERROR, "too-many-stuck",
+        "detail=\"as many computations as there are workers do not stop, and one more; the process ends, to be started "
+        "again\"");
     kill(getpid(), SIGTERM);
 }
 

@@ -34,8 +34,8 @@ static bool on_canceled(void *user)
 {
     struct computation *computation = user;
     watch_poll(&computation->watch);
-    bool canceled = atomic_load_explicit(&computation->put_off, memory_order_relaxed) ||
-                    computation->canceled(computation->user);
+    bool canceled =
+        atomic_load_explicit(&computation->put_off, memory_order_relaxed) || computation->canceled(computation->user);
     if (!canceled && computation->offer) {
         computation->offer(computation->user);
     }

@@ -19,8 +19,8 @@
 struct computation {
     /* Set by computation_open(). */
     const struct server *server;
-    struct work *work;       /* NULL: no one computes beside this one */
-    _Atomic double deadline; /* monotonic seconds; INFINITY: none */
+    struct work *work;            /* NULL: no one computes beside this one */
+    _Atomic double deadline;      /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user); /* also on the watchdog's thread; or NULL */
     void (*offer)(void *user);    /* it goes on, but may lend its place to others for a while; or NULL */
     /* What the watchdog's log calls it; and what becomes of who waits for it if it does not end, on the watchdog's thread: its work is

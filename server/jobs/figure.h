@@ -23,8 +23,9 @@ struct figure_kind {
     void (*give_up)(struct jobs *jobs, const struct result_record *result);
 };
 
-#define FIGURE_STUCK                                                                                                             \
-    "its computation did not stop when it should have and was given up, which is a defect of the service: please report it"
+#define FIGURE_STUCK                                                                                               \
+    "its computation did not stop when it should have and was given up, which is a defect of the service: please " \
+    "report it"
 
 /* The waiter waits for the figure of the job's result, which someone computes. False: the queue is full, there is no memory, or the
  * service stops. */

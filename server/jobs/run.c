@@ -128,8 +128,9 @@ static void run_end(struct run *run, struct computation *computation, bool from_
  * comes too late for them. */
 static void run_stuck(void *work)
 {
-    static const char message[] = "the computation passed the time limit of the service (--max-seconds) and did not stop; it "
-                                  "was given up, which is a defect of the service: please report it";
+    static const char message[] =
+        "the computation passed the time limit of the service (--max-seconds) and did not stop; it "
+        "was given up, which is a defect of the service: please report it";
     struct computation given_up = {.error = {.status = EPS_TIMEOUT}};
     memcpy(given_up.error.message, message, sizeof message);
     run_end(work, &given_up, false);

@@ -34,6 +34,7 @@ struct config {
     uint64_t max_connections_of_one; /* address */
     double idle_seconds;
     double request_seconds;
+    double watchdog_seconds;
     uint64_t http_bytes;           /* of bodies and replies under way */
     uint64_t spool_bytes;          /* of temporary files */
     uint64_t draw_bytes;           /* of what batches and noise are drawn from */
@@ -46,7 +47,6 @@ struct config {
     double max_operations;
     uint64_t max_bytes;    /* of one job's memory */
     double max_seconds;    /* of one run; 0: no bound */
-    double watchdog_seconds; /* that one which should have ended may be silent */
     uint64_t cache_bytes;  /* factorisations and PLDs on disk */
     uint64_t chunk_bytes;  /* draws of Monte Carlo jobs on disk */
     uint64_t memory_bytes; /* finished documents and results in memory */

@@ -410,7 +410,8 @@ static bool thread_add_locked(struct pool *pool)
 static bool threads_add_locked(struct pool *pool)
 {
     size_t paused = pool->paused < 3 * pool->workers ? pool->paused : 3 * pool->workers;
-    size_t wanted = pool->workers + (pool->short_seconds > 0) + paused + (pool->helped ? pool->workers : 0) + pool->lost;
+    size_t wanted =
+        pool->workers + (pool->short_seconds > 0) + paused + (pool->helped ? pool->workers : 0) + pool->lost;
     while (pool->threads_len < wanted && !pool->stopping) {
         if (!thread_add_locked(pool)) {
             return false;

@@ -67,7 +67,8 @@ static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
     metric_add(METRIC_STUCK_TOTAL, 1);
     metric_add(METRIC_STUCK, 1);
     log_event(LOG_LEVEL_ERROR, "stuck", "job=%s hash=%.16s seconds=%.0f stuck=%zu detail=\"%s\"",
-              watch->job ? watch->job : "none", watch->hash ? watch->hash : "none", clock_monotonic() - watch->begun, stuck,
+              watch->job ? watch->job : "none", watch->hash ? watch->hash : "none", clock_monotonic() - watch->begun,
+              stuck,
               loss == POOL_LOST
                   ? "it should have ended and does not ask whether to go on; its place has a new thread"
                   : "it should have ended and does not ask whether to go on; there is no further thread for its place");

@@ -4,17 +4,15 @@ server.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
-import os
-import signal
 import sqlite3
 import time
 
 import pytest
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
+from conftest import DP_SGD, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 
 COMPOSE = "eps__pld_compose"  # what a job of the accountant pld calls, and GAUSSIAN does not
-QUICK = (*ONE_BY_ONE, "--max-seconds", "1s", "--watchdog-seconds", "1s")
+QUICK = (*ONE_BY_ONE, "--max-seconds", "500ms", "--watchdog-seconds", "500ms")
 STUCK = "epsilond_stuck_computations"
 
 
@@ -48,13 +46,13 @@ def test_past_its_deadline(launch):
 
 
 def test_after_a_cancel(launch):
-    server = launch(*ONE_BY_ONE, "--watchdog-seconds", "1s")
+    server = launch(*ONE_BY_ONE, "--watchdog-seconds", "500ms")
     server.loop(COMPOSE)
     job_id = server.post(pld_job(200)).json()["id"]
     server.running(job_id)
-    time.sleep(2)
+    time.sleep(1)
     assert server.metric(STUCK) == 0  # it may go on
-    assert server.request("POST", f"/v1/jobs/{job_id}/cancel").status_code == 200
+    assert server.request("POST", f"/v1/jobs/{job_id}/cancel").status_code == 202
     assert server.solve(GAUSSIAN)["status"] == "succeeded"
     assert server.metric(STUCK) == 1
     assert server.get(f"/v1/jobs/{job_id}").json()["status"] == "canceled"
@@ -79,7 +77,7 @@ def test_one_too_many_ends_the_process(launch):
 
 
 def test_it_is_blamed_where_its_end_could_not_be_written(launch):
-    server = launch(*QUICK)
+    server = launch(*QUICK, "--watchdog-seconds", "1s")  # in which the database can be taken away
     server.loop(COMPOSE)
     first = server.post(pld_job(200)).json()["id"]
     server.until(first, "failed")
@@ -95,13 +93,3 @@ def test_it_is_blamed_where_its_end_could_not_be_written(launch):
     assert server.until(last, "succeeded")["attempts"] == 2
     assert f"event=suspect job={last} traced=true attempts=1" in server.log_text()
 
-
-def test_a_process_that_stood_still_blames_no_one(launch):
-    server = launch(*QUICK)
-    job_id = server.post(ENDLESS).json()["id"]
-    server.running(job_id)
-    os.kill(server.process.pid, signal.SIGSTOP)
-    time.sleep(3)
-    os.kill(server.process.pid, signal.SIGCONT)
-    assert server.until(job_id, "failed")["error"]["type"] == "/problems/timeout"
-    assert server.metric(STUCK + "_total") == 0

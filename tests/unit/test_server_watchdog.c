@@ -14,8 +14,11 @@
 #include <cmocka.h>
 
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "server/jobs/decode.h"
 #include "server/jobs/figure.h"
@@ -139,11 +142,12 @@ static void watched_run(struct pool_task *task)
     sem_post(&watched->over);
 }
 
-static void submit(struct pool *pool, struct watchdog *watchdog, struct watched *watched)
+static void submit(struct pool *pool, struct watchdog *watchdog, struct watched *watched,
+                   bool (*due)(void *user, double now))
 {
     watched->task = (struct pool_task){.run = watched_run};
     watched->watchdog = watchdog;
-    watched->watch = (struct watch){.job = "j", .due = watched_due, .stuck = watched_stuck, .user = watched};
+    watched->watch = (struct watch){.job = "j", .due = due, .stuck = watched_stuck, .user = watched};
     sem_init(&watched->begun, 0, 0);
     sem_init(&watched->go, 0, 0);
     sem_init(&watched->over, 0, 0);
@@ -158,10 +162,10 @@ static void its_place_is_another_threads(void **state)
     struct watchdog *watchdog = watchdog_create(SECONDS, no_end, NULL);
     struct pool *pool = pool_create(1, 0, METRIC_WORKERS_BUSY);
     metric_set(METRIC_WORKERS_BUSY, 0);
-    submit(pool, watchdog, &silent);
+    submit(pool, watchdog, &silent, watched_due);
     assert_true(posted_within(&silent.begun, SOON));
     double begun = clock_monotonic();
-    submit(pool, watchdog, &others[0]);
+    submit(pool, watchdog, &others[0], watched_due);
     assert_true(posted_within(&others[0].begun, SOON));
     assert_true(clock_monotonic() >= begun + SECONDS / 2);
     assert_true(count_within(watchdog, 1, SOON));
@@ -176,8 +180,8 @@ static void its_place_is_another_threads(void **state)
     assert_int_equal(atomic_load(&silent.stuck), 1);
     assert_int_equal(metric_get(METRIC_STUCK_TOTAL), 1);
     assert_int_equal(metric_get(METRIC_STUCK), 0);
-    submit(pool, watchdog, &others[1]);
-    submit(pool, watchdog, &others[2]);
+    submit(pool, watchdog, &others[1], watched_due);
+    submit(pool, watchdog, &others[2], watched_due);
     assert_false(posted_within(&others[1].begun, 50));
     sem_post(&others[0].go);
     assert_true(posted_within(&others[1].begun, SOON));
@@ -198,7 +202,7 @@ static void others_are_left_alone(void **state)
     struct watchdog *watchdog = watchdog_create(SECONDS, no_end, NULL);
     struct pool *pool = pool_create(2, 0, METRIC_COUNT);
     for (int i = 0; i < 3; i++) {
-        submit(pool, watchdog, all[i]);
+        submit(pool, watchdog, all[i], watched_due);
         if (i != 2)
             assert_true(posted_within(&all[i]->begun, SOON));
     }
@@ -224,10 +228,10 @@ static void a_task_whose_helper_is_stuck_is_given_up(void **state)
     struct watchdog *watchdog = watchdog_create(SECONDS, no_end, NULL);
     struct pool *pool = pool_create(2, 0, METRIC_COUNT);
     helped.pool = pool;
-    submit(pool, watchdog, &helped);
+    submit(pool, watchdog, &helped, watched_due);
     assert_true(count_within(watchdog, 1, SOON));
     for (int i = 0; i < 2; i++)
-        submit(pool, watchdog, &others[i]);
+        submit(pool, watchdog, &others[i], watched_due);
     for (int i = 0; i < 2; i++)
         assert_true(posted_within(&others[i].begun, SOON)); /* at once, on both places */
     sem_post(&helped.go);
@@ -248,11 +252,11 @@ static void after_as_many_as_workers_it_ends_the_process(void **state)
     atomic_store(&ended.calls, 0);
     for (int i = 0; i < WORKERS; i++) {
         atomic_store(&tasks[i].due, true);
-        submit(pool, watchdog, &tasks[i]);
+        submit(pool, watchdog, &tasks[i], watched_due);
     }
     assert_true(count_within(watchdog, WORKERS, SOON));
     for (int i = WORKERS; i < WORKERS + 2; i++) { /* as many run as before */
-        submit(pool, watchdog, &tasks[i]);
+        submit(pool, watchdog, &tasks[i], watched_due);
         assert_true(posted_within(&tasks[i].begun, SOON));
     }
     pause_ms(WHILE);
@@ -274,6 +278,60 @@ static void after_as_many_as_workers_it_ends_the_process(void **state)
     watchdog_destroy(watchdog);
 }
 
+#define LONG_SECONDS 1.2
+
+/* From when the process has been stopped for a while. */
+static bool stopped_due(void *user, double now)
+{
+    struct watched *watched = user;
+    static double before;
+    if (before > 0 && now - before >= LONG_SECONDS)
+        atomic_store(&watched->due, true);
+    before = now;
+    return atomic_load(&watched->due);
+}
+
+/* In a process that is stopped meanwhile: true, if no one was given up for it. */
+static bool outlives_a_stop(int begun)
+{
+    static struct watched silent;
+    struct watchdog *watchdog = watchdog_create(LONG_SECONDS, no_end, NULL);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    submit(pool, watchdog, &silent, stopped_due);
+    bool good = posted_within(&silent.begun, SOON);
+    pause_ms((long)(500 * LONG_SECONDS)); /* the watchdog has looked */
+    good = good && write(begun, "", 1) == 1;
+    for (int i = 0; i < SOON && !atomic_load(&silent.due); i++)
+        pause_ms(1);
+    pause_ms(20); /* it has done so again */
+    good = good && atomic_load(&silent.due) && watchdog_stuck(watchdog) == 0;
+    atomic_store(&silent.polls, true);
+    good = good && !count_within(watchdog, 1, WHILE);
+    sem_post(&silent.go);
+    pool_destroy(pool);
+    watchdog_destroy(watchdog);
+    return good;
+}
+
+static void a_process_that_stood_still_blames_no_one(void **state)
+{
+    (void)state;
+    int begun[2], status;
+    char byte;
+    assert_int_equal(pipe(begun), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!outlives_a_stop(begun[1]));
+    assert_int_equal(read(begun[0], &byte, 1), 1);
+    kill(child, SIGSTOP);
+    pause_ms((long)(1300 * LONG_SECONDS));
+    kill(child, SIGCONT);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(begun[0]);
+    close(begun[1]);
+}
+
 /* ---------------------------------------------------------------- a library that does not come back */
 
 enum { STUCK_N = 77, PART_N = 78, CURVE_N = 79 }; /* of the jobs that are treated specially */
@@ -285,10 +343,12 @@ enum eps_status __real_eps_solve(const struct eps_context *context, struct eps_r
                                  const struct eps_job *job);
 enum eps_status __wrap_eps_solve(const struct eps_context *context, struct eps_result **result, struct eps_error *error,
                                  const struct eps_job *job);
-enum eps_status __real_eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
-                                         struct eps_error *error, const struct eps_job *job, double noise_multiplier);
-enum eps_status __wrap_eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
-                                         struct eps_error *error, const struct eps_job *job, double noise_multiplier);
+enum eps_status __real_eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points,
+                                         size_t *len, struct eps_error *error, const struct eps_job *job,
+                                         double noise_multiplier);
+enum eps_status __wrap_eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points,
+                                         size_t *len, struct eps_error *error, const struct eps_job *job,
+                                         double noise_multiplier);
 
 static void take_part(const struct eps_context *context)
 {
@@ -310,8 +370,9 @@ enum eps_status __wrap_eps_solve(const struct eps_context *context, struct eps_r
     return __real_eps_solve(context, result, error, job);
 }
 
-enum eps_status __wrap_eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
-                                         struct eps_error *error, const struct eps_job *job, double noise_multiplier)
+enum eps_status __wrap_eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points,
+                                         size_t *len, struct eps_error *error, const struct eps_job *job,
+                                         double noise_multiplier)
 {
     if (job->mechanism.n == CURVE_N) {
         sem_post(&inside);
@@ -345,7 +406,8 @@ static void fill(struct job_record *record, size_t n)
     json_t *problem = NULL;
     *record = (struct job_record){.created_at = 1};
     uuid_next(record->id);
-    snprintf(text, sizeof text, "{\"n\":%zu,\"sampling\":{\"scheme\":\"none\"},\"noise_multiplier\":2,\"delta\":1e-6}", n);
+    snprintf(text, sizeof text, "{\"n\":%zu,\"sampling\":{\"scheme\":\"none\"},\"noise_multiplier\":2,\"delta\":1e-6}",
+             n);
     struct api_job *job = decode_request(text, strlen(text), 1000, NULL, &problem);
     api_job_hash(record->hash, job);
     json_t *json = api_job_encode(job, true);
@@ -364,7 +426,7 @@ static void post(struct jobs *jobs, size_t n, char id[UUID_SIZE])
 }
 
 /* The document, once it is final; NULL: it is not, after a while. */
-static struct document *final(struct jobs *jobs, const char *id)
+static struct document * final(struct jobs *jobs, const char *id)
 {
     struct document *document = NULL;
     for (int i = 0; i < SOON && jobs_is_live(jobs, id); i++)
@@ -395,9 +457,10 @@ static void a_job_past_its_deadline_fails(void **state)
     post(jobs, STUCK_N, ids[1]); /* joins it */
     post(jobs, PART_N, ids[2]);
     for (int i = 0; i < 2; i++)
-        assert_ends(jobs, ids[i], "/problems/timeout\",\"title\":\"The job ran longer than this service allows\",\"status\":422,"
-                                  "\"detail\":\"the computation passed the time limit of the service (--max-seconds) and did "
-                                  "not stop;");
+        assert_ends(jobs, ids[i],
+                    "/problems/timeout\",\"title\":\"The job ran longer than this service allows\",\"status\":422,"
+                    "\"detail\":\"the computation passed the time limit of the service (--max-seconds) and did "
+                    "not stop;");
     assert_ends(jobs, ids[2], "\"status\":\"succeeded\"");
     assert_int_equal(watchdog_stuck(service->server.watchdog), 1);
     sem_post(&let_go);
@@ -474,6 +537,7 @@ int main(void)
         cmocka_unit_test_setup(others_are_left_alone, set_up),
         cmocka_unit_test_setup(a_task_whose_helper_is_stuck_is_given_up, set_up),
         cmocka_unit_test_setup(after_as_many_as_workers_it_ends_the_process, set_up),
+        cmocka_unit_test_setup(a_process_that_stood_still_blames_no_one, set_up),
         cmocka_unit_test_setup(a_job_past_its_deadline_fails, set_up),
         cmocka_unit_test_setup(a_canceled_job_stays_canceled, set_up),
         cmocka_unit_test_setup(a_curve_is_given_up, set_up),
