@@ -57,7 +57,6 @@ static bool count_within(const struct watchdog *watchdog, size_t stuck, long ms)
 static int set_up(void **state)
 {
     (void)state;
-    log_start(LOG_LEVEL_ERROR + 1);
     metric_set(METRIC_STUCK_TOTAL, 0);
     metric_set(METRIC_STUCK, 0);
     return 0;
@@ -209,13 +208,13 @@ static void others_are_left_alone(void **state)
     assert_false(count_within(watchdog, 1, WHILE));
     atomic_store(&polling.polls, false); /* and from now on it does not */
     assert_true(count_within(watchdog, 1, SOON));
-    assert_int_equal(atomic_load(&polling.stuck), 1);
     assert_true(posted_within(&pausing.begun, SOON)); /* in its place */
     assert_false(count_within(watchdog, 2, WHILE));
     assert_int_equal(metric_get(METRIC_STUCK_TOTAL), 1);
     for (int i = 0; i < 3; i++)
         sem_post(&all[i]->go);
     pool_destroy(pool);
+    assert_int_equal(atomic_load(&polling.stuck), 1);
     assert_int_equal(atomic_load(&early.stuck) + atomic_load(&pausing.stuck), 0);
     watchdog_destroy(watchdog);
 }
@@ -322,6 +321,7 @@ static void a_process_that_stood_still_blames_no_one(void **state)
     pid_t child = fork();
     if (child == 0)
         _exit(!outlives_a_stop(begun[1]));
+    close(begun[1]);
     assert_int_equal(read(begun[0], &byte, 1), 1);
     kill(child, SIGSTOP);
     pause_ms((long)(1300 * LONG_SECONDS));
@@ -329,7 +329,6 @@ static void a_process_that_stood_still_blames_no_one(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     close(begun[0]);
-    close(begun[1]);
 }
 
 /* ---------------------------------------------------------------- a library that does not come back */
@@ -533,14 +532,16 @@ static void a_curve_is_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* First: it forks, while there are no threads. */
+        cmocka_unit_test_setup(a_process_that_stood_still_blames_no_one, set_up),
         cmocka_unit_test_setup(its_place_is_another_threads, set_up),
         cmocka_unit_test_setup(others_are_left_alone, set_up),
         cmocka_unit_test_setup(a_task_whose_helper_is_stuck_is_given_up, set_up),
         cmocka_unit_test_setup(after_as_many_as_workers_it_ends_the_process, set_up),
-        cmocka_unit_test_setup(a_process_that_stood_still_blames_no_one, set_up),
         cmocka_unit_test_setup(a_job_past_its_deadline_fails, set_up),
         cmocka_unit_test_setup(a_canceled_job_stays_canceled, set_up),
         cmocka_unit_test_setup(a_curve_is_given_up, set_up),
     };
+    log_start(LOG_LEVEL_ERROR + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
