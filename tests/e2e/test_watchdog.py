@@ -69,7 +69,7 @@ def test_one_too_many_ends_the_process(launch):
     server.close()
     log = server.log_text()
     assert log.count("event=stuck ") == 2 and "event=too-many-stuck" in log and "level=error" in log
-    server.start()
+    server.start("--max-seconds", "1h")
     for job_id in ids[:2]:
         assert server.until(job_id, "failed")["error"]["type"] == "/problems/timeout"
     assert server.until(ids[2], "succeeded")["attempts"] == 1
@@ -89,7 +89,7 @@ def test_it_is_blamed_where_its_end_could_not_be_written(launch):
     server.close()
     other.rollback()
     other.close()
-    server.start()
+    server.start("--max-seconds", "1h")
     assert server.until(last, "succeeded")["attempts"] == 2
     assert f"event=suspect job={last} traced=true attempts=1" in server.log_text()
 
