@@ -190,10 +190,12 @@ TEST_LIBS = $(LIBS_CMOCKA) $(LIBS_SERVER) $(LIBS_LIB)
 $(TESTS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)
 
-# Look at who writes a document, and when; at a job that is not admitted; at the rows that are read.
+# Look at who writes a document, and when; at a job that is not admitted; at the rows that are read; at a library that does not
+# come back.
 $(B)/tests/unit/test_server_jobs: LDFLAGS += -Wl,--wrap=document_create
 $(B)/tests/unit/test_server_groups: LDFLAGS += -Wl,--wrap=jobs_admit
 $(B)/tests/unit/test_server_ranking: LDFLAGS += -Wl,--wrap=store_each_child
+$(B)/tests/unit/test_server_watchdog: LDFLAGS += -Wl,--wrap=eps_solve,--wrap=eps_privacy_curve
 
 # Where these ask for memory, tests/unit/scarcity.c decides whether they get it.
 SCARCE := malloc calloc realloc strdup free fftw_alloc_real fftw_alloc_complex fftw_free fftw_sprint_plan \

@@ -9,10 +9,14 @@
  * there or not, and jobs whose rows say that they run are queued again by the next process, which learns from the
  * store's owner file that this one was asked to stop. Should even that hang, the signals' thread ends it.
  *
+ * When too many computations do not end, the watchdog asks for the same stop, but the exit status is 1, and the owner file
+ * names the computation that was one too many: had the end of its job not been written, that counts against it.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -23,8 +27,9 @@
 #include "server/http/wait.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
-#include "server/ops/keys.h"
 #include "server/ops/clock.h"
+#include "server/ops/crash.h"
+#include "server/ops/keys.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
@@ -32,6 +37,7 @@
 #include "server/routes/ranking.h"
 #include "server/routes/routes.h"
 #include "server/store/store.h"
+#include "server/work/watchdog.h"
 #include "server/work/work.h"
 
 #define DRAIN_SECONDS 1.0 /* for replies under way */
@@ -39,6 +45,36 @@
 #define GRACE_SECONDS 3.5 /* for any end */
 #define SIDE_THREADS 4
 #define STREAM_THREADS 2
+
+/* ---------------------------------------------------------------- an end that nobody asked for */
+
+static char too_many[CRASH_NAME_SIZE]; /* what did not end when there was no further thread; set before the next */
+static atomic_bool spent;              /* the watchdog has asked for the stop */
+
+/* On the watchdog's thread. */
+static void threads_spent(void *unused, const char *hash)
+{
+    (void)unused;
+    snprintf(too_many, sizeof too_many, "%s", hash);
+    atomic_store(&spent, true);
+    log_event(
+        LOG_LEVEL_ERROR, "too-many-stuck",
+        "detail=\"as many computations as there are workers do not stop, and one more; the process ends, to be started "
+        "again\"");
+    kill(getpid(), SIGTERM);
+}
+
+/* For who ends the process while threads still run. */
+static int last_status(void)
+{
+    if (!atomic_load(&spent)) {
+        return 0;
+    }
+    crash_trace(too_many);
+    return 1;
+}
+
+/* ---------------------------------------------------------------- building it, and taking it down */
 
 /* Everything below HTTP. False with a message. */
 static bool server_build(struct server *server, char *message, size_t message_size)
@@ -57,13 +93,15 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->keys = keys_create(config->stream_seconds);
     server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
     server->streams = pool_create(STREAM_THREADS, 0, METRIC_COUNT);
+    server->watchdog = watchdog_create(config->watchdog_seconds, threads_spent, NULL);
     server->works = works_create();
     server->waits = waits_create();
     server->jobs = server->works ? jobs_create(server) : NULL;
     server->groups = server->jobs ? groups_create(server) : NULL;
     server->rankings = rankings_create((size_t)config->memory_bytes / 8);
     if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->pages || !server->side ||
-        !server->streams || !server->keys || !server->waits || !server->groups || !server->rankings) {
+        !server->streams || !server->keys || !server->watchdog || !server->waits || !server->groups ||
+        !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -96,6 +134,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
  * deadline, and nothing may be freed. */
 static bool server_stop(struct server *server, struct http *http, double deadline)
 {
+    watchdog_stop(server->watchdog); /* everything becomes unwanted now */
     if (http) {
         http_quiesce(http);
     }
@@ -136,6 +175,7 @@ static void server_free(struct server *server)
     memory_destroy(server->rankings);
     jobs_destroy(server->jobs);
     waits_destroy(server->waits);
+    watchdog_destroy(server->watchdog);
     works_destroy(server->works);
 }
 
@@ -144,7 +184,7 @@ static int overdue(void *unused)
 {
     (void)unused;
     log_event(LOG_LEVEL_WARN, "stopped", "detail=\"without an orderly end; what was accepted is in the database\"");
-    return 0;
+    return last_status();
 }
 
 /* Serves until a signal. Returns the exit status. */
@@ -161,11 +201,11 @@ static int serve(struct server *server, struct http *http, const char *url)
     if (!server_stop(server, http, clock_monotonic() + STOP_SECONDS)) {
         store_settle(server->store);
         log_event(LOG_LEVEL_INFO, "stopped", "detail=\"a computation was left in its middle; its jobs run again\"");
-        _exit(0); /* not exit(): that would take away what the busy thread uses */
+        _exit(last_status()); /* not exit(): that would take away what the busy thread uses */
     }
     server_free(server);
     log_event(LOG_LEVEL_INFO, "stopped", NULL);
-    return 0;
+    return atomic_load(&spent); /* those that did not end did meanwhile */
 }
 
 int command_serve(int argc, char **argv)

@@ -17,6 +17,7 @@ struct memory;
 struct pool;
 struct pages;
 struct waits;
+struct watchdog;
 struct works;
 struct route;
 
@@ -32,6 +33,7 @@ struct server {
     struct pool *lists;   /* one thread: pages of lists, and what sweeps and plans show */
     struct pages *pages;  /* that thread's: those it wrote last */
     struct works *works;  /* what is under way, and who waits for it */
+    struct watchdog *watchdog; /* of what is under way; NULL: there is none */
     struct waits *waits;
     struct jobs *jobs;
     struct groups *groups;

@@ -59,7 +59,8 @@ static bool stopping(void *user)
 }
 
 /* Its error is at least so much; 0: nothing is known, or was not found out. */
-static double least_error(const struct server *server, const struct api_plan *plan, const struct api_job *job)
+static double least_error(const struct server *server, const char *id, const struct api_plan *plan,
+                          const struct api_job *job)
 {
     struct computation computation;
     struct eps_error error;
@@ -67,6 +68,7 @@ static double least_error(const struct server *server, const struct api_plan *pl
     computation_open(&computation, server, NULL, server->config->max_seconds);
     computation.canceled = stopping;
     computation.user = server->jobs;
+    computation.job = id;
     struct eps_context context = computation_context(&computation);
     enum eps_status status = eps_plan_least(&context, &least, &error, &job->job, plan->objective);
     computation_close(&computation);
@@ -77,7 +79,7 @@ static double least_error(const struct server *server, const struct api_plan *pl
 static bool is_hopeless(const struct server *server, const struct group_record *record, const struct api_plan *plan,
                         size_t number, const struct api_job *job, char *detail, size_t detail_size)
 {
-    double least = least_error(server, plan, job);
+    double least = least_error(server, record->id, plan, job);
     struct rivals rivals = {.plan = plan, .number = number, .least = api_plan_rank(plan, number, least)};
     struct children_filter all = {.parent = record->id};
     if (!(least > 0) || store_each_child(server->store, &all, hold_against, &rivals) != STORE_OK || !rivals.found) {

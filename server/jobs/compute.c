@@ -33,13 +33,19 @@ static void on_progress(void *user, double fraction, const char *stage, double r
 static bool on_canceled(void *user)
 {
     struct computation *computation = user;
-    return atomic_load_explicit(&computation->put_off, memory_order_relaxed) ||
-           computation->canceled(computation->user);
+    watch_poll(&computation->watch);
+    bool canceled =
+        atomic_load_explicit(&computation->put_off, memory_order_relaxed) || computation->canceled(computation->user);
+    if (!canceled && computation->offer) {
+        computation->offer(computation->user);
+    }
+    return canceled;
 }
 
 static bool on_expired(void *user)
 {
     struct computation *computation = user;
+    watch_poll(&computation->watch);
     return clock_monotonic() > computation->deadline;
 }
 
@@ -200,8 +206,29 @@ void computation_open(struct computation *computation, const struct server *serv
     pthread_mutex_init(&computation->mutex, NULL);
 }
 
+/* It should have ended: on the watchdog's thread. */
+static bool is_due(void *user, double now)
+{
+    struct computation *computation = user;
+    return now > computation->deadline || (computation->canceled && computation->canceled(computation->user));
+}
+
+/* Who waits for its parts takes them over. */
+static void is_stuck(void *user)
+{
+    struct computation *computation = user;
+    if (computation->work) {
+        work_cancel(computation->work);
+        part_end(computation->work, NULL);
+    }
+    if (computation->stuck) {
+        computation->stuck(computation->user);
+    }
+}
+
 void computation_close(struct computation *computation)
 {
+    watch_close(&computation->watch);
     if (computation->work) {
         part_end(computation->work, NULL);
     }
@@ -210,8 +237,18 @@ void computation_close(struct computation *computation)
     pthread_mutex_destroy(&computation->mutex);
 }
 
+static void watch(struct computation *computation)
+{
+    computation->watch = (struct watch){
+        .job = computation->job, .hash = computation->hash, .due = is_due, .stuck = is_stuck, .user = computation};
+    watch_open(computation->server->watchdog, &computation->watch);
+}
+
 struct eps_context computation_context(struct computation *computation)
 {
+    if (!computation->watch.watchdog) {
+        watch(computation);
+    }
     return (struct eps_context){
         .user = computation,
         .progress = computation->progress ? on_progress : NULL,
@@ -366,9 +403,8 @@ void computation_run(struct computation *computation, const struct eps_job *job,
 {
     struct eps_result *result = NULL;
     struct result_record *record = NULL;
-    struct eps_context context = computation_context(computation);
-
     computation->hash = hash;
+    struct eps_context context = computation_context(computation);
     computation->started = clock_monotonic();
     computation->error = (struct eps_error){0};
     struct count count = count_begin(computation);

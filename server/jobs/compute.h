@@ -13,14 +13,20 @@
 
 #include "server/server.h"
 #include "server/store/store.h"
+#include "server/work/watchdog.h"
 #include "server/work/work.h"
 
 struct computation {
     /* Set by computation_open(). */
     const struct server *server;
-    struct work *work;       /* NULL: no one computes beside this one */
-    _Atomic double deadline; /* monotonic seconds; INFINITY: none */
-    bool (*canceled)(void *user);
+    struct work *work;            /* NULL: no one computes beside this one */
+    _Atomic double deadline;      /* monotonic seconds; INFINITY: none */
+    bool (*canceled)(void *user); /* also on the watchdog's thread; or NULL */
+    void (*offer)(void *user);    /* it goes on, but may lend its place to others for a while; or NULL */
+    /* What the watchdog's log calls it; and what becomes of who waits for it if it does not end, on the watchdog's thread: its work is
+     * canceled already. Or NULL. */
+    const char *job;
+    void (*stuck)(void *user);
     /* Or NULL. What remains is extrapolated where the library does not know; NAN before there is anything to go by. */
     void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds);
     void *user;
@@ -36,6 +42,7 @@ struct computation {
     atomic_bool put_off; /* it has, for the factorisation of this key */
     uint8_t awaited[32];
     /* Private. */
+    struct watch watch;
     const char *hash; /* of the job that is run; or NULL */
     pthread_mutex_t mutex;
     double started;         /* monotonic seconds */
@@ -47,7 +54,7 @@ struct computation {
  * without end). It is canceled when the work is; without work (NULL) by what the caller sets.
  */
 void computation_open(struct computation *computation, const struct server *server, struct work *work, double seconds);
-/* Ends the parts that others wait for, and frees `uses` unless they were taken. */
+/* On the thread that asked for the context. Ends the parts that others wait for, and frees `uses` unless they were taken. */
 void computation_close(struct computation *computation);
 
 /* The answer. What the job itself has of a curve, or why it has none, is in the record; else computation_curve(). hash: of
@@ -58,7 +65,8 @@ void computation_run(struct computation *computation, const struct eps_job *job,
 struct result_record *computation_curve(struct computation *computation, const struct eps_job *job,
                                         const struct result_record *result);
 
-/* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. */
+/* The context that lends `computation`'s hooks; for other calls into the library on behalf of a job. From here on the watchdog
+ * expects them to be called: what is set after computation_open() is set before. */
 struct eps_context computation_context(struct computation *computation);
 
 /* The strategy of a result: that of its factorization.id where the store still has it, and that of the mechanism where the id is

@@ -52,8 +52,9 @@ static bool lonely(struct figure *figure)
 }
 
 /* Its clock stands still while others have its place. */
-static void offer_place(struct figure *figure)
+static void offer_place(void *user)
 {
+    struct figure *figure = user;
     static _Thread_local double offer_at;
     double now = clock_monotonic();
     if (now >= offer_at) {
@@ -69,11 +70,17 @@ static void offer_place(struct figure *figure)
 static bool figure_unwanted(void *user)
 {
     struct figure *figure = user;
-    bool unwanted = work_unwanted(&figure->work) || lonely(figure);
-    if (!unwanted) {
-        offer_place(figure);
-    }
-    return unwanted;
+    return work_unwanted(&figure->work) || lonely(figure);
+}
+
+/* On the watchdog's thread. Who waits is told why there is none, as is who asks later: it would be stuck again. */
+static void figure_stuck(void *user)
+{
+    struct figure *figure = user;
+    figure->kind->give_up(figure->jobs, figure->result);
+    pthread_mutex_lock(&figure->jobs->mutex);
+    work_close(&figure->work);
+    pthread_mutex_unlock(&figure->jobs->mutex);
 }
 
 static void figure_compute(struct figure *figure, struct api_job *job)
@@ -82,6 +89,9 @@ static void figure_compute(struct figure *figure, struct api_job *job)
     struct computation *computation = &figure->computation;
     computation_open(computation, server, &figure->work, server->config->max_seconds);
     computation->canceled = figure_unwanted;
+    computation->offer = offer_place;
+    computation->stuck = figure_stuck;
+    computation->job = figure->record.id;
     computation->user = figure;
     figure->kind->compute(figure->jobs, computation, job, figure->result);
     computation_close(computation);
@@ -209,4 +219,16 @@ static void curve_compute(struct jobs *jobs, struct computation *computation, st
     result_record_release(with);
 }
 
-const struct figure_kind figure_curve = {WORK_CURVE, 10, curve_still_missing, curve_compute};
+static void curve_give_up(struct jobs *jobs, const struct result_record *result)
+{
+    struct result_record *without = result_record_copy(result);
+    if (without) {
+        without->note = strdup(FIGURE_STUCK);
+    }
+    if (without && without->note) {
+        curve_keep(jobs, without);
+    }
+    result_record_release(without);
+}
+
+const struct figure_kind figure_curve = {WORK_CURVE, 10, curve_still_missing, curve_compute, curve_give_up};

@@ -19,7 +19,13 @@ struct figure_kind {
     /* Computes and keeps it. The job is its own to change. */
     void (*compute)(struct jobs *jobs, struct computation *computation, struct api_job *job,
                     const struct result_record *result);
+    /* Keeps, in its place, that it could not be computed; on the watchdog's thread. */
+    void (*give_up)(struct jobs *jobs, const struct result_record *result);
 };
+
+#define FIGURE_STUCK                                                                                               \
+    "its computation did not stop when it should have and was given up, which is a defect of the service: please " \
+    "report it"
 
 /* The waiter waits for the figure of the job's result, which someone computes. False: the queue is full, there is no memory, or the
  * service stops. */

@@ -40,6 +40,7 @@ struct run {
     struct waiter awaited; /* while it is put off: the end of what another computes */
     struct jobs *jobs;
     struct live *lives;
+    char job[UUID_SIZE]; /* the first of them, whatever became of it */
 };
 
 struct jobs {

@@ -418,6 +418,7 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
         task->alone_seconds = alone_seconds;
         task->child = record->parent[0] != '\0';
         run->jobs = jobs;
+        memcpy(run->job, record->id, UUID_SIZE);
     }
     return run;
 }

@@ -124,6 +124,18 @@ static void run_end(struct run *run, struct computation *computation, bool from_
     jobs__ending_submit(ending);
 }
 
+/* On the watchdog's thread: the run has passed its deadline and does not end, or all its jobs were canceled. What it may still find
+ * comes too late for them. */
+static void run_stuck(void *work)
+{
+    static const char message[] =
+        "the computation passed the time limit of the service (--max-seconds) and did not stop; it "
+        "was given up, which is a defect of the service: please report it";
+    struct computation given_up = {.error = {.status = EPS_TIMEOUT}};
+    memcpy(given_up.error.message, message, sizeof message);
+    run_end(work, &given_up, false);
+}
+
 /* ---------------------------------------------------------------- computing */
 
 static void run_progress(void *work, double fraction, const char *stage, double remaining_seconds)
@@ -159,6 +171,8 @@ static void run_compute(struct run *run, struct computation *computation)
     }
     computation->progress = run_progress;
     computation->may_put_off = true;
+    computation->job = run->job;
+    computation->stuck = run_stuck;
     computation_run(computation, &job->job, work_hash(&run->work));
     api_job_destroy(job);
     metric_time(METRIC_TIME_RUN, clock_monotonic() - started);

@@ -68,6 +68,8 @@ static const struct option_row rows[] = {
      "estimated operations of one job"},
     {"max-bytes", KIND_BYTES, FIELD(max_bytes), BOTH, 1 << 20, 1e15, "2GiB", "BYTES", "estimated memory of one job"},
     {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME", "longest run; 0: no bound"},
+    {"watchdog-seconds", KIND_SECONDS, FIELD(watchdog_seconds), CONFIG_SERVE, 0.1, 1e9, "60s", "TIME",
+     "a run past that, or canceled, which has not asked for so long whether to go on is given up"},
     {"cache-bytes", KIND_BYTES, FIELD(cache_bytes), BOTH, 0, 1e15, "1GiB", "BYTES",
      "factorisations and PLDs kept in the database"},
     {"chunk-bytes", KIND_BYTES, FIELD(chunk_bytes), BOTH, 0, 1e15, "64MiB", "BYTES",

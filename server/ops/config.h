@@ -34,6 +34,7 @@ struct config {
     uint64_t max_connections_of_one; /* address */
     double idle_seconds;
     double request_seconds;
+    double watchdog_seconds;
     uint64_t http_bytes;           /* of bodies and replies under way */
     uint64_t spool_bytes;          /* of temporary files */
     uint64_t draw_bytes;           /* of what batches and noise are drawn from */

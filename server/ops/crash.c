@@ -43,13 +43,13 @@ void crash_leave(const struct crash_scope *outer)
     scope = *outer;
 }
 
-static void write_trace(void)
+static void write_trace(const char *name)
 {
     char line[sizeof CRASH_MARK + CRASH_NAME_SIZE];
     size_t len = sizeof CRASH_MARK - 1;
-    size_t name_len = strnlen(scope.name, CRASH_NAME_SIZE - 1);
+    size_t name_len = strnlen(name, CRASH_NAME_SIZE - 1);
     memcpy(line, CRASH_MARK, len);
-    memcpy(line + len, name_len ? scope.name : "-", name_len ? name_len : 1);
+    memcpy(line + len, name_len ? name : "-", name_len ? name_len : 1);
     len += name_len ? name_len : 1;
     line[len++] = '\n';
     if (pwrite(trace, line, len, 0) == (ssize_t)len) {
@@ -67,7 +67,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
     if (own_fault(info) && !atomic_flag_test_and_set(&traced)) {
-        write_trace();
+        write_trace(scope.name);
     }
     for (size_t i = 0; i < SIGNALS; i++) {
         if (signals[i] == number) {
@@ -86,6 +86,13 @@ void crash_start(int file)
     trace = file;
     for (size_t i = 0; i < SIGNALS; i++) {
         sigaction(signals[i], &action, &before[i]);
+    }
+}
+
+void crash_trace(const char *name)
+{
+    if (trace >= 0 && !atomic_flag_test_and_set(&traced)) {
+        write_trace(name);
     }
 }
 

@@ -21,6 +21,8 @@ void crash_leave(const struct crash_scope *before);
 /* From now on a fatal signal that this process raised or brought about writes CRASH_MARK and the computation's name (or "-")
  * to the start of the file; it then goes its way as before, as does one that another process sent. Once, from one thread. */
 void crash_start(int file);
+/* Writes the same line now, of the computation of that name ("" for none): this process ends because of it, without a fault. */
+void crash_trace(const char *name);
 /* A stack for the handler on this thread, so that a computation that overflows its own is traced too. */
 void crash_thread_start(void);
 void crash_thread_end(void);

@@ -23,6 +23,8 @@ enum metric {
     METRIC_JOBS_RUNNING, /* gauge */
     METRIC_WORKERS,      /* gauge */
     METRIC_WORKERS_BUSY, /* gauge */
+    METRIC_STUCK_TOTAL,
+    METRIC_STUCK, /* gauge */
     METRIC_QUEUE_REFUSED,
     METRIC_RESULT_HITS,
     METRIC_RESULT_MISSES,

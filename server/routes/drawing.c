@@ -136,6 +136,7 @@ static void draw(struct drawing *drawing, struct api_job *job)
     drawing->noise_multiplier = answered.noise_multiplier;
     computation_open(&computation, server, &drawing->work, longest);
     computation.deadline = drawing->request->started + longest;
+    computation.job = drawing->record.id;
     struct eps_context context = computation_context(&computation);
     if (drawing_ok(drawing,
                    computation_strategy(&context, &strategy, &error, &answered.mechanism, answered.factorization),

@@ -355,6 +355,7 @@ static void *rows_open(struct streaming *streaming)
                          config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS);
         computation.canceled = on_canceled;
         computation.user = streaming;
+        computation.job = asked->job[0] ? asked->job : NULL;
         struct eps_context context = computation_context(&computation);
         if (!rows_fill(streaming, &context, rows, asked)) {
             rows_close(rows);

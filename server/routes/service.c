@@ -13,6 +13,7 @@
 #include "server/jobs/jobs.h"
 #include "server/ops/metrics.h"
 #include "server/routes/routes.h"
+#include "server/work/watchdog.h"
 
 static const char json_media[] = "application/json";
 
@@ -157,6 +158,13 @@ enum handled handle_ready_get(struct request *request)
     }
     if (store_full(server->store)) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database is as large as it may be (--max-db)");
+    }
+    if (watchdog_stuck(server->watchdog)) {
+        return reply_problem(
+            request, API_PROBLEM_QUEUE_FULL,
+            "%zu computations do not stop although they should, and take threads and memory meanwhile; it "
+            "is time for a restart",
+            watchdog_stuck(server->watchdog));
     }
     if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)server->config->queue) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait");

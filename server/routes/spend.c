@@ -133,8 +133,18 @@ static void spend_compute(struct jobs *jobs, struct computation *computation, st
     spend_release(spend);
 }
 
+static void spend_give_up(struct jobs *jobs, const struct result_record *result)
+{
+    const struct eps_error error = {.status = EPS_TIMEOUT, .message = FIGURE_STUCK};
+    struct spend *spend = spend_create(NULL, 0, &error);
+    if (spend) {
+        jobs_spend_keep(jobs, result, spend);
+    }
+    spend_release(spend);
+}
+
 enum handled handle_job_spend(struct request *request)
 {
-    static const struct figure_kind kind = {WORK_SPEND, 30, spend_missing, spend_compute};
+    static const struct figure_kind kind = {WORK_SPEND, 30, spend_missing, spend_compute, spend_give_up};
     return figure_handle(request, &kind, reply_spend, NULL);
 }

@@ -10,9 +10,13 @@
  * workers at most, and whoever may go on does so before the next task begins; as long as one of those that run gets on,
  * all do.
  *
+ * A task that does not end is given up: it has no place any more, and another thread serves the pool in its thread's stead; of
+ * those there are as many as workers at most. A thread that helps such a task is not replaced: it counts as helping, so there is less
+ * help, and never fewer threads than places.
+ *
  * A long task in the background may yield: it waits, and has no place meanwhile. Tasks that yielded, in the order in which they
  * did, and tasks that have not begun get free places in turn. No task begins in the background while more than `workers` have
- * yielded, so that there are 2 workers of these at most, and 5 workers + 1 threads.
+ * yielded, so that there are 2 workers of these at most, and 5 workers + 1 threads, those that are lost apart.
  *
  * A computation that wants help posts a loan: a counter of indices that whoever is idle draws from. The thread that
  * posted it draws too and waits only for indices that others have already begun, so a loan ends even if no one ever
@@ -54,6 +58,8 @@ struct worker {
     pthread_t thread;
     bool busy;
     bool paused; /* its task is, and has no place */
+    bool waits;  /* it does nothing else, until it is told to go on */
+    bool lost;   /* its task was given up */
     bool background;
     double started;
     double seconds;
@@ -85,6 +91,7 @@ struct pool {
     bool stopping;
     enum metric busy;
     size_t alive;
+    size_t lost;
     size_t threads_len;
     struct worker threads[];
 };
@@ -303,10 +310,23 @@ static void give_place_locked(const struct worker *worker)
     }
 }
 
+/* The task of a thread has no part any more in what the rules look at. */
+static void leave_locked(struct worker *worker)
+{
+    worker->busy = false;
+    if (worker->paused) {
+        worker->paused = false;
+        worker->pool->paused--;
+    } else {
+        give_place_locked(worker);
+    }
+}
+
 static void run_locked(struct worker *worker, struct pool_task *task, double now)
 {
     struct pool *pool = worker->pool;
     worker->busy = true;
+    worker->waits = false;
     worker->background = task->background;
     worker->started = now;
     worker->seconds = task->seconds;
@@ -324,12 +344,11 @@ static void run_locked(struct worker *worker, struct pool_task *task, double now
     task->run(task);
     duty = NULL;
     pthread_mutex_lock(&pool->mutex);
-    worker->busy = false;
-    if (worker->paused) {
-        worker->paused = false;
-        pool->paused--;
+    if (worker->lost) {
+        worker->lost = false;
+        pool->lost--;
     } else {
-        give_place_locked(worker);
+        leave_locked(worker);
     }
 }
 
@@ -391,7 +410,8 @@ static bool thread_add_locked(struct pool *pool)
 static bool threads_add_locked(struct pool *pool)
 {
     size_t paused = pool->paused < 3 * pool->workers ? pool->paused : 3 * pool->workers;
-    size_t wanted = pool->workers + (pool->short_seconds > 0) + paused + (pool->helped ? pool->workers : 0);
+    size_t wanted =
+        pool->workers + (pool->short_seconds > 0) + paused + (pool->helped ? pool->workers : 0) + pool->lost;
     while (pool->threads_len < wanted && !pool->stopping) {
         if (!thread_add_locked(pool)) {
             return false;
@@ -402,7 +422,7 @@ static bool threads_add_locked(struct pool *pool)
 
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
 {
-    struct pool *pool = calloc(1, sizeof *pool + (5 * workers + 1) * sizeof pool->threads[0]);
+    struct pool *pool = calloc(1, sizeof *pool + (6 * workers + 1) * sizeof pool->threads[0]);
     if (!pool) {
         return NULL;
     }
@@ -502,34 +522,40 @@ bool pool_withdraw(struct pool *pool, struct pool_task *task)
 
 void pool_pause(void)
 {
-    if (!duty || duty->paused) {
+    if (!duty) {
         return;
     }
     struct pool *pool = duty->pool;
     pthread_mutex_lock(&pool->mutex);
-    duty->paused = true;
-    pool->paused++;
-    give_place_locked(duty);
-    (void)threads_add_locked(pool); /* without it the next task begins later */
-    pthread_cond_signal(&pool->work);
+    duty->waits = true;
+    if (!duty->paused && !duty->lost) {
+        duty->paused = true;
+        pool->paused++;
+        give_place_locked(duty);
+        (void)threads_add_locked(pool); /* without it the next task begins later */
+        pthread_cond_signal(&pool->work);
+    }
     pthread_mutex_unlock(&pool->mutex);
 }
 
 void pool_resume(bool at_once)
 {
-    if (!duty || !duty->paused || at_once) {
+    if (!duty) {
         return;
     }
     struct pool *pool = duty->pool;
     pthread_mutex_lock(&pool->mutex);
-    pool->resuming++;
-    while (pool->running >= pool->workers) {
-        pthread_cond_wait(&pool->place, &pool->mutex);
+    if (duty->paused && !at_once) {
+        pool->resuming++;
+        while (pool->running >= pool->workers) {
+            pthread_cond_wait(&pool->place, &pool->mutex);
+        }
+        pool->resuming--;
+        pool->paused--;
+        duty->paused = false;
+        take_place_locked(duty);
     }
-    pool->resuming--;
-    pool->paused--;
-    duty->paused = false;
-    take_place_locked(duty);
+    duty->waits = false;
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -548,14 +574,14 @@ static bool wanted_locked(struct pool *pool)
 
 void pool_yield(void)
 {
-    if (!duty || duty->paused || !duty->background) {
+    if (!duty || !duty->background) {
         return;
     }
     struct pool *pool = duty->pool;
     pthread_mutex_lock(&pool->mutex);
-    if (wanted_locked(pool)) {
+    if (!duty->paused && !duty->lost && wanted_locked(pool)) {
         uint64_t number = ++pool->yielded;
-        duty->paused = true;
+        duty->paused = duty->waits = true;
         pool->paused++;
         give_place_locked(duty);
         pool->yielding++;
@@ -566,6 +592,7 @@ void pool_yield(void)
                                     yielder_next_locked(pool))) {
             pthread_cond_wait(&pool->place, &pool->mutex);
         }
+        duty->waits = false;
         pool->yielding--;
         pool->turn++;
         if (!pool->stopping) { /* else it is about to end, and needs no place */
@@ -579,6 +606,43 @@ void pool_yield(void)
         pthread_cond_broadcast(&pool->place);
     }
     pthread_mutex_unlock(&pool->mutex);
+}
+
+struct worker *pool_worker(void)
+{
+    return duty;
+}
+
+bool pool_waits(struct worker *worker)
+{
+    if (!worker) {
+        return false;
+    }
+    pthread_mutex_lock(&worker->pool->mutex);
+    bool waits = worker->waits;
+    pthread_mutex_unlock(&worker->pool->mutex);
+    return waits;
+}
+
+enum pool_loss pool_give_up(struct worker *worker)
+{
+    struct pool *pool = worker->pool;
+    enum pool_loss loss = POOL_LOST;
+    pthread_mutex_lock(&pool->mutex);
+    assert(worker->busy && !worker->lost);
+    if (worker->waits) {
+        loss = POOL_WAITS;
+    } else if (pool->lost == pool->workers) {
+        loss = POOL_SPENT;
+    } else {
+        worker->lost = true;
+        pool->lost++;
+        leave_locked(worker);
+        loss = threads_add_locked(pool) ? POOL_LOST : POOL_SPENT;
+        pthread_cond_signal(&pool->work);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return loss;
 }
 
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg)

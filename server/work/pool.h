@@ -14,6 +14,7 @@
 #include "server/ops/metrics.h"
 
 struct pool;
+struct worker; /* a thread of one */
 
 /* Embed it, zero but for what it says. run() owns the task: it may free what embeds it. */
 struct pool_task {
@@ -53,6 +54,19 @@ void pool_resume(bool at_once);
 /* Of a task in the background, now and then: who waits for a place has this one's, and this one goes on when it is its turn again.
  * Nothing where nobody waits who could begin, or where the thread runs no such task. */
 void pool_yield(void);
+enum pool_loss {
+    POOL_LOST,  /* its place is another thread's */
+    POOL_WAITS, /* it does nothing but wait for its turn, and is left as it is */
+    POOL_SPENT  /* as many threads as there are workers are lost already, or no thread can be made */
+};
+
+/* The thread that calls, while it runs a task; else NULL. */
+struct worker *pool_worker(void);
+/* Whether that thread's task waits in pool_pause() or pool_yield(). NULL: it does not. */
+bool pool_waits(struct worker *worker);
+/* The task of that thread, which runs and goes on running meanwhile, does not end: its place goes to another thread, which is
+ * made. When the task ends, the thread serves the pool again. Once a task. */
+enum pool_loss pool_give_up(struct worker *worker);
 /* body(arg, i) for i = 0..count-1, each once, on this thread and on others for as long as fewer than `workers` are at
  * work. Never waits for a worker to become free, so it may be called from a worker, and nested. */
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg);

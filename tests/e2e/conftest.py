@@ -26,6 +26,8 @@ BINARY = os.environ.get("EPSILOND", str(ROOT / "build" / "epsilond"))
 if not os.path.isabs(BINARY):
     BINARY = str(ROOT / BINARY)
 
+X86 = os.uname().machine == "x86_64"
+
 # Seconds of waiting before a test gives up: generous, because sanitizers and busy machines are slow.
 PATIENCE = 120
 
@@ -97,16 +99,28 @@ class Server:
     def fault(self, function="work_unwanted"):
         """A real fault in whoever calls that function next: its first instruction becomes one that no processor has.
         The default is what computations call to learn whether to go on. Waits for the end; returns its status."""
+        self.overwrite(function, b"\x0f\x0b" if X86 else bytes(4))
+        status = self.process.wait(PATIENCE)
+        self.close()
+        return status
+
+    def loop(self, function):
+        """Whoever calls that function next does not come back from its first instruction, which now jumps to itself, until what
+        is returned is written over it again."""
+        return self.overwrite(function, b"\xeb\xfe" if X86 else b"\x00\x00\x00\x14")
+
+    def overwrite(self, function, code):
+        """Writes over the function's first instructions; returns what stood there."""
         symbols = subprocess.run(["nm", BINARY], capture_output=True, text=True, check=True).stdout
         [offset] = [int(line.split()[0], 16) for line in symbols.splitlines() if line.split()[-1] == function]
         mapped = pathlib.Path(f"/proc/{self.process.pid}/maps").read_text().splitlines()
         base = min(int(line.split("-")[0], 16) for line in mapped if line.endswith(os.path.realpath(BINARY)))
         with open(f"/proc/{self.process.pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(base + offset)
-            memory.write(b"\x0f\x0b" if os.uname().machine == "x86_64" else bytes(4))
-        status = self.process.wait(PATIENCE)
-        self.close()
-        return status
+            before = memory.read(len(code))
+            memory.seek(base + offset)
+            memory.write(code)
+        return before
 
     def kill_for_memory(self):
         """Kills it, and has the next one believe that the kernel did so for want of memory: that now counts one more than
