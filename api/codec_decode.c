@@ -165,18 +165,25 @@ static size_t add_names_inside(const char *names[NAMES_MAX], size_t len, const s
     return len;
 }
 
+/* The object's own member that a wrong name stands for; NULL: none. */
+static const char *meant_here(const char *key, const struct api_object *object, uint32_t bit)
+{
+    const char *names[NAMES_MAX];
+    return api_meant(key, names, add_names(names, 0, object, bit));
+}
+
 /* The member that a wrong name stands for, and where it goes: its own object, then what that holds, then the rest. */
 static void did_you_mean(char *out, size_t size, const struct api_decoder *decoder, const char *path, const char *key,
                          const struct api_object *object, uint32_t bit)
 {
     const char *names[NAMES_MAX];
     char where[96];
-    size_t own = add_names(names, 0, object, bit), len = add_names_inside(names, own, object);
+    size_t len = add_names_inside(names, add_names(names, 0, object, bit), object);
     len = add_names_inside(names, add_names(names, len, decoder->top, API_ALL), decoder->top);
-    const char *meant = api__meant(key, names, own);
+    const char *meant = meant_here(key, object, bit);
     bool here = meant != NULL;
     if (!here)
-        meant = api__meant(key, names, len);
+        meant = api_meant(key, names, len);
     out[0] = '\0';
     if (!meant)
         return;
@@ -198,6 +205,8 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
 
     join(where, path, key);
     right_place(elsewhere, sizeof elsewhere, decoder->top, path, key, object);
+    if (meant_here(key, object, bit)) /* what another object calls so, too */
+        elsewhere[0] = '\0';
     for (size_t i = 0; i < object->len; i++) {
         if (strcmp(object->fields[i].name, key) == 0 && api__has(object, &object->fields[i], API_ALL))
             takers |= object->fields[i].variants;

@@ -46,8 +46,11 @@ static const struct {
     {"noisescale", "noise_multiplier"},
     {"stddev", "noise_multiplier"},
     {"eps", "epsilon"},
+    {"state", "status"},
     {"targetepsilon", "epsilon"},
     {"targetdelta", "delta"},
+    {"adjacencies", "adjacency"},
+    {"neighbors", "adjacency"},
     {"neighboringrelation", "adjacency"},
     {"neighbouringrelation", "adjacency"},
     {"strategy", "matrix"},
@@ -108,6 +111,12 @@ static const struct {
     {"replacespecial", "zero_out"},
     {"zero", "zero_out"},
     {"prefix", "prefix_sum"},
+    {"beta", "momentum"},
+    {"float", "float32"},
+    {"single", "float32"},
+    {"f4", "float32"},
+    {"double", "float64"},
+    {"f8", "float64"},
     {"mse", "mean_squared"},
     {"rmse", "mean_squared"},
     {"maxse", "max_squared"},
@@ -156,7 +165,7 @@ static const char *called(const char *word, const char *const *known, size_t kno
     return NULL;
 }
 
-const char *api__meant(const char *name, const char *const *known, size_t known_len)
+const char *api_meant(const char *name, const char *const *known, size_t known_len)
 {
     char word[WORD], other[WORD];
     size_t len = plain(word, name);

@@ -134,7 +134,7 @@ static const char *meant_value(const struct api_field *field, const char *text)
     for (unsigned i = 0; i < 32; i++)
         if (field->allowed & (1u << i))
             names[len++] = field->name_at(i);
-    return api__meant(text, names, len);
+    return api_meant(text, names, len);
 }
 
 bool api__read_name(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "api/plan_text.h"
 
 #define WHERE_MAX 96
+enum { NAMES_MAX = 32 }; /* as many as bits */
 
 const char *const api__plan_members[] = {"n",        "epochs",    "batch_size", "dataset_size", "epsilon", "delta",
                                          "workload", "objective", "adjacency",  "max_bands",    "schemes", "families",
@@ -69,6 +71,19 @@ static size_t list_len(struct reading *reading, const char *name)
     return len;
 }
 
+static void refuse_name(struct reading *reading, const char *where, const char *list, const json_t *item,
+                        const char *(*name_at)(unsigned), unsigned count)
+{
+    const char *names[NAMES_MAX], *meant = NULL;
+    assert(count <= NAMES_MAX);
+    for (unsigned i = 0; i < count; i++)
+        names[i] = name_at(i);
+    if (api__is_string(item))
+        meant = api_meant(json_string_value(item), names, count);
+    api_errors_add(reading->errors, where, "must be the name of one of the %s that GET /v1 lists%s%s%s", list,
+                   meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
 /* Names into bits. */
 static uint32_t read_names(struct reading *reading, const char *name, const char *(*name_at)(unsigned), unsigned count)
 {
@@ -85,7 +100,7 @@ static uint32_t read_names(struct reading *reading, const char *name, const char
             found++;
         snprintf(where, sizeof where, "/%s/%zu", name, i);
         if (found == count)
-            api_errors_add(reading->errors, where, "must be the name of one of the %s that GET /v1 lists", name);
+            refuse_name(reading, where, name, item, name_at, count);
         else
             bits |= 1u << found;
     }
@@ -240,7 +255,7 @@ static void refuse_unknown(struct reading *reading)
         if (api__plan_members[i])
             continue;
         snprintf(where, sizeof where, "/%.80s", name);
-        const char *meant = api__meant(name, api__plan_members, i);
+        const char *meant = api_meant(name, api__plan_members, i);
         api_errors_add(reading->errors, where,
                        "is no member here%s%s%s are n, epochs, batch_size, dataset_size, epsilon, delta, "
                        "workload, objective, adjacency, max_bands, schemes, families and label",

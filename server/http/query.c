@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/codec_meant.h"
 #include "server/http/request.h"
 
 #define MEMBERS_MAX 32 /* of one table */
@@ -31,9 +32,16 @@ static void list_names(const struct query_member *table, char *list, size_t size
 static void report_unknown(const struct check *check, const char *pointer)
 {
     char list[256];
+    const char *names[MEMBERS_MAX], *meant;
+    size_t len = 0;
+    for (const struct query_member *member = check->table; member && member->name && len < MEMBERS_MAX; member++) {
+        names[len++] = member->name;
+    }
+    meant = api_meant(pointer + 1, names, len);
     list_names(check->table, list, sizeof list);
     if (*list) {
-        api_errors_add(check->errors, pointer, "is no member of this query; there are %s", list);
+        api_errors_add(check->errors, pointer, "is no member of this query%s%s%s are %s",
+                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "? There" : "; there", list);
     } else {
         api_errors_add(check->errors, pointer, "is no member of this query, which has none");
     }

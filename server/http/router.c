@@ -77,6 +77,12 @@ static bool takes_media_type(struct request *request)
     return request->lines || is_media_type(type, "application/json");
 }
 
+/* Whether a body of any length is announced; of one that is none, no type need be said. */
+static bool has_body(const struct request *request)
+{
+    return request->body_announced > 0 || request_header_value(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
 /* The declared length; 0 if there is none. */
 static uint64_t content_length(const struct request *request)
 {
@@ -130,7 +136,7 @@ static enum api_problem judge(struct request *request)
         return API_PROBLEM_BODY_TOO_LARGE;
     }
     if ((route->traits & ROUTE_BODY) && !takes_media_type(request)) {
-        return API_PROBLEM_MEDIA_TYPE;
+        return has_body(request) ? API_PROBLEM_MEDIA_TYPE : API_PROBLEM_MALFORMED_JSON;
     }
     bool passes = query_passes(request, &errors);
     api_errors_clear(&errors);
@@ -222,6 +228,10 @@ enum handled router_run(struct request *request)
     case API_PROBLEM_BODY_TOO_LARGE:
         return reply_problem(request, API_PROBLEM_BODY_TOO_LARGE, "a body may have at most %llu bytes",
                              (unsigned long long)request->server->config->max_body);
+    case API_PROBLEM_MALFORMED_JSON:
+        return reply_problem(request, API_PROBLEM_MALFORMED_JSON,
+                             "line 1, column 1: there is nothing to read: send a JSON object, as Content-Type: "
+                             "application/json (curl --json does)");
     case API_PROBLEM_MEDIA_TYPE:
         return reply_problem(request, API_PROBLEM_MEDIA_TYPE,
                              "send the body as Content-Type: application/json (curl --json does)%s",

@@ -263,6 +263,38 @@ static void steps_that_need_not_wait_are_poisson(void **state)
     }
 }
 
+/* Its coin is not rounded: the bracket is as narrow, and as exact, as that of the plainer name. */
+static void one_step_without_a_wait_is_as_exact(void **state)
+{
+    (void)state;
+    static const char *const samplings[] = {
+        "\"scheme\":\"poisson\",\"p\":1e-9",
+        "\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":1,\"warm_start\":true",
+        "\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":5,\"warm_start\":false",
+        "\"scheme\":\"cyclic_poisson\",\"p\":1e-9,\"groups\":1",
+    };
+    static const char *const accountants[] = {"auto", "renyi"};
+    for (size_t a = 0; a < sizeof accountants / sizeof *accountants; a++) {
+        struct eps_result *first = NULL;
+        for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++) {
+            char text[300];
+            snprintf(text, sizeof text,
+                     "{\"n\":1,\"sampling\":{%s},\"accountant\":\"%s\",\"epsilon\":0,\"delta\":3.829e-10}",
+                     samplings[i], accountants[a]);
+            struct eps_result *result = solved(text);
+            if (i == 0) {
+                first = result;
+                assert_int_equal(result->bracket_exact, a == 0);
+                continue;
+            }
+            assert_true(result->noise_multiplier == first->noise_multiplier && result->least == first->least &&
+                        result->bracket_lower == first->bracket_lower && result->bracket_exact == first->bracket_exact);
+            eps_result_destroy(result);
+        }
+        eps_result_destroy(first);
+    }
+}
+
 /* Whom nothing plainer is served for is asked for what there is, by name; so are draws that audit. */
 static void who_serves_the_scheme_alone_still_serves_it(void **state)
 {
@@ -332,6 +364,7 @@ int main(void)
         cmocka_unit_test(truncated_batches_are_not_rounded),
         cmocka_unit_test(answers_are_those_of_the_plainer_sampling),
         cmocka_unit_test(steps_that_need_not_wait_are_poisson),
+        cmocka_unit_test(one_step_without_a_wait_is_as_exact),
         cmocka_unit_test(who_serves_the_scheme_alone_still_serves_it),
         cmocka_unit_test(parts_of_a_training_are_plainer),
         cmocka_unit_test(small_probabilities_have_a_noise),
