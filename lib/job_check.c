@@ -237,6 +237,11 @@ static void check_largest(struct eps__check *check)
         eps__check_fail(check, "/n",
                         "\"max\" goes with sampling schemes whose steps are all alike, poisson and cyclic_poisson, and "
                         "not with last_iterate");
+    else if (eps__sampling_groups(mechanism) > check->max_n)
+        eps__check_fail(check, "/sampling/groups",
+                        "must be at most %zu with n: \"max\", which is a number of whole rounds of all groups, and no "
+                        "more steps than that",
+                        check->max_n);
 }
 
 /* The number of steps, given or by epochs. False, with a violation, where it is not known or over the limit. */

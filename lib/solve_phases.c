@@ -817,7 +817,10 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     if (!result->phases || !result->alone)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     result->phases_len = result->alone_len = 1;
-    enum eps_status status = eps__mechanism_solve(context, &own, error, &asked, false);
+    struct eps__context_part first, second; /* of two, where another value is sought than epsilon */
+    double share = result->solved_for == EPS_SOLVE_EPSILON ? 1 : SEARCH_SHARE;
+    const struct eps_context *part = eps__context_part(&first, context, 0, share);
+    enum eps_status status = eps__mechanism_solve(part, &own, error, &asked, false);
     if (status != EPS_OK)
         return eps__phase_error(error, &phase, status);
     status = copy_answer(result, error, own, job->phases[0].noise_scale);
@@ -832,7 +835,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
         own = NULL;
         if (alone && asked.query.noise_multiplier <= NOISE_MOST &&
             !eps__accountant_find(asked.query.accountant.method)->solve)
-            status = eps__mechanism_solve(context, &own, error, &asked, false);
+            status = eps__mechanism_solve(eps__context_part(&second, context, share, 1), &own, error, &asked, false);
     }
     if (status != EPS_OK) {
         eps_result_destroy(own);
