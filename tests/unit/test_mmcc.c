@@ -699,7 +699,12 @@ static void a_deadline_is_seen_with_little_noise(void **unused)
                                                    .groups = 4,
                                                    .examples_per_user = 1};
     job.query.accountant.bad_event_share = 0.000528865964569606;
-    job.query.delta = 1e-5;
+    job.query.accountant.tolerance = 1.4e-5;
+    job.query.epsilon = 2.94;
+    job.query.noise_multiplier = 0.001;
+    job.mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.query.delta = NAN;
     eps_job_defaults(&job);
     polled.began = polled.last = patience_clock();
     polled.gap = 0;
