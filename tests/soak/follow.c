@@ -12,7 +12,9 @@
 #include "server/routes/statement.h"
 
 enum { ROWS = 4, DIMENSIONS = 3, STEPS = 3, EXAMPLES = 50 };
-#define EXAMPLES_MOST 1e5
+/* Of batches, which are formed at once and poll nothing: the service has limits of its own. */
+#define OPERATIONS_MOST 1e6
+#define BYTES_MOST 0x1p26
 
 /* A call ended: *wrong says how, unless it could not have been better. True: it has an answer. */
 static bool answered(struct following *following, const char **wrong, enum eps_status status,
@@ -266,11 +268,13 @@ static const char *follow_batches(struct following *following, const struct eps_
     const char *wrong;
     begin(following, "batches");
     eps_batches_defaults(&used, dataset);
-    if (eps_batches_check(&used, dataset, 0, NULL, NULL) > 0 || (double)dataset > EXAMPLES_MOST)
+    if (eps_batches_check(&used, dataset, 0, NULL, NULL) > 0)
         return NULL;
     eps_batches_cost(&used, dataset, NULL, &operations, &bytes);
     if (!(isfinite(operations) && isfinite(bytes) && operations >= 0 && bytes >= 0))
         return "estimates that are no numbers";
+    if (operations > OPERATIONS_MOST || bytes > BYTES_MOST)
+        return NULL;
     enum eps_status status = eps_batcher_create(&batcher, &error, &used, dataset, NULL, key);
     bool sound = true;
     for (size_t i = 0; i < STEPS && i < used.n && status == EPS_OK; i++) {

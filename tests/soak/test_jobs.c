@@ -191,11 +191,20 @@ struct run {
     struct eps_error error;
 };
 
-/* What the optimum will be nobody knows beforehand. */
+/* What the optimum will be nobody knows beforehand, nor what a stored one was: another one of its bands stands in. */
 static bool is_optimised(const struct eps_matrix *matrix)
 {
     return matrix->family == EPS_FAMILY_BANDED || matrix->family == EPS_FAMILY_BANDED_INVERSE ||
-           matrix->family == EPS_FAMILY_OPTIMAL || (matrix->family == EPS_FAMILY_BLT && matrix->buffers > 0);
+           matrix->family == EPS_FAMILY_OPTIMAL || matrix->family == EPS_FAMILY_STORED ||
+           (matrix->family == EPS_FAMILY_BLT && matrix->buffers > 0);
+}
+
+static bool has_optimised(const struct eps_job *job)
+{
+    bool found = is_optimised(&job->mechanism.matrix);
+    for (size_t i = 0; i < job->phases_len; i++)
+        found = found || is_optimised(&job->phases[i].mechanism.matrix);
+    return found;
 }
 
 /* ------------------------------------------------------------ what follows it */
@@ -275,10 +284,10 @@ static const char *run_job(const struct eps_job *job, struct lent *lent, const s
         wrong = "internal, or out of memory";
     else if ((run->status == EPS_CANCELED || run->status == EPS_TIMEOUT) && !ended)
         wrong = "stopped though no hook said so";
-    else if (!ended && serves == EPS_OK && run->status == EPS_INVALID && !is_optimised(&job->mechanism.matrix))
+    else if (!ended && serves == EPS_OK && run->status == EPS_INVALID && !has_optimised(job))
         wrong = "accepted beforehand, then found invalid";
     else if (!ended && (serves == EPS_INVALID || serves == EPS_UNSUPPORTED) && run->status != serves &&
-             !(ok && is_optimised(&job->mechanism.matrix)))
+             !(serves == EPS_UNSUPPORTED && has_optimised(job)))
         wrong = "refused beforehand, but not when solved";
     else if (serves == EPS_OK && !(operations >= 0 && bytes >= 0 && isfinite(operations) && isfinite(bytes)))
         wrong = "estimates that are no numbers";
