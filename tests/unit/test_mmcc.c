@@ -668,25 +668,12 @@ static void the_worst_part_may_be_the_last(void **unused)
     }
 }
 
-struct polled {
-    double began, last, gap;
-};
-
-static bool expired(void *user)
-{
-    struct polled *polled = user;
-    double now = patience_clock();
-    polled->gap = fmax(polled->gap, now - polled->last);
-    polled->last = now;
-    return now > polled->began + 0.05;
-}
-
 /* Where shifts are large an expansion by jumps has hundreds of terms, each on a long grid. */
 static void a_deadline_is_seen_with_little_noise(void **unused)
 {
     (void)unused;
-    struct polled polled;
-    const struct eps_context context = {.user = &polled, .expired = expired};
+    struct patience_polls polls = patience_polls(0.05);
+    const struct eps_context context = {.user = &polls, .expired = patience_expired};
     struct eps_job job = new_job(EPS_FAMILY_INVERSE_SQUARE_ROOT, 26, 0.1, 0.001);
     struct eps_curve_point *points = NULL;
     struct eps_error error = {0};
@@ -706,11 +693,8 @@ static void a_deadline_is_seen_with_little_noise(void **unused)
     job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
     job.query.delta = NAN;
     eps_job_defaults(&job);
-    polled.began = polled.last = patience_clock();
-    polled.gap = 0;
     assert_int_equal(eps_privacy_curve(&context, &points, &len, &error, &job, 0.001), EPS_TIMEOUT);
-    assert_true(polled.gap < 2);
-    assert_true(patience_clock() - polled.last < 2);
+    assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
 }
 
 int main(void)
