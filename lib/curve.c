@@ -222,7 +222,9 @@ out:
         if (traces[i].profile)
             traces[i].profile->class->destroy(traces[i].profile);
     free(traces);
-    return status == EPS_NO_MEMORY ? eps__error(error, status, "", "out of memory") : status;
+    if (status != EPS_OK && error && error->status != status) /* a profile that was not opened has no more to say */
+        eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the curve was not finished");
+    return status;
 }
 
 enum eps_status eps__curve_points(struct eps_curve_point **points, size_t *len, struct eps_error *error,

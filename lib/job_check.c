@@ -67,6 +67,8 @@ static void check_combinations(struct eps__check *check, const struct eps__schem
 
 /* Counts of a Binomial law must be exact doubles. */
 #define TRIALS_MAX 0x1p52
+/* The tails of a batch's size are sums of as many terms as it has deviations from its mean: millions at this size. */
+#define TRUNCATED_DATASET_MOST UINT64_C(1000000000000)
 
 static void check_additions(struct eps__check *check, const struct eps__scheme *scheme,
                             const struct eps_sampling *sampling)
@@ -75,6 +77,8 @@ static void check_additions(struct eps__check *check, const struct eps__scheme *
     if (sampling->truncation) {
         if (sampling->dataset_size == 0 && eps__scheme_takes(scheme, EPS__TRUNCATION))
             eps__check_fail(check, "/sampling/dataset_size", "is required with truncation: the bound depends on it");
+        if (sampling->dataset_size > TRUNCATED_DATASET_MOST && eps__scheme_takes(scheme, EPS__TRUNCATION))
+            eps__check_fail(check, "/sampling/dataset_size", "must lie in [1, 1e12] with truncation");
         if (sampling->max_batch_size == 0)
             eps__check_fail(check, "/sampling/truncation/max_batch_size", "must be an integer of at least 1");
     }
@@ -237,6 +241,11 @@ static void check_largest(struct eps__check *check)
         eps__check_fail(check, "/n",
                         "\"max\" goes with sampling schemes whose steps are all alike, poisson and cyclic_poisson, and "
                         "not with last_iterate");
+    else if (eps__sampling_groups(mechanism) > check->max_n)
+        eps__check_fail(check, "/sampling/groups",
+                        "must be at most %zu with n: \"max\", which is a number of whole rounds of all groups, and no "
+                        "more steps than that",
+                        check->max_n);
 }
 
 /* The number of steps, given or by epochs. False, with a violation, where it is not known or over the limit. */

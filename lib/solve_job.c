@@ -118,8 +118,11 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
 {
     struct eps__largest_answer found[EPS_DIRECTIONS];
     struct eps_result *made = NULL;
+    enum eps_status status =
+        eps_job_serves(context, error, job, NULL, NULL); /* also where no round keeps the promise */
     size_t groups = eps__sampling_groups(&job->mechanism);
-    enum eps_status status = search_rounds(context, error, job, groups, found);
+    if (status == EPS_OK)
+        status = search_rounds(context, error, job, groups, found);
     if (status != EPS_OK)
         return status;
     uint64_t least = found[EPS_REMOVE].least, most = found[EPS_REMOVE].most;

@@ -25,6 +25,7 @@
 #define RUNS_LIMIT (UINT64_C(1) << 40)
 #define NOISE_MOST EPS_NOISE_MULTIPLIER_MOST
 #define SEARCH_SHARE 0.5     /* of the progress, before the phases are answered alone */
+#define ALONE_SHARE 0.75     /* of it, before their shares are sought */
 #define SHARE_TOLERANCE 1e-3 /* of what is left when a phase is left out */
 #define MANY_TOLERANCE 1e-2  /* of each phase alone, where there are many */
 #define ROUNDS_MAX 2         /* of choosing accountants, where the noise multiplier is sought */
@@ -472,8 +473,11 @@ static void shares_of_gaussians(const struct eps_result *result, double *shares,
 static enum eps_status shares_left_out(const struct eps_result *result, double *shares, struct eps__training *training,
                                        const struct eps_query *query, struct eps_error *error)
 {
-    double whole, without;
+    double whole, without, each = (1 - ALONE_SHARE) / (double)(result->alone_len + 1), done = ALONE_SHARE + each;
     bool changed;
+    const struct eps_context *context = training->context;
+    struct eps__context_part part; /* of which the training is open, while they are sought */
+    training->context = eps__context_part(&part, context, ALONE_SHARE, done);
     enum eps_status status =
         eps__training_choose(training, error, query->noise_multiplier, log(query->delta), NAN, &changed);
     struct eps_job job = *training->job;
@@ -485,14 +489,18 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
     if (status == EPS_OK)
         status = search_both(&tasks, &setting, error);
     if (status != EPS_OK)
-        return status;
+        goto out;
     whole = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
     for (size_t k = 0; k < result->alone_len && status == EPS_OK; k++) {
         without = whole;
+        training->context = eps__context_part(&part, context, done, done + each);
+        done += each;
         if (training->phases[k].count > 0 && whole > 0)
             status = epsilon_without(training, &training->phases[k], query, true, &without, error);
         shares[k] = whole > 0 ? fmin(fmax(1 - without / whole, 0), 1) : NAN;
     }
+out:
+    training->context = context;
     return status;
 }
 
@@ -549,7 +557,7 @@ static enum eps_status solve_all_alone(struct eps_result *result, struct eps_err
                           .status = calloc(len, sizeof *alone.status),
                           .noise_multiplier = result->noise_multiplier,
                           .delta = result->delta};
-    const struct eps_context *context = eps__context_part(&alone.part, training->context, SEARCH_SHARE, 1);
+    const struct eps_context *context = eps__context_part(&alone.part, training->context, SEARCH_SHARE, ALONE_SHARE);
     alone.meters = (struct eps__meters){.context = context,
                                         .items = calloc(len, sizeof(struct eps__meter)),
                                         .len = len,
@@ -817,7 +825,10 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     if (!result->phases || !result->alone)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     result->phases_len = result->alone_len = 1;
-    enum eps_status status = eps__mechanism_solve(context, &own, error, &asked, false);
+    struct eps__context_part first, second; /* of two, where another value is sought than epsilon */
+    double share = result->solved_for == EPS_SOLVE_EPSILON ? 1 : SEARCH_SHARE;
+    const struct eps_context *part = eps__context_part(&first, context, 0, share);
+    enum eps_status status = eps__mechanism_solve(part, &own, error, &asked, false);
     if (status != EPS_OK)
         return eps__phase_error(error, &phase, status);
     status = copy_answer(result, error, own, job->phases[0].noise_scale);
@@ -832,7 +843,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
         own = NULL;
         if (alone && asked.query.noise_multiplier <= NOISE_MOST &&
             !eps__accountant_find(asked.query.accountant.method)->solve)
-            status = eps__mechanism_solve(context, &own, error, &asked, false);
+            status = eps__mechanism_solve(eps__context_part(&second, context, share, 1), &own, error, &asked, false);
     }
     if (status != EPS_OK) {
         eps_result_destroy(own);

@@ -25,9 +25,9 @@ enum { BETWEEN = 200 };
 #define TOLERANCE 1e-2 /* of a point: it is looked at */
 
 struct spending {
-    const struct eps_job *job; /* of phases */
-    struct eps_phase *phases;  /* a copy, of which the last one is cut short */
-    double noise_multiplier, delta;
+    const struct eps_job *job;             /* of phases */
+    struct eps_phase *phases;              /* a copy, of which the last one is cut short */
+    double noise_multiplier, delta, total; /* steps */
     struct eps_spend_point *points;
     size_t len;
 };
@@ -44,7 +44,8 @@ static enum eps_status ask(struct spending *spending, const struct eps_context *
                            uint64_t step, struct eps_error *error)
 {
     struct eps_job job = *spending->job;
-    double epsilon;
+    struct eps__context_part part;
+    double epsilon, before = spending->len > 0 ? (double)spending->points[spending->len - 1].step : 0;
     job.phases = spending->phases;
     job.phases_len = phases_len;
     job.query.curve = false;
@@ -52,7 +53,9 @@ static enum eps_status ask(struct spending *spending, const struct eps_context *
     job.query.noise_multiplier = spending->noise_multiplier;
     job.query.epsilon = NAN;
     job.query.accountant.tolerance = fmax(job.query.accountant.tolerance, TOLERANCE);
-    enum eps_status status = eps__phases_epsilon(context, &epsilon, error, &job);
+    const struct eps_context *own =
+        eps__context_part(&part, context, before / spending->total, (double)step / spending->total);
+    enum eps_status status = eps__phases_epsilon(own, &epsilon, error, &job);
     if (status == EPS_OK)
         spending->points[spending->len++] = (struct eps_spend_point){step, epsilon};
     return status;
@@ -126,25 +129,20 @@ enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_po
         phased.mechanism.n = 0;
         phased.mechanism.epochs = NAN;
     }
-    double total = 0;
-    for (size_t i = 0; i < phased.phases_len; i++)
-        total += (double)phased.phases[i].mechanism.n * (double)phased.phases[i].count;
     struct spending spending = {.job = &phased, .noise_multiplier = noise_multiplier, .delta = delta};
+    for (size_t i = 0; i < phased.phases_len; i++)
+        spending.total += (double)phased.phases[i].mechanism.n * (double)phased.phases[i].count;
     spending.phases = calloc(phased.phases_len + 2, sizeof *spending.phases);
     spending.points = calloc(BETWEEN + 2 * phased.phases_len + 1, sizeof *spending.points);
     enum eps_status status =
         spending.phases && spending.points ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     uint64_t first = 0;
     for (size_t i = 0; i < phased.phases_len && status == EPS_OK; i++) {
-        struct eps__context_part part;
-        double done = (double)first / total, n = (double)phased.phases[i].mechanism.n;
-        const struct eps_context *own =
-            eps__context_part(&part, context, done, done + n * (double)phased.phases[i].count / total);
         spending.phases[i] = phased.phases[i];
-        status = ask_phase(&spending, own, i, first, total / (BETWEEN + 1), error);
+        status = ask_phase(&spending, context, i, first, spending.total / (BETWEEN + 1), error);
         first += phased.phases[i].mechanism.n * phased.phases[i].count;
     }
-    assert(status != EPS_OK || (double)first == total);
+    assert(status != EPS_OK || (double)first == spending.total);
     free(spending.phases);
     if (status != EPS_OK) {
         free(spending.points);

@@ -20,6 +20,7 @@
 #include "lib/accountants/bad_events.h"
 #include "lib/accountants/cc_compose.h"
 #include "lib/error.h"
+#include "lib/numerics/bound.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/merged.h"
@@ -471,6 +472,11 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                     struct eps_error *error)
 {
+    if (sigma <
+        eps__lower(least_sigma(setting), 1e7)) /* what a step is looked at on grows with the square of its shifts */
+        return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
+                          "conditional_composition does not resolve a noise multiplier under %.3g here; raise it",
+                          least_sigma(setting));
     struct cc_profile *m = calloc(1, sizeof *m);
     if (!m)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");

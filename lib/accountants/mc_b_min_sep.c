@@ -175,6 +175,8 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
     memset(work->dot, 0, sizeof work->dot);
     for (size_t end = n, from; safe && end > 0; end = from) {
         from = (end - 1) / tile * tile;
+        if (eps__stream_stops(stream))
+            return true;
         eps__mc_columns_tile(work->y, columns, stream, first, &work->steps, from, end);
         if (columns->drift)
             eps__mc_drift_add(work->dot, columns, work->y, from, end);

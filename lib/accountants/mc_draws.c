@@ -171,25 +171,43 @@ static void tell(struct wave *wave, uint64_t chunks)
     eps__meter_tell(run->setting->meter, fmin(share, 1));
 }
 
+struct stop {
+    const struct eps_context *context;
+    enum eps_status status;
+};
+
+static bool stops(void *user)
+{
+    struct stop *stop = user;
+    if (stop->status == EPS_OK)
+        stop->status = eps__poll(stop->context);
+    return stop->status != EPS_OK;
+}
+
 /* The draws of one chunk. */
 static enum eps_status draw_chunk(struct eps__mc_tally *tally, struct wave *wave, uint64_t chunk, double *scratch)
 {
     const struct eps__mc_law *law = wave->run->law;
     struct eps__stream stream = wave->stream;
     double loss[EPS__LANES], log_weight[EPS__LANES], since = INFINITY;
-    enum eps_status status = EPS_OK;
+    struct stop stop = {wave->run->setting->context, EPS_OK};
     stream.chunk = chunk;
-    for (uint32_t first = 0; first < EPS__MC_CHUNK && status == EPS_OK; first += EPS__LANES) {
+    stream.stop = stops;
+    stream.user = &stop;
+    for (uint32_t first = 0; first < EPS__MC_CHUNK; first += EPS__LANES) {
         if (since >= POLL_OPERATIONS) {
-            status = eps__poll(wave->run->setting->context);
+            (void)stops(&stop);
             since = 0;
         }
-        law->kind->draw(law, &stream, first, scratch, loss, log_weight);
+        if (stop.status == EPS_OK)
+            law->kind->draw(law, &stream, first, scratch, loss, log_weight);
+        if (stop.status != EPS_OK)
+            break;
         eps__mc_tally_add(tally, law, loss, log_weight);
         since += law->operations;
     }
     tell(wave, 1);
-    return status;
+    return stop.status;
 }
 
 static void run_block(void *arg, size_t index)

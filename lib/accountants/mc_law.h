@@ -52,7 +52,7 @@ struct eps__mc_kind {
     enum eps_status (*open)(struct eps__mc_law **law, const struct eps__setting *setting,
                             const struct eps__mc_aim *aim);
     /* The losses and log weights of the draws first .. first + EPS__LANES - 1 of the stream; scratch: law->scratch numbers, aligned to 64
-     * bytes. */
+     * bytes. Where the stream stops (eps__stream_stops()), nothing: what is written then is of no use. */
     void (*draw)(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
                  double *loss, double *log_weight);
     /* ln of what a value is at most, rounded up, falling with eps; NULL: 0 for all. */

@@ -254,6 +254,8 @@ static bool run(const struct coins_law *law, const struct eps__stream *stream, u
     }
     for (size_t end = n, from; safe && end > 0; end = from) {
         from = (end - 1) / tile * tile;
+        if (eps__stream_stops(stream))
+            return true;
         eps__mc_columns_tile(work.y, &law->columns, stream, first, &work.steps, from, end);
         add_weights(log_weight, law, work.y, from, end);
         for (size_t k = rounds_before(law, end); safe && k-- > rounds_before(law, from); at = !at) {

@@ -145,6 +145,8 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
         work.with[i] = work.without[i] = eps__scaled_of(1, 0);
     for (size_t end = columns->n, from; end > 0; end = from) {
         from = (end - 1) / columns->tile * columns->tile;
+        if (eps__stream_stops(stream))
+            return;
         eps__mc_columns_tile(work.y, columns, stream, first, &work.steps, from, end);
         eps__correlate_lanes(work.product, work.y, columns->entries + from * columns->stride, columns->stride,
                              columns->width, end - from);

@@ -26,7 +26,15 @@ enum { EPS__LANES = 16 };
 struct eps__stream {
     uint32_t key[2];
     uint64_t chunk;
+    /* Or NULL: whether draws of many rows are to end where they are, and be of no use. Once it says so, it does. */
+    bool (*stop)(void *user);
+    void *user;
 };
+
+static inline bool eps__stream_stops(const struct eps__stream *stream)
+{
+    return stream->stop && stream->stop(stream->user);
+}
 
 /*
  * Standard normals number first .. first + rows - 1 of the draws draw .. draw + EPS__LANES - 1, into `rows` rows; by Box and

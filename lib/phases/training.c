@@ -15,6 +15,8 @@
 #include "lib/sentences.h"
 #include "lib/setting.h"
 
+#define STRATEGIES_SHARE 0.3 /* of the progress, where some are optimised */
+
 enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phase *phase, enum eps_status status)
 {
     if (!error)
@@ -102,13 +104,14 @@ static void add_phase(struct eps__training *training, size_t i)
     training->of[i] = training->len++;
 }
 
-static enum eps_status open_phase(struct eps__training *training, struct eps__phase *phase, struct eps_error *error,
-                                  bool probe)
+static enum eps_status open_phase(const struct eps__training *training, struct eps__phase *phase,
+                                  struct eps_error *error, const struct eps_context *context, bool probe)
 {
-    enum eps_status status = probe ? eps__setting_probe(&phase->setting, error, training->context, &phase->job)
-                                   : eps__setting_open(&phase->setting, error, training->context, &phase->job);
+    enum eps_status status = probe ? eps__setting_probe(&phase->setting, error, context, &phase->job)
+                                   : eps__setting_open(&phase->setting, error, context, &phase->job);
     if (status != EPS_OK)
         return eps__phase_error(error, phase, status);
+    phase->setting.context = training->context;
     phase->trivial = phase->setting.sensitivity_known && !(phase->setting.sensitivity.value > 0);
     return EPS_OK;
 }
@@ -126,7 +129,6 @@ enum eps_status eps__training_open(struct eps__training **training, struct eps_e
         eps__training_close(made);
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     }
-    made->context = context;
     made->job = job;
     uint64_t asked = 0, counted = 0;
     for (size_t i = 0; i < job->phases_len; i++) {
@@ -136,9 +138,17 @@ enum eps_status eps__training_open(struct eps__training **training, struct eps_e
     for (size_t k = 0; k < made->len; k++)
         counted += made->phases[k].count;
     assert(counted == asked); /* (L1): a run that is not counted is released for nothing */
+    double strategies = 0;
+    for (size_t k = 0; k < made->len; k++)
+        strategies += eps__strategy_is_optimised(&made->phases[k].job.mechanism.matrix);
+    double built = strategies > 0 ? STRATEGIES_SHARE : 0, each = built / (double)made->len;
+    made->context = eps__context_part(&made->searching, context, built, 1);
     enum eps_status status = EPS_OK;
-    for (size_t k = 0; k < made->len && status == EPS_OK; k++)
-        status = open_phase(made, &made->phases[k], error, probe);
+    for (size_t k = 0; k < made->len && status == EPS_OK; k++) {
+        const struct eps_context *part =
+            eps__context_part(&made->strategy, context, each * (double)k, each * (double)(k + 1));
+        status = open_phase(made, &made->phases[k], error, part, probe);
+    }
     if (status != EPS_OK) {
         eps__training_close(made);
         return status;

@@ -25,7 +25,8 @@ struct eps__phase {
 };
 
 struct eps__training {
-    const struct eps_context *context;
+    const struct eps_context *context;            /* for what comes once the strategies are there */
+    struct eps__context_part strategy, searching; /* of the one that it was opened with */
     const struct eps_job *job;
     struct eps__phase *phases;
     size_t len;

@@ -58,9 +58,10 @@ enum eps_status eps__composition_add(struct eps__composition *c, struct eps__bra
     struct eps__step *items = realloc(c->steps.items, (c->steps.len + 1) * sizeof *items);
     if (items)
         c->steps.items = items;
-    if (!items || !eps__scout_step(&step)) {
+    enum eps_status status = items ? eps__scout_step(c->context, &step) : EPS_NO_MEMORY;
+    if (status != EPS_OK) {
         eps__step_clear(&step);
-        return EPS_NO_MEMORY;
+        return status;
     }
     c->steps.items[c->steps.len++] = step;
     c->steps.total += (double)count;

@@ -24,7 +24,7 @@ enum eps_status eps__composition_create(struct eps__composition **composition, c
 void eps__composition_destroy(struct eps__composition *composition);
 
 /* `count` equal steps of these branches. branches (malloc'ed, with what they own) is taken over, also on failure.
- * EPS_NO_MEMORY. */
+ * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__composition_add(struct eps__composition *composition, struct eps__branch *branches, size_t len,
                                      uint64_t count);
 

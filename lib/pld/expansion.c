@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/error.h"
 #include "lib/numerics/normal.h"
 
 /* Light enough: rounding, which is relative to a term's tilted mass, stays far below delta. */
@@ -223,17 +224,21 @@ static void relax_term(const struct eps__steps *steps, double eps, double reach,
     }
 }
 
-/* The terms at one cut: their saddles, and what they come to. */
-static void evaluate(const struct eps__steps *steps, double eps, double known, double tolerance,
-                     struct eps__expansion *expansion)
+/* The terms at one cut: their saddles, and what they come to. Each takes long where a step reaches far. */
+static enum eps_status evaluate(const struct eps_context *context, const struct eps__steps *steps, double eps,
+                                double known, double tolerance, struct eps__expansion *expansion)
 {
+    enum eps_status status = EPS_OK;
     double largest = -INFINITY, total = 0, slope = 0, log_delta[EPS__TERMS_MAX], heaviest = -INFINITY;
-    for (size_t i = 0; i < expansion->terms_len; i++) {
+    for (size_t i = 0; i < expansion->terms_len && status == EPS_OK; i++) {
         struct eps__expansion_term *term = &expansion->terms[i];
+        status = eps__poll(context);
         aim_term(steps, eps, expansion->cut, term);
         log_delta[i] = eps__saddle_log_delta(&term->saddle, eps);
         largest = fmax(largest, log_delta[i]);
     }
+    if (status != EPS_OK)
+        return status;
     for (size_t i = 0; i < expansion->terms_len; i++) {
         double share = exp(log_delta[i] - largest);
         total += share;
@@ -257,8 +262,9 @@ static void evaluate(const struct eps__steps *steps, double eps, double known, d
         if (i > 0)
             expansion->jump_tilt = fmax(expansion->jump_tilt, term->saddle.tilt);
     }
-    for (size_t i = 0; i < expansion->terms_len; i++) {
+    for (size_t i = 0; i < expansion->terms_len && status == EPS_OK; i++) {
         struct eps__expansion_term *term = &expansion->terms[i];
+        status = eps__poll(context);
         if (term->negligible)
             relax_term(steps, eps, reach, log_bound, expansion->cut, term);
         expansion->steepest = fmax(expansion->steepest, term->saddle.tilt);
@@ -267,6 +273,7 @@ static void evaluate(const struct eps__steps *steps, double eps, double known, d
         term->saddle.z_excess = EPS__TAIL_REACH;
     }
     expansion->surplus = heaviest - expansion->log_delta;
+    return status;
 }
 
 void eps__expansion_learn(struct eps__expansion *expansion, const double *log_deltas, double log_delta, double slope)
@@ -309,13 +316,13 @@ double eps__expansion_effect(const struct eps__steps *steps, const struct eps__e
     return effect;
 }
 
-bool eps__expand(const struct eps__steps *steps, double eps, double known, double tolerance,
-                 struct eps__expansion *expansion)
+enum eps_status eps__expand(const struct eps_context *context, const struct eps__steps *steps, double eps, double known,
+                            double tolerance, struct eps__expansion *expansion)
 {
     static const size_t jumps[] = {1, 2, 3, 5, 8, 12};
     bool found = false;
     if (steps->len > EPS__KINDS_MAX)
-        return false;
+        return EPS_UNSUPPORTED;
     struct eps__expansion tried;
     double log_jump[EPS__KINDS_MAX];
     double log_delta = isnan(known) ? fmax(eps__jump_log_delta(steps, eps), EPS__LOG_DELTA_FLOOR) : known;
@@ -327,7 +334,9 @@ bool eps__expand(const struct eps__steps *steps, double eps, double known, doubl
             double more = (double)tried.most + 1, before = log_delta;
             tried.cut = find_cut(steps, (log_factorial(more) + log(MORE_JUMPS * tolerance) + log_delta) / more);
             tried.log_jumps = log_jumps(steps, tried.cut, log_jump);
-            evaluate(steps, eps, known, tolerance, &tried);
+            enum eps_status status = evaluate(context, steps, eps, known, tolerance, &tried);
+            if (status != EPS_OK)
+                return status;
             log_delta = fmax(tried.log_delta, EPS__LOG_DELTA_FLOOR);
             if (fabs(log_delta - before) < 1)
                 break;
@@ -338,5 +347,5 @@ bool eps__expand(const struct eps__steps *steps, double eps, double known, doubl
         if (expansion->surplus < LIGHT_SURPLUS)
             break;
     }
-    return found;
+    return found ? EPS_OK : EPS_UNSUPPORTED;
 }

@@ -37,10 +37,10 @@ struct eps__expansion {
     double jump_tilt; /* and of one with jumps that does */
 };
 
-/* The expansion that aims at eps, given what is known of ln delta there (NAN: nothing); false if there are too many
- * kinds of steps, or terms, for one. Unproven. */
-bool eps__expand(const struct eps__steps *steps, double eps, double known, double tolerance,
-                 struct eps__expansion *expansion);
+/* The expansion that aims at eps, given what is known of ln delta there (NAN: nothing); EPS_UNSUPPORTED if there are too
+ * many kinds of steps, or terms, for one; EPS_CANCELED, EPS_TIMEOUT. Unproven. */
+enum eps_status eps__expand(const struct eps_context *context, const struct eps__steps *steps, double eps, double known,
+                            double tolerance, struct eps__expansion *expansion);
 
 /* Puts what the terms came to (ln, with their counts; NAN where a bound stands for one), their sum and its slope in the
  * place of what their saddle points say. */

@@ -164,8 +164,10 @@ static enum eps_status try_expansion(struct eps__composition *c, struct eps__pan
                                      enum eps__estimate estimate, double eps, double known,
                                      const struct eps__expansion *before, struct eps__expansion *expansion)
 {
-    if (!eps__expand(&c->steps, eps, known, c->accuracy.tolerance, expansion) ||
-        expansion->surplus > 2 * EPS__HEAVY_SURPLUS || expansion->log_delta < EPS__LOG_DELTA_FLOOR)
+    enum eps_status status = eps__expand(c->context, &c->steps, eps, known, c->accuracy.tolerance, expansion);
+    if (status != EPS_OK)
+        return status;
+    if (expansion->surplus > 2 * EPS__HEAVY_SURPLUS || expansion->log_delta < EPS__LOG_DELTA_FLOOR)
         return EPS_UNSUPPORTED;
     if (before)
         eps__expansion_remember(expansion, before);

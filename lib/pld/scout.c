@@ -13,12 +13,17 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/error.h"
 #include "lib/numerics/normal.h"
 
 #define Z_FIRST (-10.0)
+#define POLL_AFTER (1u << 18) /* atoms that were asked */
 
-static bool scout_pair(struct eps__scout *scout, const struct eps__pair *pair, double weight)
+/* Of group privacy a pair has tens of thousands of atoms, and each point asks them all. */
+static enum eps_status scout_pair(const struct eps_context *context, struct eps__scout *scout,
+                                  const struct eps__pair *pair, double weight)
 {
+    size_t atoms = pair->numerator.len + pair->denominator.len, every = 1 + POLL_AFTER / atoms;
     double sharpness = eps__mixture_reach(&pair->numerator) + eps__mixture_reach(&pair->denominator);
     scout->reach = eps__mixture_reach(&pair->numerator);
     scout->z_step = 0.1 / (1 + sharpness / 20);
@@ -26,27 +31,31 @@ static bool scout_pair(struct eps__scout *scout, const struct eps__pair *pair, d
     scout->loss = malloc(scout->len * sizeof(double));
     scout->log_mass = malloc(scout->len * sizeof(double));
     if (!scout->loss || !scout->log_mass)
-        return false;
+        return EPS_NO_MEMORY;
     double shift = log(weight * scout->z_step) - EPS__LOG_SQRT_2PI;
     for (size_t i = 0; i < scout->len; i++) {
         struct eps__pair_point point;
         double z = Z_FIRST + (double)i * scout->z_step;
+        enum eps_status status = i % every ? EPS_OK : eps__poll(context);
+        if (status != EPS_OK)
+            return status;
         eps__pair_at(pair, z, &point, NULL, NULL);
         scout->loss[i] = point.loss;
         scout->log_mass[i] = point.log_numerator - 0.5 * z * z + shift;
     }
-    return true;
+    return EPS_OK;
 }
 
-bool eps__scout_step(struct eps__step *step)
+enum eps_status eps__scout_step(const struct eps_context *context, struct eps__step *step)
 {
+    enum eps_status status = EPS_OK;
     step->scouts = calloc(step->len, sizeof *step->scouts);
     if (!step->scouts)
-        return false;
-    for (size_t b = 0; b < step->len; b++)
-        if (!scout_pair(&step->scouts[b], &step->branches[b].pair[EPS__UPPER], step->branches[b].weight[EPS__UPPER]))
-            return false;
-    return true;
+        return EPS_NO_MEMORY;
+    for (size_t b = 0; b < step->len && status == EPS_OK; b++)
+        status = scout_pair(context, &step->scouts[b], &step->branches[b].pair[EPS__UPPER],
+                            step->branches[b].weight[EPS__UPPER]);
+    return status;
 }
 
 void eps__step_clear(struct eps__step *step)

@@ -36,8 +36,8 @@ struct eps__steps {
     double total; /* number of compositions */
 };
 
-/* Fills in the scouts. False without memory. */
-bool eps__scout_step(struct eps__step *step);
+/* Fills in the scouts. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+enum eps_status eps__scout_step(const struct eps_context *context, struct eps__step *step);
 void eps__step_clear(struct eps__step *step);
 
 /* What is known of the sum of the losses, exponentially tilted. */

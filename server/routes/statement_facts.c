@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +91,7 @@ static void round_up(char text[32], double value)
     double about = value;
     snprintf(text, 32, "%.4g", about);
     while (strtod(text, NULL) < value) {
-        about += fabs(value) * 1e-4;
+        about += fmax(fabs(value) * 1e-4, DBL_TRUE_MIN); /* a ten-thousandth of a denormal may be 0 */
         snprintf(text, 32, "%.4g", about);
     }
 }

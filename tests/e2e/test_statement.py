@@ -121,6 +121,13 @@ def test_what_is_quoted_is_never_less_than_the_answer(server):
         assert job["delta"] <= float(delta) <= job["delta"] * 1.001
 
 
+def test_a_denormal_is_quoted_too(server):
+    """A ten-thousandth of it, by which it is rounded up, is 0."""
+    _, told, _ = statements(server, dict(JOBS["fixed_order"], epsilon=2.18327608897247e-320))
+    epsilon = float(re.search(r"epsilon = (\S+) and", told["summary"]).group(1))
+    assert 2.18327608897247e-320 <= epsilon <= 2.19e-320
+
+
 def test_the_job_of_the_page_reproduces_the_answer(server, tmp_path):
     document, _, page = statements(server, dict(DP_SGD, label="``` a' \"b\" \\"))
     job = json.loads(printed_job(page))

@@ -1,7 +1,8 @@
 /*
  * Wild jobs: whatever is asked, the answer is a sound document or an error that says what to change; the hooks are polled,
- * and a call ends soon after one of them says so; limits hold. Under the sanitizers, in `make soak`, a hundred thousand
- * of them (soak_jobs.py); some hundreds in every `make test`.
+ * and a call ends soon after one of them says so; limits hold; a number out of its range is refused, and told the range; and
+ * so it is with all that is asked of a job once it is answered (follow.h). Under the sanitizers, in `make soak`, a hundred
+ * thousand extreme ones and as many others (soak_jobs.py); some thousands in every `make test`.
  *
  *   SOAK_FIRST, SOAK_COUNT   which seeds
  *   SOAK_SECONDS             of processor time, after which a job's deadline has passed
@@ -26,11 +27,13 @@
 #include <math.h>
 
 #include "api/codec.h"
+#include "tests/soak/extremes.h"
+#include "tests/soak/follow.h"
 #include "tests/soak/wild_job.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
 
-enum { JOBS = 600, KEPT = 32, HANG_SECONDS = 300 };
+enum { JOBS = 6000, EXTREMES = 20000, KEPT = 32, HANG_SECONDS = 300 };
 
 /* Of the deadline: what may pass between two polls, and between the last one and the end. Plain loops between polls
  * take milliseconds; this is what tells them from a hang, sanitizers or not. */
@@ -52,9 +55,10 @@ struct kept {
 };
 
 struct lent {
-    double started, deadline, last_poll, longest_gap, fraction;
+    double started, deadline, allowed, last_poll, longest_gap, fraction;
     uint64_t polls, cancel_at; /* the poll that says canceled; 0: none */
     bool ended, backwards, fell;
+    const char *call, *gap_call; /* the one under way; that of the longest gap */
     struct kept kept[KEPT];
     size_t kept_len;
 };
@@ -62,7 +66,10 @@ struct lent {
 static void polled(struct lent *lent)
 {
     double now = patience_clock();
-    lent->longest_gap = fmax(lent->longest_gap, now - lent->last_poll);
+    if (now - lent->last_poll > lent->longest_gap) {
+        lent->longest_gap = now - lent->last_poll;
+        lent->gap_call = lent->call;
+    }
     lent->last_poll = now;
     lent->polls++;
 }
@@ -142,11 +149,19 @@ static bool is_sound(const struct eps_result *result)
     }
     for (int d = 0; d < EPS_DIRECTIONS; d++)
         found = found && isfinite(result->directions[d].value) && result->directions[d].value >= 0;
-    double value = result->solved_for == EPS_SOLVE_EPSILON ? result->epsilon
-                   : result->solved_for == EPS_SOLVE_DELTA ? result->delta
-                                                           : result->noise_multiplier;
-    return found && result->bracket_lower >= 0 && result->bracket_lower <= result->bracket_upper &&
-           value == result->bracket_upper && (result->solved_for != EPS_SOLVE_DELTA || (value > 0 && value <= 1)) &&
+    bool largest = result->solved_for == EPS_SOLVE_N || result->solved_for == EPS_SOLVE_RUNS;
+    double value = largest                                   ? (double)result->largest
+                   : result->solved_for == EPS_SOLVE_EPSILON ? result->epsilon
+                   : result->solved_for == EPS_SOLVE_DELTA   ? result->delta
+                                                             : result->noise_multiplier;
+    double lower = result->bracket_lower, upper = result->bracket_upper;
+    if (isnan(upper)) /* drawn: none */
+        found = found && isnan(lower) && !result->bracket_exact && result->guarantee != EPS_GUARANTEE_DETERMINISTIC;
+    else
+        found = found && lower >= 0 && lower <= upper && value == (largest ? lower : upper);
+    found =
+        found && !(result->least < 0 || result->least > value) && (!result->bracket_exact || result->least >= lower);
+    return found && (result->solved_for != EPS_SOLVE_DELTA || (value > 0 && value <= 1)) &&
            (result->solved_for != EPS_SOLVE_NOISE_MULTIPLIER || value <= 1.01e9);
 }
 
@@ -176,12 +191,70 @@ struct run {
     struct eps_error error;
 };
 
-/* What the optimum will be nobody knows beforehand. */
+/* What the optimum will be nobody knows beforehand, nor what a stored one was: another one of its bands stands in. */
 static bool is_optimised(const struct eps_matrix *matrix)
 {
     return matrix->family == EPS_FAMILY_BANDED || matrix->family == EPS_FAMILY_BANDED_INVERSE ||
-           matrix->family == EPS_FAMILY_OPTIMAL || (matrix->family == EPS_FAMILY_BLT && matrix->buffers > 0);
+           matrix->family == EPS_FAMILY_OPTIMAL || matrix->family == EPS_FAMILY_STORED ||
+           (matrix->family == EPS_FAMILY_BLT && matrix->buffers > 0);
 }
+
+static bool has_optimised(const struct eps_job *job)
+{
+    bool found = is_optimised(&job->mechanism.matrix);
+    for (size_t i = 0; i < job->phases_len; i++)
+        found = found || is_optimised(&job->phases[i].mechanism.matrix);
+    return found;
+}
+
+/* ------------------------------------------------------------ what follows it */
+
+/* A call begins: its time, and its polls. */
+static void call_begin(void *user, const char *call)
+{
+    struct lent *lent = user;
+    lent->call = call;
+    lent->started = lent->last_poll = patience_clock();
+    lent->deadline = lent->started + lent->allowed;
+    lent->fraction = 0;
+    lent->polls = 0;
+    lent->ended = lent->fell = false;
+}
+
+static const char *call_end(void *user)
+{
+    struct lent *lent = user;
+    polled(lent);
+    return lent->longest_gap > GAP_MOST ? "the hooks were not polled for too long"
+           : lent->fell                 ? "progress fell, or left [0, 1]"
+                                        : NULL;
+}
+
+static bool call_ended(void *user)
+{
+    return ((struct lent *)user)->ended;
+}
+
+static void note_violation(void *user, const char *pointer, const char *message)
+{
+    struct violations *violations = user;
+    size_t i = violations->len++;
+    if (i >= sizeof violations->pointer / sizeof *violations->pointer)
+        return;
+    snprintf(violations->pointer[i], sizeof violations->pointer[i], "%s", pointer);
+    snprintf(violations->message[i], sizeof violations->message[i], "%s", message);
+}
+
+/* Its ranges, as they are told. */
+static const char *judge_ranges(const struct eps_job *job)
+{
+    static struct violations violations;
+    violations.len = 0;
+    eps_job_check(job, 0, note_violation, &violations);
+    return extremes_judge(job, &violations);
+}
+
+/* ------------------------------------------------------------ a job and what follows it */
 
 /* What is wrong with how the job ended, or NULL. */
 static const char *run_job(const struct eps_job *job, struct lent *lent, const struct eps_context *context,
@@ -190,11 +263,12 @@ static const char *run_job(const struct eps_job *job, struct lent *lent, const s
     struct eps_result *result = NULL;
     struct eps_error error = {0}, before = {0};
     double operations = NAN, bytes = NAN;
+    call_begin(lent, "solve");
     enum eps_status serves = eps_job_serves(context, &before, job, &operations, &bytes);
     run->status = eps_solve(context, &result, &error, job);
     double end = patience_clock();
     run->seconds = end - lent->started;
-    lent->longest_gap = fmax(lent->longest_gap, end - lent->last_poll);
+    polled(lent);
     bool ended = lent->ended, ok = run->status == EPS_OK;
     run->error = error;
     const char *wrong = NULL;
@@ -210,9 +284,10 @@ static const char *run_job(const struct eps_job *job, struct lent *lent, const s
         wrong = "internal, or out of memory";
     else if ((run->status == EPS_CANCELED || run->status == EPS_TIMEOUT) && !ended)
         wrong = "stopped though no hook said so";
-    else if (!ended && serves == EPS_OK && run->status == EPS_INVALID && !is_optimised(&job->mechanism.matrix))
+    else if (!ended && serves == EPS_OK && run->status == EPS_INVALID && !has_optimised(job))
         wrong = "accepted beforehand, then found invalid";
-    else if (!ended && (serves == EPS_INVALID || serves == EPS_UNSUPPORTED) && run->status != serves)
+    else if (!ended && (serves == EPS_INVALID || serves == EPS_UNSUPPORTED) && run->status != serves &&
+             !(serves == EPS_UNSUPPORTED && has_optimised(job)))
         wrong = "refused beforehand, but not when solved";
     else if (serves == EPS_OK && !(operations >= 0 && bytes >= 0 && isfinite(operations) && isfinite(bytes)))
         wrong = "estimates that are no numbers";
@@ -220,6 +295,12 @@ static const char *run_job(const struct eps_job *job, struct lent *lent, const s
         wrong = "a result that cannot be";
     else if (ok && !is_document(result))
         wrong = "a result that is no document";
+    if (!wrong)
+        wrong = judge_ranges(job);
+    if (!wrong && ok) {
+        struct following following = {context, call_begin, call_end, call_ended, lent};
+        wrong = follow(&following, job, result);
+    }
     eps_result_destroy(result);
     return wrong;
 }
@@ -244,12 +325,11 @@ static void store(struct wild_job *wild, const struct eps_context *lent)
 static struct eps_context context_of(struct lent *lent, uint64_t seed, double seconds)
 {
     uint64_t state = ~seed;
-    lent->started = lent->last_poll = patience_clock();
-    lent->deadline = lent->started + (draw_below(&state, 20) ? seconds : 0);
-    lent->longest_gap = lent->fraction = 0;
-    lent->polls = 0;
+    lent->allowed = draw_below(&state, 20) ? seconds : 0;
+    lent->longest_gap = 0;
+    lent->gap_call = "";
     lent->cancel_at = draw_below(&state, 12) ? 0 : 1 + draw_below(&state, (uint64_t)1 << draw_below(&state, 14));
-    lent->ended = lent->fell = false;
+    call_begin(lent, "strategy");
     lent->backwards = draw_below(&state, 2);
     struct eps_context context = {.user = lent,
                                   .progress = progress,
@@ -285,6 +365,7 @@ static void wild_jobs_end_well(void **unused)
     (void)unused;
     uint64_t first = (uint64_t)setting("SOAK_FIRST", 0), count = (uint64_t)setting("SOAK_COUNT", JOBS);
     double seconds = setting("SOAK_SECONDS", 0.02), longest = 0, gap = 0, started = patience_clock();
+    uint64_t longest_seed = first, gap_seed = first;
     bool verbose = getenv("SOAK_VERBOSE") != NULL;
     size_t statuses[EPS_STATUS_COUNT] = {0}, failures = 0;
     struct lent *lent = calloc(1, sizeof *lent);
@@ -294,6 +375,7 @@ static void wild_jobs_end_well(void **unused)
         struct run run = {0};
         note_seed(getenv("SOAK_AT"), seed);
         patience_begin("seed", seed, (unsigned)setting("SOAK_HANG", HANG_SECONDS));
+        double began = patience_clock();
         wild_job(&wild, seed);
         if (verbose) {
             char *text = text_of(&wild.job);
@@ -305,15 +387,18 @@ static void wild_jobs_end_well(void **unused)
             store(&wild, &context);
         const char *wrong = run_job(&wild.job, lent, &context, &run);
         statuses[run.status]++;
-        longest = fmax(longest, run.seconds);
+        double took = patience_clock() - began;
+        longest_seed = took > longest ? seed : longest_seed;
+        longest = fmax(longest, took);
+        gap_seed = lent->longest_gap > gap ? seed : gap_seed;
         gap = fmax(gap, lent->longest_gap);
         if (verbose)
-            print_message("#   -> %d, %.3f s, %llu polls, gap %.3f s, %s %s\n", (int)run.status, run.seconds,
-                          (unsigned long long)lent->polls, lent->longest_gap, run.error.pointer, run.error.message);
+            print_message("#   -> %d, %.3f s, with what follows %.3f s, gap %.3f s in %s, %s %s\n", (int)run.status,
+                          run.seconds, took, lent->longest_gap, lent->gap_call, run.error.pointer, run.error.message);
         if (wrong) {
             char *text = text_of(&wild.job);
-            print_error("# seed %llu: %s (status %d, %.2f s, gap %.2f s): %s\n", (unsigned long long)seed, wrong,
-                        (int)run.status, run.seconds, lent->longest_gap, text ? text : "no text");
+            print_error("# seed %llu: %s: %s (status %d, %.2f s, gap %.2f s): %s\n", (unsigned long long)seed,
+                        lent->call, wrong, (int)run.status, run.seconds, lent->longest_gap, text ? text : "no text");
             free(text);
             failures++;
         }
@@ -325,16 +410,34 @@ static void wild_jobs_end_well(void **unused)
     free(lent);
     print_message(
         "# %llu jobs in %.0f s: %zu answered, %zu invalid, %zu unsupported, %zu too costly, %zu unattainable, "
-        "%zu canceled, %zu timed out; the longest %.2f s, the longest gap between polls %.2f s\n",
+        "%zu canceled, %zu timed out; the longest %.2f s (seed %llu), the longest gap between polls %.2f s (seed "
+        "%llu)\n",
         (unsigned long long)count, patience_clock() - started, statuses[EPS_OK], statuses[EPS_INVALID],
         statuses[EPS_UNSUPPORTED], statuses[EPS_TOO_COSTLY], statuses[EPS_UNATTAINABLE], statuses[EPS_CANCELED],
-        statuses[EPS_TIMEOUT], longest, gap);
+        statuses[EPS_TIMEOUT], longest, (unsigned long long)longest_seed, gap, (unsigned long long)gap_seed);
     assert_int_equal(failures, 0);
+}
+
+static void tell_missed(const char *name)
+{
+    print_error("# %s is not drawn out to its ends by tests/soak/extremes.c\n", name);
+}
+
+/* So that a new number of the wire's, which nobody draws, is found here. */
+static void every_number_is_drawn(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed < 2 * EXTREMES; seed += 2) {
+        struct wild_job wild;
+        wild_job(&wild, seed);
+        wild_job_free(&wild);
+    }
+    assert_int_equal(extremes_missed(tell_missed), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wild_jobs_end_well)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_is_drawn), cmocka_unit_test(wild_jobs_end_well)};
     gsl_set_error_handler_off();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/soak/extremes.h"
 #include "tests/unit/draw.h"
 
 #define OUTSIDE 0.001 /* how often a number is out of its range */
@@ -320,33 +321,115 @@ static void wild_query(uint64_t *state, struct wild_job *wild)
         query->accountant.bad_event_share = wild_real(state, 1e-12, nextafter(1, 0));
 }
 
+static void wild_mechanism(uint64_t *state, struct wild_job *wild, bool extreme)
+{
+    struct eps_mechanism *mechanism = &wild->job.mechanism;
+    double which = draw_unit(state), scheme = draw_unit(state);
+    mechanism->n = which < 0.6    ? 1 + draw_below(state, 12)
+                   : which < 0.9  ? 1 + draw_below(state, 120)
+                   : which < 0.99 ? 1 + draw_below(state, 1500)
+                                  : 1 + draw_below(state, 6000);
+    mechanism->sampling.scheme = extreme         ? (enum eps_scheme)draw_below(state, EPS_SCHEME_COUNT)
+                                 : scheme < 0.25 ? EPS_SCHEME_NONE
+                                 : scheme < 0.6  ? EPS_SCHEME_POISSON
+                                 : scheme < 0.95 ? EPS_SCHEME_CYCLIC_POISSON
+                                                 : (enum eps_scheme)draw_below(state, EPS_SCHEME_COUNT);
+    mechanism->adjacency = (enum eps_adjacency)draw_below(state, EPS_ADJACENCY_COUNT);
+    wild_matrix(state, wild, mechanism->sampling.scheme != EPS_SCHEME_NONE);
+    wild_workload(state, wild);
+    wild_sampling(state, wild);
+}
+
+/* ------------------------------------------------------------ what only extreme jobs are */
+
+/* In the place of the mechanism; a matrix that is to be stored first is left as it is. */
+static void wild_phases(uint64_t *state, struct wild_job *wild)
+{
+    struct eps_job *job = &wild->job;
+    size_t len = 1 + draw_below(state, 4);
+    struct eps_mechanism whole = job->mechanism;
+    wild->phases = calloc(len, sizeof *wild->phases);
+    wild->parts = calloc(len, sizeof *wild->parts);
+    if (!wild->phases || !wild->parts)
+        return;
+    eps_job_init(job);
+    job->mechanism.adjacency = whole.adjacency;
+    job->mechanism.sampling.examples_per_user = chance(state, 0.9) ? 1 : whole.sampling.examples_per_user;
+    job->phases = wild->phases;
+    job->phases_len = len;
+    for (size_t i = 0; i < len; i++) {
+        struct eps_phase *phase = &wild->phases[i];
+        eps_phase_init(phase);
+        if (i > 0 && chance(state, 0.2)) { /* the same once more */
+            *phase = wild->phases[i - 1];
+            continue;
+        }
+        eps_job_init(&wild->parts[i].job);
+        wild_mechanism(state, &wild->parts[i], true);
+        phase->mechanism = wild->parts[i].job.mechanism;
+        phase->noise_scale = chance(state, 0.5) ? 1 : wild_real(state, 0.1, 10);
+        phase->count = chance(state, 0.5) ? 1 : wild_count(state, 1000);
+        phase->mechanism.adjacency = job->mechanism.adjacency;
+        phase->mechanism.sampling.examples_per_user = job->mechanism.sampling.examples_per_user;
+    }
+    wild->stored = false;
+}
+
+/* All three are given, and what keeps them is asked for. */
+static void wild_largest(uint64_t *state, struct wild_job *wild)
+{
+    struct eps_job *job = &wild->job;
+    struct eps_sampling *sampling = &job->mechanism.sampling;
+    if (job->phases_len > 0) {
+        job->phases[draw_below(state, job->phases_len)].count = EPS_LARGEST;
+    } else {
+        job->mechanism.n = EPS_LARGEST;
+        job->mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
+        wild->stored = sampling->last_iterate = false;
+    }
+    job->query.curve = false;
+    job->query.epsilon = isnan(job->query.epsilon) ? wild_real(state, 1e-3, 30) : job->query.epsilon;
+    job->query.delta = isnan(job->query.delta) ? wild_real(state, 1e-15, 0.999) : job->query.delta;
+    job->query.noise_multiplier =
+        isnan(job->query.noise_multiplier) ? wild_real(state, 0.05, 100) : job->query.noise_multiplier;
+}
+
+static void wild_extreme(uint64_t *state, struct wild_job *wild)
+{
+    const struct eps_query query = wild->job.query;
+    if (chance(state, 0.15))
+        wild_phases(state, wild);
+    wild->job.query = query;
+    if (chance(state, 0.4)) {
+        wild->job.query.accountant.method = (enum eps_accountant)draw_below(state, EPS_ACCOUNTANT_COUNT);
+        wild->job.query.accountant.bad_event_share = NAN;
+    }
+    if (chance(state, 0.05))
+        wild_largest(state, wild);
+    extremes_draw(&wild->job, state);
+}
+
 void wild_job(struct wild_job *wild, uint64_t seed)
 {
     uint64_t state = seed ^ 0x5f0a7c1b2d3e4f60u;
+    bool extreme = seed % 2;
     for (int i = 0; i < 2; i++)
         state = draw_below(&state, UINT64_MAX);
     *wild = (struct wild_job){0};
     eps_job_init(&wild->job);
-    struct eps_mechanism *mechanism = &wild->job.mechanism;
-    double which = draw_unit(&state), scheme = draw_unit(&state);
-    mechanism->n = which < 0.6    ? 1 + draw_below(&state, 12)
-                   : which < 0.9  ? 1 + draw_below(&state, 120)
-                   : which < 0.99 ? 1 + draw_below(&state, 1500)
-                                  : 1 + draw_below(&state, 6000);
-    mechanism->sampling.scheme = scheme < 0.25   ? EPS_SCHEME_NONE
-                                 : scheme < 0.6  ? EPS_SCHEME_POISSON
-                                 : scheme < 0.95 ? EPS_SCHEME_CYCLIC_POISSON
-                                                 : (enum eps_scheme)draw_below(&state, EPS_SCHEME_COUNT);
-    mechanism->adjacency = (enum eps_adjacency)draw_below(&state, EPS_ADJACENCY_COUNT);
-    wild_matrix(&state, wild, mechanism->sampling.scheme != EPS_SCHEME_NONE);
-    wild_workload(&state, wild);
-    wild_sampling(&state, wild);
+    wild_mechanism(&state, wild, extreme);
     wild_query(&state, wild);
+    if (extreme)
+        wild_extreme(&state, wild);
     eps_job_defaults(&wild->job);
 }
 
 void wild_job_free(struct wild_job *wild)
 {
+    for (size_t i = 0; wild->parts && i < wild->job.phases_len; i++)
+        wild_job_free(&wild->parts[i]);
+    free(wild->parts);
+    free(wild->phases);
     free(wild->coefficients);
     free(wild->rows);
     free(wild->weights);

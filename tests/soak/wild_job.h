@@ -1,5 +1,7 @@
 /*
- * Jobs over the whole vocabulary and to the edges of every range, from a seed each; about one in twenty is no valid job.
+ * Jobs over the whole vocabulary and to the edges of every range, from a seed each; about one in twenty is no valid job. Those of
+ * odd seeds are extreme: of every accountant, some of phases or for the largest number, their numbers drawn anew out to the ends
+ * of what doubles hold (extremes.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +15,9 @@ struct wild_job {
     struct eps_job job;
     double *coefficients, *rows, *weights;
     double decay[24], scale[24];
-    bool stored; /* the matrix is to be computed first, and asked for by its id */
+    bool stored;            /* the matrix is to be computed first, and asked for by its id */
+    struct wild_job *parts; /* of a job of phases: each a mechanism */
+    struct eps_phase *phases;
 };
 
 void wild_job(struct wild_job *wild, uint64_t seed);

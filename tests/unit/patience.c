@@ -43,3 +43,18 @@ double patience_clock(void)
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+struct patience_polls patience_polls(double seconds)
+{
+    double now = patience_clock();
+    return (struct patience_polls){.deadline = now + seconds, .last = now};
+}
+
+bool patience_expired(void *polls)
+{
+    struct patience_polls *own = polls;
+    double now = patience_clock();
+    own->gap = now - own->last > own->gap ? now - own->last : own->gap;
+    own->last = now;
+    return now > own->deadline;
+}

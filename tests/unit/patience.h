@@ -7,6 +7,7 @@
 #ifndef TESTS_UNIT_PATIENCE_H
 #define TESTS_UNIT_PATIENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Begins anew with each call; `what` and the number are named if the time passes. */
@@ -15,5 +16,13 @@ void patience_end(void);
 
 /* Processor seconds of this thread so far. */
 double patience_clock(void);
+
+/* A context's user whose deadline is so many seconds after it was made, and how long it was not asked at most. */
+struct patience_polls {
+    double deadline, last, gap;
+};
+struct patience_polls patience_polls(double seconds);
+/* Of such a user: a context's `expired`. */
+bool patience_expired(void *polls);
 
 #endif

@@ -19,6 +19,7 @@
 #include "lib/setting.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/patience.h"
 
 static const uint64_t seed = 161803;
 
@@ -704,6 +705,28 @@ static void a_part_that_is_too_costly_is_bounded(void **unused)
     assert_true(bounds[1][EPS_ADD][EPS__LOWER] <= bounds[0][EPS_ADD][EPS__UPPER]);
 }
 
+/* A group of millions has tens of thousands of atoms a step, and each point of a grid asks them all. */
+static void a_deadline_is_seen_with_large_groups(void **unused)
+{
+    (void)unused;
+    struct patience_polls polls = patience_polls(0.05);
+    const struct eps_context context = {.user = &polls, .expired = patience_expired};
+    struct eps_job job;
+    struct eps_result *result;
+    struct eps_error error;
+    eps_job_init(&job);
+    job.mechanism.n = 1;
+    job.mechanism.sampling.p = 0.27;
+    job.mechanism.sampling.examples_per_user = 33554432;
+    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    job.query.epsilon = 2e-3;
+    job.query.delta = 2.7e-204;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_TIMEOUT);
+    assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -720,6 +743,7 @@ int main(void)
         cmocka_unit_test(a_bracket_without_all_accountants_begins_at_0),
         cmocka_unit_test(a_part_that_is_too_costly_is_bounded),
         cmocka_unit_test(a_long_solve_stops_when_told),
+        cmocka_unit_test(a_deadline_is_seen_with_large_groups),
     };
     return cmocka_run_group_tests_name("accountants", tests, NULL, NULL);
 }

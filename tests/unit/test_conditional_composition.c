@@ -19,6 +19,7 @@
 #include "lib/epsilon.h"
 #include "lib/numerics/normal.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/patience.h"
 
 enum { BINS_MAX = 8, ROWS_MAX = 12 };
 static const uint64_t seed = 31415;
@@ -847,6 +848,23 @@ static void what_is_not_derived_is_refused(void **unused)
     }
 }
 
+/* In no time, and with what would do: the grid of a pair grows with the square of its shift. */
+static void so_little_noise_is_refused(void **unused)
+{
+    (void)unused;
+    struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 37, 1, 5e-8);
+    job.query.epsilon = 0;
+    job.query.delta = NAN;
+    eps_job_defaults(&job);
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    patience_begin("a noise multiplier of 5e-8", 0, 20);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_TOO_COSTLY);
+    patience_end();
+    assert_string_equal(error.pointer, "/noise_multiplier");
+    assert_non_null(strstr(error.message, "conditional_composition does not resolve"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -871,6 +889,7 @@ int main(void)
         cmocka_unit_test(rows_that_are_alike_cost_little),
         cmocka_unit_test(the_share_is_respected),
         cmocka_unit_test(what_is_not_derived_is_refused),
+        cmocka_unit_test(so_little_noise_is_refused),
     };
     return cmocka_run_group_tests_name("conditional_composition", tests, NULL, NULL);
 }

@@ -524,6 +524,39 @@ static void every_number_has_the_range_that_is_computed(void **state)
     assert_range(&job, &query->accountant.max_seconds, "/accountant/max_seconds", 1e-3, 1e9, "[1e-3, 1e9]");
 }
 
+/* Sums over the sizes of a batch are as long as these vary. */
+static void a_truncated_data_set_has_a_size_that_is_computed(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+    struct eps_sampling *sampling = &job.mechanism.sampling;
+
+    (void)state;
+    sampling->dataset_size = UINT64_C(1000000000001);
+    assert_refused(&job, "");
+    sampling->truncation = true;
+    sampling->max_batch_size = 3;
+    assert_refused(&job, "/sampling/dataset_size ");
+    sampling->dataset_size--;
+    assert_refused(&job, "");
+}
+
+/* A round of more groups than there may be steps is no round; nor is it said that n, which is asked for, is too large. */
+static void the_largest_n_has_room_for_a_round(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_CYCLIC_POISSON);
+
+    (void)state;
+    job.mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
+    job.mechanism.n = EPS_LARGEST;
+    job.mechanism.sampling.groups = (size_t)1 << 24;
+    job.query.epsilon = 1;
+    job.query.delta = 1e-5;
+    job.query.noise_multiplier = 1;
+    assert_refused(&job, "");
+    job.mechanism.sampling.groups++;
+    assert_refused(&job, "/sampling/groups ");
+}
+
 /* A phase's noise multiplier is in the range of a job's, whichever of its factors is the extreme one. */
 static void a_phase_has_a_noise_multiplier_of_a_job(void **state)
 {
@@ -828,6 +861,8 @@ int main(void)
         cmocka_unit_test(exactly_two_of_three_are_given),
         cmocka_unit_test(the_three_stay_in_their_ranges),
         cmocka_unit_test(every_number_has_the_range_that_is_computed),
+        cmocka_unit_test(a_truncated_data_set_has_a_size_that_is_computed),
+        cmocka_unit_test(the_largest_n_has_room_for_a_round),
         cmocka_unit_test(a_phase_has_a_noise_multiplier_of_a_job),
         cmocka_unit_test(lists_of_numbers_are_refused_where_squares_would_end),
         cmocka_unit_test(tuning_goes_with_the_methods_that_know_it),

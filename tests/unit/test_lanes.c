@@ -98,7 +98,8 @@ static void normals_are_those_of_random123(void **state)
 static void philox_gives_the_known_answers(void **state)
 {
     (void)state;
-    const struct eps__stream zero = {{0, 0}, 0}, pi = {{0xa4093822, 0x299f31d0}, 0x0370734413198a2e};
+    const struct eps__stream zero = {.key = {0, 0}, .chunk = 0},
+                             pi = {.key = {0xa4093822, 0x299f31d0}, .chunk = 0x0370734413198a2e};
     const uint32_t of_zero[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
     const uint32_t of_pi[4] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
     double radius = sqrt(-2 * log(uniform_of(of_zero) * 0x1p-64));
@@ -135,7 +136,7 @@ static void normals_are_normal(void **state)
     enum { DRAWS = 64, EACH = 256 };
     size_t len = (size_t)DRAWS * EACH * EPS__LANES;
     double *z = room(len), power[5] = {0}, touch[3] = {0}, n = (double)len;
-    struct eps__stream stream = {{7, 8}, 9};
+    struct eps__stream stream = {.key = {7, 8}, .chunk = 9};
     for (uint32_t i = 0; i < DRAWS; i++)
         eps__normals(z + (size_t)i * EACH * EPS__LANES, &stream, i * EPS__LANES, 0, EACH);
     for (size_t i = 0; i < len; i++) {
@@ -169,7 +170,7 @@ static void uniforms_are_uniform(void **state)
     (void)state;
     enum { DRAWS = 256, EACH = 256 };
     double *u = room(DRAWS * EACH);
-    struct eps__stream stream = {{7, 8}, 9};
+    struct eps__stream stream = {.key = {7, 8}, .chunk = 9};
     for (uint32_t i = 0; i < DRAWS; i++)
         for (size_t j = 0; j < EACH; j++) {
             double x = u[i * EACH + j] = eps__uniform(&stream, i, j);

@@ -105,7 +105,7 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     struct eps_error error = {0};
     struct eps__mc_law *law;
     struct eps__mc_aim aim = {.sigma = sigma, .direction = direction};
-    struct eps__stream stream = {{7, (uint32_t)draw_below(&state, 1000)}, 3};
+    struct eps__stream stream = {.key = {7, (uint32_t)draw_below(&state, 1000)}, .chunk = 3};
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
     struct eps__spaced_steps steps = {.n = example->n,
                                       .separation = sampling->separation,
@@ -185,7 +185,7 @@ static void participations_have_their_probabilities(void **unused)
                                           .examples = i < 3 ? 1 : 2,
                                           .warm = i < 2};
         double waits[7 + 8] = {0}, seen[7] = {0}, both = 0;
-        struct eps__stream stream = {{(uint32_t)i, 5}, 0};
+        struct eps__stream stream = {.key = {(uint32_t)i, 5}, .chunk = 0};
         eps__spaced_steps_fill(&steps);
         double any = -expm1(steps.log_keep);
         double start = steps.warm ? 1 / (1 + (double)(steps.separation - 1) * steps.p) : 1;

@@ -46,7 +46,7 @@ static void check(size_t n, size_t bands, bool by_fft)
     assert_int_equal(columns.width, bands);
     assert_int_equal(columns.spectrum.len > 0, by_fft);
 
-    const struct eps__stream stream = {{5, 6}, 7};
+    const struct eps__stream stream = {.key = {5, 6}, .chunk = 7};
     struct eps__participated slot[EPS__LANES];
     struct eps__mc_steps steps = {.slots = slot, .most = 1};
     double *y = room(eps__mc_columns_scratch(&columns)), *out = room(columns.tile * EPS__LANES),

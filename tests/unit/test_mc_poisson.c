@@ -76,7 +76,7 @@ static void close_law(struct opened *opened)
 
 static struct eps__stream stream_of(uint64_t chunk)
 {
-    return (struct eps__stream){{(uint32_t)seed, 7}, chunk};
+    return (struct eps__stream){.key = {(uint32_t)seed, 7}, .chunk = chunk};
 }
 
 static void draw_losses(const struct opened *opened, const struct eps__stream *stream, uint32_t first, double *loss)

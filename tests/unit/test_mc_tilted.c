@@ -122,7 +122,7 @@ static void assert_drawn(const struct eps__spaced_draws *draws, const double *la
     memset(seen, 0, sizeof seen);
     for (size_t chunk = 0; chunk < chunks; chunk++)
         for (uint32_t draw = 0; draw < CHUNK; draw++) {
-            struct eps__stream stream = {{(uint32_t)trial, (uint32_t)seed}, chunk};
+            struct eps__stream stream = {.key = {(uint32_t)trial, (uint32_t)seed}, .chunk = chunk};
             size_t len = eps__spaced_draws_next(out, draws, &stream, draw);
             unsigned key = 0;
             assert_true(len <= draws->most);
@@ -210,7 +210,7 @@ static struct found draw_some(const struct eps_job *job, const struct eps__mc_ai
     found.order = law->order;
     assert_true(law->tilted == aim->tilted && law->loss_error < 1e-7 && law->log_weight_error < 1e-6);
     for (size_t chunk = 0; chunk < chunks; chunk++) {
-        struct eps__stream stream = {{7, (uint32_t)seed}, chunk};
+        struct eps__stream stream = {.key = {7, (uint32_t)seed}, .chunk = chunk};
         for (uint32_t first = 0; first < CHUNK; first += EPS__LANES) {
             kind->draw(law, &stream, first, scratch, loss, log_weight);
             for (size_t lane = 0; lane < EPS__LANES; lane++) {

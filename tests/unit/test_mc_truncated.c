@@ -171,7 +171,7 @@ static struct means mean_of(const struct example *example, double sigma, enum ep
     double sums[4] = {0};
     open_law(&opened, example, sigma, direction);
     for (uint32_t i = 0; i < draws; i += EPS__LANES) {
-        struct eps__stream stream = {{11, 12}, i / 1024};
+        struct eps__stream stream = {.key = {11, 12}, .chunk = i / 1024};
         double loss[EPS__LANES], weight[EPS__LANES];
         opened.law->kind->draw(opened.law, &stream, i % 1024, opened.scratch, loss, weight);
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
@@ -198,7 +198,7 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     struct opened opened;
     const struct shifts *own = direction == EPS_REMOVE ? &with : &without;
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
-    struct eps__stream stream = {{7, (uint32_t)draw_below(&state, 1000)}, 3};
+    struct eps__stream stream = {.key = {7, (uint32_t)draw_below(&state, 1000)}, .chunk = 3};
     struct eps__spaced_steps steps = steps_of(example);
     size_t n = example->n, base = 2 * eps__spaced_steps_most(&steps) + 4;
     double loss[EPS__LANES], weight[EPS__LANES], z[(STEPS_MAX + 2) * EPS__LANES];
@@ -319,7 +319,7 @@ static void counts_are_those_of_examples(void **unused)
                                           .examples = 1,
                                           .warm = i % 2 == 0};
         double cells[COUNTS_CELLS], seen[COUNTS_CELLS] = {0}, total = 0;
-        struct eps__stream stream = {{(uint32_t)i, 9}, 0};
+        struct eps__stream stream = {.key = {(uint32_t)i, 9}, .chunk = 0};
         eps__spaced_steps_fill(&steps);
         law_of_counts(cells, &steps, 3);
         for (uint32_t draw = 0; draw < DRAWS; draw++) {
@@ -451,7 +451,7 @@ static void a_limit_of_all_is_none(void **unused)
                 example.job.mechanism.sampling.truncation = !plain;
                 if (direction == EPS_REMOVE) {
                     open_law(&opened, &example, 0.7, direction);
-                    struct eps__stream stream = {{1, 2}, 3};
+                    struct eps__stream stream = {.key = {1, 2}, .chunk = 3};
                     opened.law->kind->draw(opened.law, &stream, 0, opened.scratch, loss[plain], weight);
                     error += opened.law->loss_error;
                     close_law(&opened);

@@ -155,7 +155,7 @@ static void hold_remove(const struct example *example, double sigma, size_t band
 {
     struct eps__setting setting;
     struct eps__mc_law *law;
-    struct eps__stream stream = {{7, (uint32_t)draw_below(&state, 1000)}, 3};
+    struct eps__stream stream = {.key = {7, (uint32_t)draw_below(&state, 1000)}, .chunk = 3};
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
     struct eps__spaced_steps steps = {.n = example->n,
                                       .separation = sampling->separation,
@@ -291,7 +291,7 @@ static void a_draw_is_one_normal(void **unused)
         open_law(&law, &setting, &example, 1.5, EPS_ADD);
         assert_true(law->scratch <= sizeof scratch / sizeof *scratch);
         for (uint32_t draw = 0; draw < DRAWS; draw += EPS__LANES) {
-            struct eps__stream stream = {{3, 4}, 0};
+            struct eps__stream stream = {.key = {3, 4}, .chunk = 0};
             double loss[EPS__LANES], weight[EPS__LANES], z[2 * EPS__LANES];
             law->kind->draw(law, &stream, draw, scratch, loss, weight);
             eps__normals(z, &stream, draw, 0, 2);

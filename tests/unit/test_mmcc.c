@@ -20,6 +20,7 @@
 #include "lib/epsilon.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/patience.h"
 
 enum { STEPS = 8, LEAVES = 16, SAMPLES = 2000 };
 
@@ -667,6 +668,35 @@ static void the_worst_part_may_be_the_last(void **unused)
     }
 }
 
+/* Where shifts are large an expansion by jumps has hundreds of terms, each on a long grid. */
+static void a_deadline_is_seen_with_little_noise(void **unused)
+{
+    (void)unused;
+    struct patience_polls polls = patience_polls(0.05);
+    const struct eps_context context = {.user = &polls, .expired = patience_expired};
+    struct eps_job job = new_job(EPS_FAMILY_INVERSE_SQUARE_ROOT, 26, 0.1, 0.001);
+    struct eps_curve_point *points = NULL;
+    struct eps_error error = {0};
+    size_t len = 0;
+    job.mechanism.matrix.bands = job.mechanism.matrix.stamps = 2;
+    job.mechanism.sampling = (struct eps_sampling){.scheme = EPS_SCHEME_CYCLIC_POISSON,
+                                                   .p = NAN,
+                                                   .batch_size = 72,
+                                                   .dataset_size = 214565280409,
+                                                   .groups = 4,
+                                                   .examples_per_user = 1};
+    job.query.accountant.bad_event_share = 0.000528865964569606;
+    job.query.accountant.tolerance = 1.4e-5;
+    job.query.epsilon = 2.94;
+    job.query.noise_multiplier = 0.001;
+    job.mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.query.delta = NAN;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_privacy_curve(&context, &points, &len, &error, &job, 0.001), EPS_TIMEOUT);
+    assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,6 +718,7 @@ int main(void)
         cmocka_unit_test(what_is_not_served_says_why),
         cmocka_unit_test(next_to_no_noise_hides_nothing),
         cmocka_unit_test(thousands_of_steps_fit_the_limits),
+        cmocka_unit_test(a_deadline_is_seen_with_little_noise),
     };
     return cmocka_run_group_tests_name("mmcc", tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ enum { DRAWS = 512 };
 static void check(struct eps__spaced_steps steps)
 {
     eps__spaced_steps_fill(&steps);
-    const struct eps__stream stream = {{1, 2}, 3};
+    const struct eps__stream stream = {.key = {1, 2}, .chunk = 3};
     size_t most = eps__spaced_steps_most(&steps), len[EPS__LANES], total = 0;
     struct eps__participated *slots = malloc(EPS__LANES * most * sizeof *slots), *alone = malloc(most * sizeof *alone);
     assert_non_null(slots);

@@ -666,6 +666,35 @@ static void the_largest_n_is_the_largest(void **state)
     }
 }
 
+/* What the largest n would be refused for it is refused for beforehand, whether any keeps the promise or none. */
+static void the_largest_n_is_audited_or_refused(void **state)
+{
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        struct eps_job job;
+        struct eps_result *result;
+        struct eps_error error = {0};
+        eps_job_init(&job);
+        job.mechanism.n = EPS_LARGEST;
+        job.mechanism.sampling = (struct eps_sampling){.scheme = EPS_SCHEME_CYCLIC_POISSON,
+                                                       .p = 0.5,
+                                                       .dataset_size = 221,
+                                                       .groups = 3,
+                                                       .examples_per_user = 1,
+                                                       .truncation = true,
+                                                       .max_batch_size = 2};
+        job.query.epsilon = keeps ? 100 : 1e-12;
+        job.query.delta = 1e-8;
+        job.query.noise_multiplier = 20;
+        job.query.accountant.audit = 512;
+        eps_job_defaults(&job);
+        assert_int_equal(eps_job_serves(NULL, &error, &job, NULL, NULL), EPS_UNSUPPORTED);
+        error = (struct eps_error){0};
+        assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
+        assert_string_equal(error.pointer, "/accountant/audit");
+    }
+}
+
 static void the_largest_count_is_the_largest(void **state)
 {
     (void)state;
@@ -1077,6 +1106,7 @@ int main(void)
         cmocka_unit_test(what_is_spent_is_shared),
         cmocka_unit_test(a_curve_is_what_is_left),
         cmocka_unit_test(the_largest_n_is_the_largest),
+        cmocka_unit_test(the_largest_n_is_audited_or_refused),
         cmocka_unit_test(the_largest_count_is_the_largest),
         cmocka_unit_test(the_largest_count_of_gaussians),
         cmocka_unit_test(what_is_beside_it_may_break_the_promise),

@@ -218,13 +218,72 @@ static void draws_report_as_they_are_made(void **unused)
     }
 }
 
+static void begin_phase(struct eps_phase *phase, enum eps_family family, double p)
+{
+    eps_phase_init(phase);
+    phase->mechanism.n = 6;
+    phase->mechanism.matrix.family = family;
+    phase->mechanism.sampling.scheme = p > 0 ? EPS_SCHEME_POISSON : EPS_SCHEME_NONE;
+    phase->mechanism.sampling.p = p > 0 ? p : NAN;
+}
+
+/* Strategies, the whole, each phase alone, their shares; of one phase two answers. */
+static void phases_never_fall(void **unused)
+{
+    (void)unused;
+    for (int unknown = 0; unknown < 3; unknown++)
+        for (size_t len = 1; len <= 3; len++) {
+            struct eps_phase phases[3];
+            struct eps_job job;
+            eps_job_init(&job);
+            begin_phase(&phases[0], EPS_FAMILY_OPTIMAL, 0);
+            begin_phase(&phases[1], EPS_FAMILY_OPTIMAL, 0);
+            begin_phase(&phases[2], EPS_FAMILY_IDENTITY, 0.1);
+            phases[1].mechanism.matrix.objective = EPS_OBJECTIVE_MAX_SQUARED;
+            job.phases = phases;
+            job.phases_len = len;
+            job.query.epsilon = unknown == 0 ? NAN : 2;
+            job.query.delta = unknown == 1 ? NAN : 1e-5;
+            job.query.noise_multiplier = unknown == 2 ? NAN : 1.5;
+            struct seen seen = solve(&job, "search");
+            assert_true(seen.calls > 0 && seen.last <= 1);
+        }
+}
+
+/* It began anew with each point. */
+static void spend_never_falls(void **unused)
+{
+    (void)unused;
+    struct seen seen = {0};
+    struct eps_context context = {.user = &seen, .progress = see};
+    struct eps_spend_point *points;
+    struct eps_error error = {0};
+    struct eps_job job;
+    size_t len;
+    eps_job_init(&job);
+    job.mechanism.n = 20;
+    job.mechanism.sampling.p = 0.1;
+    job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
+    job.query.delta = 1e-5;
+    job.query.noise_multiplier = 2;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_spend(&context, &points, &len, &error, &job, 2, 1e-5), EPS_OK);
+    assert_true(len == 20 && seen.calls >= 20 && seen.last == 1 && !seen.fell);
+    free(points);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_fills_its_share),           cmocka_unit_test(a_meter_ends_when_its_task_does),
-        cmocka_unit_test(a_task_may_know_better),           cmocka_unit_test(draws_report_as_they_are_made),
-        cmocka_unit_test(threads_may_add_to_one_meter),     cmocka_unit_test(mmcc_reports_row_by_row),
+        cmocka_unit_test(a_part_fills_its_share),
+        cmocka_unit_test(a_meter_ends_when_its_task_does),
+        cmocka_unit_test(a_task_may_know_better),
+        cmocka_unit_test(draws_report_as_they_are_made),
+        cmocka_unit_test(threads_may_add_to_one_meter),
+        cmocka_unit_test(mmcc_reports_row_by_row),
         cmocka_unit_test(optimal_reports_most_of_its_time),
+        cmocka_unit_test(phases_never_fall),
+        cmocka_unit_test(spend_never_falls),
     };
     return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }

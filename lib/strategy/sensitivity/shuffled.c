@@ -155,9 +155,11 @@ enum eps_status eps__shuffled_square(const struct eps_context *context, struct e
     struct eps__square own;
     assert(p->shuffled > 0 && p->epochs <= s->n / p->shuffled);
     enum eps_status status = eps__participation_square(context, out, error, s, &anywhere);
-    out->exact = out->exact && s->bands == 1 && eps_strategy_is_toeplitz(s); /* all columns are alike */
-    if (status != EPS_OK || out->exact || !(small(s) || distances))
+    if (status != EPS_OK)
         return status;
+    out->exact = out->exact && s->bands == 1 && eps_strategy_is_toeplitz(s); /* all columns are alike */
+    if (out->exact || !(small(s) || distances))
+        return EPS_OK;
     status = small(s) ? epoch_bound(context, &own, error, s, p) : toeplitz_epochs(context, &own, error, s, p);
     if (status == EPS_OK && (own.exact || own.value.upper < out->value.upper))
         *out = own;

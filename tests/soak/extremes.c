@@ -1,0 +1,393 @@
+/*
+ * The ranges stand here once more, as api/openapi.yaml states them, and not as lib/check.c does: one is held against the
+ * other.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "tests/soak/extremes.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/codec_fields.h"
+#include "tests/unit/draw.h"
+
+#define UNDER_1 0x1.fffffffffffffp-1
+#define DENORMAL 0x1p-1074
+#define COUNTS 0x1p53 /* the wire's integers end here; the library's do not */
+
+/* What is computed of a member, by its name and kind. text: what a refusal says, for reals. */
+static const struct range {
+    const char *name;
+    enum api_kind kind;
+    double least, most;
+    const char *text;
+    double usual; /* integers: up to here the member, where it is absent, is often drawn; 0: seldom */
+} ranges[] = {
+    {"p", API_REAL, 1e-20, 1, "[1e-20, 1]", 0},
+    {"epsilon", API_REAL, 0, 1e4, "[0, 10000]", 0},
+    {"delta", API_REAL, 1e-300, UNDER_1, "[1e-300, 1)", 0},
+    {"noise_multiplier", API_REAL, 1e-9, 1e9, "[1e-9, 1e9]", 0},
+    {"noise_scale", API_REAL, 1e-6, 1e6, "[1e-6, 1e6]", 0},
+    {"gap", API_REAL, 1e-12, UNDER_1, "[1e-12, 1)", 0},
+    {"tolerance", API_REAL, 1e-9, 0.1, "[1e-9, 0.1]", 0},
+    {"bad_event_share", API_SHARE, 1e-12, UNDER_1, "[1e-12, 1)", 0.5},
+    {"threshold_share", API_REAL, 1e-6, UNDER_1, "[1e-6, 1)", 0},
+    {"max_seconds", API_REAL, 1e-3, 1e9, "[1e-3, 1e9]", 1e3},
+    {"epochs", API_REAL, DENORMAL, DBL_MAX, "", 100},
+    {"momentum", API_REAL, 0, UNDER_1, "[0, 1)", 0},
+    {"decay", API_REAL, DENORMAL, 1, "(0, 1]", 0},
+    {"from", API_REAL, 0, 1, "[0, 1]", 0},
+    {"to", API_REAL, 0, 1, "[0, 1]", 0},
+    {"coefficients", API_NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
+    {"scale", API_NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
+    {"decay", API_NUMBERS, DENORMAL, UNDER_1, "(0, 1)", 0},
+    {"rows", API_ROWS, -1e100, 1e100, "[-1e100, 1e100]", 0},
+    {"n", API_INTEGER, 1, 0x1p24, NULL, 0},
+    {"stamps", API_INTEGER, 1, 0x1p24, NULL, 0},
+    {"bands", API_INTEGER, 1, 0x1p24, NULL, 0},
+    {"buffers", API_INTEGER, 1, 16, NULL, 0},
+    {"epochs", API_INTEGER, 1, 0x1p24, NULL, 0},
+    {"separation", API_INTEGER, 1, 0x1p24, NULL, 0},
+    {"bins", API_INTEGER, 1, 0x1p24, NULL, 0},
+    {"batch_size", API_INTEGER, 1, COUNTS, NULL, 0},
+    {"dataset_size", API_INTEGER, 1, COUNTS, NULL, 0},
+    {"groups", API_INTEGER, 1, COUNTS, NULL, 0},
+    {"max_batch_size", API_INTEGER, 1, COUNTS, NULL, 0},
+    {"examples_per_user", API_INTEGER, 1, COUNTS, NULL, 0},
+    {"max_order", API_INTEGER, 2, 1e6, NULL, 64},
+    {"bandwidth", API_INTEGER, 1, COUNTS, NULL, 16},
+    {"samples", API_INTEGER, 1, 0x1p40, NULL, 4096},
+    {"seed", API_INTEGER, 0, COUNTS, NULL, COUNTS},
+    {"audit", API_INTEGER, 1, 0x1p40, NULL, 4096},
+    {"count", API_INTEGER, 1, COUNTS, NULL, 0},
+};
+
+static bool is_number(const struct api_field *field)
+{
+    return field->kind == API_REAL || field->kind == API_SHARE || field->kind == API_INTEGER ||
+           field->kind == API_NUMBERS || field->kind == API_ROWS;
+}
+
+/* NULL: there is no such number, which is the case that extremes_missed() is for. */
+static const struct range *range_of(const struct api_field *field)
+{
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (ranges[i].kind == field->kind && strcmp(ranges[i].name, field->name) == 0)
+            return &ranges[i];
+    return NULL;
+}
+
+static bool contains(const struct range *range, double value)
+{
+    return value >= range->least && value <= range->most;
+}
+
+/* ------------------------------------------------------------ every member of a job */
+
+/* base: the struct that the field's places are in. */
+typedef void visit_fn(void *user, const struct api_field *field, void *base, const char *pointer);
+
+static void walk(const struct api_object *object, void *base, const char *pointer, visit_fn *visit, void *user)
+{
+    unsigned variant = object->has_variants ? api__variant(object, base, NULL) : 0;
+    for (size_t i = 0; i < object->len; i++) {
+        const struct api_field *field = &object->fields[i];
+        char path[96];
+        if (!api__has(object, field, 1u << variant))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", pointer, field->name);
+        visit(user, field, base, path);
+        if (field->kind == API_GROUP && *(bool *)api__at(base, field->offset)) {
+            walk(field->object, base, path, visit, user);
+        } else if (field->kind == API_OBJECT || field->kind == API_ACCOUNTANT) {
+            walk(field->object, api__at(base, field->offset), path, visit, user);
+        } else if (field->kind == API_PHASES) {
+            struct eps_phase *phases;
+            size_t len;
+            memcpy(&phases, api__at(base, field->offset), sizeof phases);
+            memcpy(&len, api__at(base, field->len_offset), sizeof len);
+            for (size_t k = 0; k < len; k++) {
+                char each[120];
+                snprintf(each, sizeof each, "%s/%zu", path, k);
+                walk(field->object, &phases[k], each, visit, user);
+            }
+        }
+    }
+}
+
+static size_t length_of(const struct api_field *field, const void *base)
+{
+    size_t len;
+    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+    return field->kind == API_ROWS ? len * len : len;
+}
+
+/* ------------------------------------------------------------ drawing */
+
+enum { KNOWN_MAX = 128 };
+/* Which fields were drawn: for extremes_missed(). */
+static struct known {
+    const struct api_field *field;
+    bool in, out;
+} known[KNOWN_MAX];
+static size_t known_len;
+
+static struct known *know(const struct api_field *field)
+{
+    size_t i = 0;
+    while (i < known_len && known[i].field != field)
+        i++;
+    assert(i < KNOWN_MAX);
+    known_len += i == known_len;
+    known[i].field = field;
+    return &known[i];
+}
+
+static void note(const struct api_field *field, const struct range *range, double value)
+{
+    struct known *of = know(field);
+    *(contains(range, value) ? &of->in : &of->out) = true;
+}
+
+/* How often a member is drawn anew, of the chances of one job. */
+struct drawing {
+    uint64_t *state;
+    double within, at_end, anywhere;
+};
+
+static bool chance(uint64_t *state, double p)
+{
+    return draw_unit(state) < p;
+}
+
+/* Every finite double that is not 0, evenly by its binary order of magnitude. */
+static double anywhere(uint64_t *state)
+{
+    double size = ldexp(1 + draw_unit(state), (int)draw_below(state, 2098) - 1074);
+    const double others[] = {0, -0.0, DENORMAL, DBL_MIN, DBL_MAX, -DBL_MAX, INFINITY, -INFINITY, NAN};
+    return chance(state, 0.04)   ? others[draw_below(state, sizeof others / sizeof *others)]
+           : chance(state, 0.15) ? -size
+                                 : size;
+}
+
+static double within(uint64_t *state, const struct range *range)
+{
+    double low = range->least > 0 ? range->least : DENORMAL;
+    double drawn = exp2(log2(low) + (log2(range->most) - log2(low)) * draw_unit(state));
+    if (range->most < 2 && chance(state, 0.2))
+        drawn = 1 - ldexp(1 + draw_unit(state), -(int)draw_below(state, 54) - 1);
+    return fmin(fmax(drawn, low), range->most);
+}
+
+static double at_end(uint64_t *state, const struct range *range)
+{
+    double end = chance(state, 0.5) ? range->least : range->most;
+    uint64_t which = draw_below(state, 6);
+    return which < 3 ? end : nextafter(end, which == 3 ? -INFINITY : which == 4 ? INFINITY : 0.5);
+}
+
+/* Whether there is a new number. */
+static bool draw_real(const struct drawing *draw, const struct range *range, double *value)
+{
+    double which = draw_unit(draw->state);
+    if ((which -= draw->anywhere) < 0)
+        *value = anywhere(draw->state);
+    else if ((which -= draw->at_end) < 0)
+        *value = at_end(draw->state, range);
+    else if ((which -= draw->within) < 0)
+        *value = within(draw->state, range);
+    return which < 0;
+}
+
+static void draw_alone(const struct drawing *draw, const struct api_field *field, const struct range *range,
+                       double *value)
+{
+    double drawn = *value;
+    bool absent = isnan(drawn);
+    if (absent && !chance(draw->state, range->usual > 0 ? 0.2 : 0.01))
+        return;
+    if (absent)
+        drawn = range->usual > 0 ? draw_log(draw->state, fmax(range->least, 1e-3), range->usual)
+                                 : within(draw->state, range);
+    if (draw_real(draw, range, &drawn) || absent) {
+        *value = drawn;
+        note(field, range, drawn);
+    }
+}
+
+/* Zeros stay, and signs: they are what the matrix is. */
+static void draw_list(const struct drawing *draw, const struct api_field *field, const struct range *range,
+                      double *values, size_t len)
+{
+    struct drawing each = *draw;
+    double share = chance(draw->state, 0.5) ? 1 : 2.0 / (double)(len + 1);
+    each.within *= share;
+    each.at_end *= share;
+    each.anywhere *= share * (chance(draw->state, 0.5) ? 1 : 2.0 / (double)(len + 1));
+    for (size_t i = 0; i < len; i++) {
+        double old = values[i];
+        if (old == 0 || !draw_real(&each, range, &values[i]))
+            continue;
+        if (range->least < 0)
+            values[i] = copysign(values[i], old);
+        note(field, range, values[i]);
+    }
+}
+
+static uint64_t any_integer(uint64_t *state)
+{
+    const uint64_t others[] = {
+        0,          (uint64_t)1 << 53, ((uint64_t)1 << 53) + 1, (uint64_t)1 << 63,      UINT64_MAX - 1,
+        UINT32_MAX, (uint64_t)1 << 32, (uint64_t)1 << 24,       ((uint64_t)1 << 24) + 1};
+    uint64_t size = UINT64_MAX >> draw_below(state, 64);
+    return chance(state, 0.2) ? others[draw_below(state, sizeof others / sizeof *others)]
+                              : size - draw_below(state, size / 2 + 1);
+}
+
+/* Most stay as they were drawn: they have to fit to each other. n grows seldom, for it takes time. */
+static void draw_integer(const struct drawing *draw, const struct api_field *field, const struct range *range,
+                         void *place)
+{
+    uint64_t *state = draw->state, value = 0;
+    bool steps = strcmp(field->name, "n") == 0;
+    double rare = steps ? 0.05 : 0.3;
+    memcpy(&value, place, field->size);
+    if (field->largest && value == EPS_LARGEST)
+        return;
+    double absent = (double)(field->absent == -1 ? value == UINT64_MAX : value == 0);
+    if (absent > 0 && !chance(state, range->usual > 0 ? 0.2 : 0.005))
+        return;
+    if (absent > 0 && range->usual > 0 && chance(state, 0.8))
+        value = (uint64_t)draw_log(state, fmax(range->least, 1), range->usual);
+    else if (chance(state, rare * draw->anywhere))
+        value = any_integer(state);
+    else if (chance(state, rare * draw->at_end))
+        value = (uint64_t)(chance(state, 0.5) ? range->least : range->most) + draw_below(state, 3) - 1;
+    else if (chance(state, rare * draw->within * (steps ? 0.2 : 1)))
+        value = (uint64_t)draw_log(state, fmax(range->least, 1), steps ? 0x1p18 : range->most);
+    else
+        return;
+    memcpy(place, &value, field->size);
+    value = 0;
+    memcpy(&value, place, field->size);
+    note(field, range, (double)value);
+}
+
+static void draw_name(const struct drawing *draw, const struct api_field *field, void *place)
+{
+    unsigned named;
+    if (field->required || !chance(draw->state, 0.3))
+        return;
+    do
+        named = (unsigned)draw_below(draw->state, 32);
+    while (!(field->allowed >> named & 1));
+    memcpy(place, &named, sizeof named);
+}
+
+static void draw_visit(void *user, const struct api_field *field, void *base, const char *pointer)
+{
+    const struct drawing *draw = user;
+    const struct range *range = is_number(field) ? range_of(field) : NULL;
+    void *place = api__at(base, field->offset);
+    (void)pointer;
+    if (field->kind == API_NAME) {
+        draw_name(draw, field, place);
+    } else if (range && (field->kind == API_REAL || field->kind == API_SHARE)) {
+        double before = *(double *)place;
+        draw_alone(draw, field, range, place);
+        if (field->given && *(double *)place != before) {
+            uint32_t *given = api__at(base, field->given_offset);
+            *given |= field->given;
+        }
+    } else if (range && field->kind == API_INTEGER) {
+        draw_integer(draw, field, range, place);
+    } else if (range) {
+        double *values;
+        memcpy(&values, place, sizeof values);
+        draw_list(draw, field, range, values, values ? length_of(field, base) : 0);
+    }
+}
+
+void extremes_draw(struct eps_job *job, uint64_t *state)
+{
+    const double shares[] = {0.1, 0.5, 1}, ends[] = {0.02, 0.1, 0.5}, any[] = {0, 0, 0, 0.01, 0.03, 0.2, 1};
+    struct drawing draw = {state, shares[draw_below(state, 3)], ends[draw_below(state, 3)], any[draw_below(state, 7)]};
+    walk(&api__job_object, job, "", draw_visit, &draw);
+    if (job->phases_len == 0 && !isnan(job->mechanism.epochs) && chance(state, 0.8))
+        job->mechanism.n = 0; /* which follows from epochs */
+}
+
+/* ------------------------------------------------------------ judging */
+
+struct judging {
+    const struct violations *violations;
+    const char *wrong;
+};
+
+/* A violation at the pointer, or under it, that names the range; of a list, or that its length is wrong. */
+static bool is_told(const struct violations *violations, const char *pointer, const char *text, bool list)
+{
+    for (size_t i = 0; i < violations->len && i < 64; i++)
+        if (strncmp(violations->pointer[i], pointer, strlen(pointer)) == 0 &&
+            (strstr(violations->message[i], text) || (list && strcmp(violations->pointer[i], pointer) == 0)))
+            return true;
+    return violations->len > 64;
+}
+
+static void judge_visit(void *user, const struct api_field *field, void *base, const char *pointer)
+{
+    struct judging *judging = user;
+    const struct range *range = is_number(field) ? range_of(field) : NULL;
+    bool out = false, list = field->kind == API_NUMBERS || field->kind == API_ROWS;
+    if (!range || !range->text)
+        return;
+    if (list) {
+        const double *values;
+        memcpy(&values, api__at(base, field->offset), sizeof values);
+        for (size_t i = 0; values && i < length_of(field, base); i++)
+            out = out || !contains(range, values[i]);
+    } else {
+        double value = *(const double *)api__at(base, field->offset);
+        out = !isnan(value) && !contains(range, value);
+    }
+    if (out && !is_told(judging->violations, pointer, range->text, list))
+        judging->wrong = "a number out of its range, and no violation that names the range";
+}
+
+const char *extremes_judge(const struct eps_job *job, const struct violations *violations)
+{
+    struct judging judging = {violations, NULL};
+    struct eps_job walked = *job; /* which is only read */
+    walk(&api__job_object, &walked, "", judge_visit, &judging);
+    return judging.wrong;
+}
+
+/* ------------------------------------------------------------ what was missed */
+
+static size_t missed_of(const struct api_object *object, void (*tell)(const char *name))
+{
+    size_t missed = 0;
+    for (size_t i = 0; i < object->len; i++) {
+        const struct api_field *field = &object->fields[i];
+        if (is_number(field)) {
+            const struct known *of = know(field);
+            /* a share may be "auto", and 0 stands for every integer that is absent */
+            bool both = of->in && (of->out || field->kind == API_INTEGER);
+            missed += !both;
+            if (!both)
+                tell(field->name);
+        } else if (field->object) {
+            missed += missed_of(field->object, tell);
+        }
+    }
+    return missed;
+}
+
+size_t extremes_missed(void (*tell)(const char *name))
+{
+    return missed_of(&api__job_object, tell);
+}
