@@ -205,7 +205,8 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
 
     join(where, path, key);
     right_place(elsewhere, sizeof elsewhere, decoder->top, path, key, object);
-    if (meant_here(key, object, bit)) /* what another object calls so, too */
+    /* "type" is a member of workload, and what others call family or method */
+    if (object->variant_name && meant_here(key, object, bit) == object->fields[0].name)
         elsewhere[0] = '\0';
     for (size_t i = 0; i < object->len; i++) {
         if (strcmp(object->fields[i].name, key) == 0 && api__has(object, &object->fields[i], API_ALL))
