@@ -205,6 +205,9 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
 
     join(where, path, key);
     right_place(elsewhere, sizeof elsewhere, decoder->top, path, key, object);
+    /* "type" is a member of workload, and what others call family or method */
+    if (object->variant_name && meant_here(key, object, bit) == object->fields[0].name)
+        elsewhere[0] = '\0';
     for (size_t i = 0; i < object->len; i++) {
         if (strcmp(object->fields[i].name, key) == 0 && api__has(object, &object->fields[i], API_ALL))
             takers |= object->fields[i].variants;
@@ -228,7 +231,7 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
             (i == 0 || strcmp(object->fields[i].name, object->fields[i - 1].name) != 0))
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->fields[i].name);
     }
-    if (!elsewhere[0] || meant_here(key, object, bit)) /* another object calls something else so, too */
+    if (!elsewhere[0])
         did_you_mean(meant, sizeof meant, decoder, path, key, object, bit);
     api_errors_add(decoder->errors, where, "is no member here%s%s are %s%s", meant, meant[0] ? " There" : "; there",
                    list, elsewhere);
