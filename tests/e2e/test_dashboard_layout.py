@@ -16,7 +16,7 @@ SPACED = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": 
 PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
 SWEEP = {"base": {"n": 100, "matrix": {"family": "square_root"}, "delta": 1e-6, "sampling": {"scheme": "cyclic_poisson", "p": 0.02}},
          "grid": {"/noise_multiplier": [0.8, 1.2], "/matrix/bands": [1, 2, 4]}}
-PLAN = {"epochs": 4, "batch_size": 100, "dataset_size": 1000, "epsilon": 4, "delta": 1e-5, "max_bands": 8,
+PLAN = {"epochs": 4, "batch_size": 100, "dataset_size": 400, "epsilon": 4, "delta": 1e-5, "max_bands": 8,
         "families": ["identity", "inverse_square_root", "blt", "banded"]}
 
 
@@ -25,7 +25,7 @@ def views(host):  # noqa: F811
     """The page's address of each kind, all of them final."""
     sweep, plan = (host.post(body, f"/v1/{kind}").json() for kind, body in (("sweeps", SWEEP), ("plans", PLAN)))
     for group in (sweep, plan):
-        assert host.get(group["links"]["self"] + "?wait=60").json()["status"] == "succeeded"
+        assert host.get(group["links"]["self"] + "?wait=300", timeout=400).json()["status"] == "succeeded"
     jobs = [host.solve(job)["id"] for job in (SPACED, PHASES, dict(SPACED, label="a label that is quite as long as labels may well be",
                                                                    noise_multiplier=7))]
     return {"home": "#/", "plans": "#/plans", "sweeps": "#/sweeps", "new": "#/new", "load": "#/load", "compare": f"#/compare?ids={','.join(jobs)}",
@@ -135,7 +135,7 @@ def test_titles_name_the_question(browser, views):  # noqa: F811
     titles = {"job": QUESTION, "labelled": "a label that is quite as long as labels may well be",
               "phases": "Noise multiplier at epsilon 8, delta 1e-6, 3 phases, identity + banded 4 under poisson + cyclic_poisson",
               "sweep": "Epsilon over noise_multiplier and matrix bands, at delta 1e-6, 100 steps, square_root under cyclic_poisson",
-              "plan": "Plan for epsilon 4, delta 1e-5, 4 epochs in batches of 100 of 1000 examples"}
+              "plan": "Plan for epsilon 4, delta 1e-5, 4 epochs in batches of 100 of 400 examples"}
     for name, title in titles.items():
         show(browser, views, name)
         assert browser.text("h1") == title and browser.driver.title == f"{title} – epsilond"
