@@ -18,6 +18,7 @@ static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
 #define LENGTH_MAX 0x1p24         /* of a transform */
 #define REFINED_LENGTH_MAX 0x1p22 /* of one that only narrows a bracket there is */
+#define FLAT 1e-3                 /* of ln delta over ln epsilon */
 #define BOUNDED_LENGTH_MAX 0x1p21 /* of one where delta is bounded well already, and cells of its steps */
 
 static double on_scale(double value, double steps_per_octave)
@@ -127,7 +128,8 @@ double eps__expansion_spacing(const struct eps__composition *c, const struct eps
                               enum eps__estimate estimate)
 {
     double share = budget[estimate] * c->accuracy.tolerance / (c->finer * c->finer);
-    double for_epsilon = share * fmax(eps, 1e-6) * expansion->slope;
+    /* Where delta hardly falls, no grid tells one epsilon from another. */
+    double for_epsilon = share * fmax(fmax(eps, 1e-6) * expansion->slope, FLAT);
     double allowed = c->accuracy.unknown == EPS_SOLVE_EPSILON            ? for_epsilon
                      : c->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? fmax(share, for_epsilon)
                                                                          : share;
