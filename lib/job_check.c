@@ -70,6 +70,12 @@ static void check_combinations(struct eps__check *check, const struct eps__schem
 /* The tails of a batch's size are sums of as many terms as it has deviations from its mean: millions at this size. */
 #define TRUNCATED_DATASET_MOST UINT64_C(1000000000000)
 
+/* Steps: those that are tried, where their largest number is asked. */
+static double trials_of(const struct eps__check *check)
+{
+    return eps_job_unknown(check->job) == EPS_SOLVE_N ? (double)DEFAULT_MAX_N : fmax((double)check->n, 1);
+}
+
 static void check_additions(struct eps__check *check, const struct eps__scheme *scheme,
                             const struct eps_sampling *sampling)
 {
@@ -84,8 +90,9 @@ static void check_additions(struct eps__check *check, const struct eps__scheme *
     }
     if (sampling->examples_per_user == 0)
         eps__check_fail(check, "/sampling/examples_per_user", "must be an integer of at least 1");
-    else if ((double)sampling->examples_per_user * fmax((double)check->n, 1) > TRIALS_MAX)
-        eps__check_fail(check, "/sampling/examples_per_user", "times n must be at most 2^52");
+    else if ((double)sampling->examples_per_user * trials_of(check) > TRIALS_MAX)
+        eps__check_fail(check, "/sampling/examples_per_user", "times n must be at most 2^52%s",
+                        eps_job_unknown(check->job) == EPS_SOLVE_N ? ", and \"max\" is up to 2^24 steps" : "");
     if (sampling->last_iterate && !eps__family_of(&check->job->mechanism.matrix)->diagonal)
         eps__check_fail(check, "/sampling/last_iterate", "goes with matrix.family identity only");
 }

@@ -557,6 +557,35 @@ static void the_largest_n_has_room_for_a_round(void **state)
     assert_refused(&job, "/sampling/groups ");
 }
 
+/* Nor is any number of steps that is tried too many for the examples of a user. */
+static void the_largest_n_fits_the_examples_of_a_user(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_POISSON);
+
+    (void)state;
+    job.mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
+    job.mechanism.n = EPS_LARGEST;
+    job.mechanism.sampling.examples_per_user = (size_t)1 << 28;
+    job.query.epsilon = 1;
+    job.query.delta = 1e-5;
+    job.query.noise_multiplier = 1;
+    assert_refused(&job, "");
+    job.mechanism.sampling.examples_per_user++;
+    assert_refused(&job, "/sampling/examples_per_user ");
+}
+
+/* What is drawn keeps as many steps as the separation has. */
+static void a_separation_has_the_range_that_is_computed(void **state)
+{
+    struct eps_job job = valid_job(EPS_SCHEME_B_MIN_SEP);
+
+    (void)state;
+    job.mechanism.sampling.separation = (size_t)1 << 24;
+    assert_refused(&job, "");
+    job.mechanism.sampling.separation++;
+    assert_refused(&job, "/sampling/separation ");
+}
+
 /* A phase's noise multiplier is in the range of a job's, whichever of its factors is the extreme one. */
 static void a_phase_has_a_noise_multiplier_of_a_job(void **state)
 {
@@ -863,6 +892,8 @@ int main(void)
         cmocka_unit_test(every_number_has_the_range_that_is_computed),
         cmocka_unit_test(a_truncated_data_set_has_a_size_that_is_computed),
         cmocka_unit_test(the_largest_n_has_room_for_a_round),
+        cmocka_unit_test(the_largest_n_fits_the_examples_of_a_user),
+        cmocka_unit_test(a_separation_has_the_range_that_is_computed),
         cmocka_unit_test(a_phase_has_a_noise_multiplier_of_a_job),
         cmocka_unit_test(lists_of_numbers_are_refused_where_squares_would_end),
         cmocka_unit_test(tuning_goes_with_the_methods_that_know_it),
