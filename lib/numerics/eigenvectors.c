@@ -151,7 +151,7 @@ static enum eps__lapack join(struct spectrum *s, size_t at, size_t upper, size_t
      packed_order, s->index + 2 * n, kinds, &info);
     if (info)
         return EPS__LAPACK_FAILED;
-    size_t k = (size_t)kept, above = (size_t)(kinds[0] + kinds[1]), below = (size_t)(kinds[1] + kinds[2]);
+    size_t k = (size_t)kept, above = (size_t)kinds[0] + (size_t)kinds[1], below = (size_t)kinds[1] + (size_t)kinds[2];
     size_t apart = (size_t)kinds[0];
     enum eps__lapack end = find_roots(s, values, vectors, rho, kept);
     if (end != EPS__LAPACK_DONE)

@@ -8,10 +8,12 @@
  */
 #include "lib/numerics/linalg.h"
 
+#include <assert.h>
 #include <cblas.h>
 #include <float.h>
 #include <lapacke.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "lib/numerics/normal.h"
@@ -233,9 +235,10 @@ static enum eps__lapack invert_factors(struct eps__work *work, double *matrix, d
 static enum eps__lapack invert(struct eps__work *work, double *matrix, size_t n, bool checked)
 {
     lapack_int order = (lapack_int)n;
+    assert(n > 0 && n <= INT32_MAX);
     double norm = LAPACKE_dlange(LAPACK_COL_MAJOR, '1', order, order, matrix, order), reciprocal = 0;
     lapack_int *pivots = malloc(n * sizeof *pivots);
-    double *panel = malloc(n * least(BLOCK, n) * sizeof *panel);
+    double *panel = calloc(n, least(BLOCK, n) * sizeof *panel);
     enum eps__lapack end = pivots && panel ? factorise(work, matrix, pivots, n) : EPS__LAPACK_NO_MEMORY;
     if (end == EPS__LAPACK_DONE && checked) {
         end = ending(LAPACKE_dgecon(LAPACK_COL_MAJOR, '1', order, matrix, order, norm, &reciprocal));

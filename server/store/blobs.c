@@ -23,7 +23,7 @@
 struct blob_write {
     struct store_write write;
     struct store *store;
-    int kind;
+    unsigned kind;
     int version;
     unsigned char key[32];
     unsigned char checksum[CHECKSUM_SIZE];
@@ -40,12 +40,12 @@ static void blob_checksum(unsigned char checksum[CHECKSUM_SIZE], const uint8_t k
     crypto_generichash_final(&state, checksum, CHECKSUM_SIZE);
 }
 
-static sqlite3_stmt *blob_statement(struct store_connection *connection, enum store_sql sql, int kind,
+static sqlite3_stmt *blob_statement(struct store_connection *connection, enum store_sql sql, unsigned kind,
                                     const uint8_t key[32], int version)
 {
     sqlite3_stmt *statement = store__statement(connection, sql);
     if (statement) {
-        sqlite3_bind_int(statement, 1, kind);
+        sqlite3_bind_int(statement, 1, (int)kind);
         sqlite3_bind_blob(statement, 2, key, 32, SQLITE_STATIC);
         sqlite3_bind_int(statement, 3, version);
     }
@@ -60,7 +60,7 @@ static void blob_done(struct store_write *write, enum store_status status)
     free(blob);
 }
 
-static struct blob_write *blob_write_create(struct store *store, int kind, const uint8_t key[32], const void *data,
+static struct blob_write *blob_write_create(struct store *store, unsigned kind, const uint8_t key[32], const void *data,
                                             size_t len)
 {
     struct blob_write *blob = calloc(1, sizeof *blob + len);
@@ -82,7 +82,7 @@ static struct blob_write *blob_write_create(struct store *store, int kind, const
 /* ---------------------------------------------------------------- bounds */
 
 /* A kind that a damaged row names counts as a PLD, which may go at any time. */
-static enum store_shelf shelf_of(int kind)
+static enum store_shelf shelf_of(unsigned kind)
 {
     return kind == EPS_CACHE_CHUNK ? STORE_SHELF_CHUNKS : STORE_SHELF_BLOBS;
 }
@@ -187,7 +187,7 @@ static enum store_status put_apply(struct store *store, struct store_write *writ
     return status;
 }
 
-void store_blob_put(struct store *store, int kind, const uint8_t key[32], const void *data, size_t len)
+void store_blob_put(struct store *store, unsigned kind, const uint8_t key[32], const void *data, size_t len)
 {
     if (len > shelf_bound(store, shelf_of(kind)) / 4 || atomic_load(&store->pending) + len > PENDING_MAX) {
         return;
@@ -222,7 +222,7 @@ static enum store_status drop_apply(struct store *store, struct store_write *wri
     return status == STORE_NONE ? STORE_OK : status;
 }
 
-static void blob_note(struct store *store, int kind, const uint8_t key[32], int version,
+static void blob_note(struct store *store, unsigned kind, const uint8_t key[32], int version,
                       enum store_status (*apply)(struct store *, struct store_write *))
 {
     struct blob_write *blob = blob_write_create(store, kind, key, NULL, 0);
@@ -234,7 +234,7 @@ static void blob_note(struct store *store, int kind, const uint8_t key[32], int 
 }
 
 /* Reads and checks. STORE_CORRUPT: the checksum is wrong. */
-static enum store_status blob_read(struct store_connection *reader, int kind, const uint8_t key[32], void **data,
+static enum store_status blob_read(struct store_connection *reader, unsigned kind, const uint8_t key[32], void **data,
                                    size_t *len, int64_t *used_at, int *version)
 {
     sqlite3_stmt *statement = blob_statement(reader, SQL_BLOB_READ, kind, key, EPS_ACCOUNTING_VERSION);
@@ -264,7 +264,7 @@ static enum store_status blob_read(struct store_connection *reader, int kind, co
     return status;
 }
 
-static void count_lookup(int kind, bool hit)
+static void count_lookup(unsigned kind, bool hit)
 {
     static const enum metric metrics[EPS_CACHE_KINDS][2] = {
         [EPS_CACHE_FACTORIZATION] = {METRIC_FACTORIZATION_MISSES, METRIC_FACTORIZATION_HITS},
@@ -276,7 +276,7 @@ static void count_lookup(int kind, bool hit)
     }
 }
 
-bool store_blob_get(struct store *store, int kind, const uint8_t key[32], void **data, size_t *len)
+bool store_blob_get(struct store *store, unsigned kind, const uint8_t key[32], void **data, size_t *len)
 {
     int64_t used_at = 0;
     int version = EPS_ACCOUNTING_VERSION;
@@ -285,7 +285,7 @@ bool store_blob_get(struct store *store, int kind, const uint8_t key[32], void *
     store__reader_give(store, reader);
     if (status == STORE_CORRUPT) {
         metric_add(METRIC_CHECKSUM_FAILURES, 1);
-        log_event(LOG_LEVEL_ERROR, "checksum", "table=blobs kind=%d key=%02x%02x%02x%02x", kind, key[0], key[1], key[2],
+        log_event(LOG_LEVEL_ERROR, "checksum", "table=blobs kind=%u key=%02x%02x%02x%02x", kind, key[0], key[1], key[2],
                   key[3]);
         blob_note(store, kind, key, version, drop_apply);
     }

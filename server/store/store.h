@@ -265,8 +265,8 @@ enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], 
 enum { STORE_SPEND = EPS_CACHE_KINDS };
 
 /* True and a malloc'ed blob. A blob that fails its checksum is dropped, logged, counted, and not found. */
-bool store_blob_get(struct store *store, int kind, const uint8_t key[32], void **data, size_t *len);
+bool store_blob_get(struct store *store, unsigned kind, const uint8_t key[32], void **data, size_t *len);
 /* Copies and queues the blob; drops it silently where it is too large or too much is queued already. */
-void store_blob_put(struct store *store, int kind, const uint8_t key[32], const void *data, size_t len);
+void store_blob_put(struct store *store, unsigned kind, const uint8_t key[32], const void *data, size_t len);
 
 #endif

@@ -183,8 +183,8 @@ int main(int argc, char **argv)
     if (eps__mc_b_min_sep.open(&law, &setting, &aim) != EPS_OK)
         stop("no law");
 
-    struct normals normals = {room(ROWS * EPS__LANES), {{1, 2}, 0}};
-    struct draws draws = {law, {{3, 4}, 0}, room(law->scratch), 0};
+    struct normals normals = {room(ROWS * EPS__LANES), {.key = {1, 2}, .chunk = 0}};
+    struct draws draws = {law, {.key = {3, 4}, .chunk = 0}, room(law->scratch), 0};
     double fused = 0, normal = 0, drawn = 0; /* in turn, so that all see the same machine */
     for (int run = 0; run < RUNS; run++) {
         rate_fused(&fused, seconds / (6 * RUNS));
