@@ -486,11 +486,14 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
     job.query = *query;
     setting.job = &job;
     setting.upper_alone = true;
-    if (status == EPS_OK)
+    whole = result->epsilon;
+    if (status == EPS_OK && (changed || result->solved_for != EPS_SOLVE_EPSILON)) {
         status = search_both(&tasks, &setting, error);
+        if (status == EPS_OK)
+            whole = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
+    }
     if (status != EPS_OK)
         goto out;
-    whole = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
     for (size_t k = 0; k < result->alone_len && status == EPS_OK; k++) {
         without = whole;
         training->context = eps__context_part(&part, context, done, done + each);

@@ -420,6 +420,7 @@ const struct eps__accountant eps__accountant_renyi = {
     .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_MAX_ORDER | 1u << EPS_TUNING_BANDWIDTH,
     .curves = true,
     .amplifies = true,
+    .composes = true,
     .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,

@@ -54,25 +54,15 @@ static void chebyshev(struct eps__recurrence *r, const eps__quad *moment, size_t
     }
 }
 
-void eps__canonical_prepare(struct eps__canonical *canonical, const struct eps__moments *moments, size_t len)
-{
-    assert(2 <= len && len <= moments->len && len <= EPS__MOMENTS_MAX);
-    eps__quad weighted[EPS__MOMENTS_MAX + 1];
-    for (size_t j = 0; j < len; j++)
-        weighted[j] = moments->central[j] + moments->central[j + 1];
-    chebyshev(&canonical->plain, moments->central, len);
-    chebyshev(&canonical->weighted, weighted, len - 1);
-}
-
 /* ---------------------------------------------------------------- nodes */
 
-/* A Jacobi matrix of n rows with `last` in its last one; roots of the polynomial of n - 1 rows, which lie between its
- * nodes. */
+/* A Jacobi matrix of n rows, of which the last entry on the diagonal is free. */
 struct jacobi {
     const struct eps__recurrence *r;
     size_t n;
-    long double inner[NODES_MAX];
-    long double scale; /* what is small */
+    const long double *inner;    /* the roots of the polynomial of n - 1 rows, which lie between its nodes */
+    long double near[NODES_MAX]; /* the nodes that were found last: those of another entry are not far */
+    bool known;                  /* whether there are any */
 };
 
 struct law {
@@ -102,13 +92,16 @@ static long double between(long double low, long double high, long double scale)
     return scale * sinhl((asinhl(low / scale) + asinhl(high / scale)) / 2);
 }
 
-/* The only root of pi_n in [low, high]: Newton's steps, kept in by bisection. */
-static long double root(const struct jacobi *j, size_t n, long double last, long double low, long double high)
+/* The only root of pi_n in [low, high]: Newton's steps from x, or from the middle where x is not inside, kept in by bisection. */
+static long double root(const struct eps__recurrence *r, size_t n, long double last, long double low, long double high,
+                        long double x)
 {
-    long double slope, x = between(low, high, j->scale), step_before = high - low;
-    bool rising = pi_at(j->r, n, last, high, &slope) > 0;
+    long double slope, step_before = high - low;
+    bool rising = pi_at(r, n, last, high, &slope) > 0;
+    if (!(low < x && x < high))
+        x = between(low, high, r->scale);
     for (int i = 0; i < ROOT_STEPS; i++) {
-        long double value = pi_at(j->r, n, last, x, &slope);
+        long double value = pi_at(r, n, last, x, &slope);
         if (value == 0)
             return x;
         if ((value > 0) == rising)
@@ -116,10 +109,10 @@ static long double root(const struct jacobi *j, size_t n, long double last, long
         else
             low = x;
         long double next = x - value / slope, step = fabsl(next - x);
-        if (step <= 0x1p-60L * (fabsl(x) + j->scale))
+        if (step <= 0x1p-60L * (fabsl(x) + r->scale))
             return x;
         if (!(low < next && next < high) || step > 0.5L * step_before) {
-            next = between(low, high, j->scale);
+            next = between(low, high, r->scale);
             step = high - low;
         }
         if (!(low < next && next < high))
@@ -131,49 +124,73 @@ static long double root(const struct jacobi *j, size_t n, long double last, long
 }
 
 /* Beyond it there is no node: Gershgorin's discs. */
-static void span(const struct jacobi *j, size_t n, long double last, long double *low, long double *high)
+static void span(const struct eps__recurrence *r, size_t n, long double last, long double *low, long double *high)
 {
     *low = INFINITY;
     *high = -INFINITY;
     for (size_t k = 0; k < n; k++) {
-        long double a = k + 1 == n ? last : j->r->a[k];
-        long double reach = (k > 0 ? sqrtl(j->r->b[k]) : 0) + (k + 1 < n ? sqrtl(j->r->b[k + 1]) : 0);
+        long double a = k + 1 == n ? last : r->a[k];
+        long double reach = (k > 0 ? sqrtl(r->b[k]) : 0) + (k + 1 < n ? sqrtl(r->b[k + 1]) : 0);
         *low = fminl(*low, a - reach);
         *high = fmaxl(*high, a + reach);
     }
-    long double margin = 0x1p-50L * fmaxl(fabsl(*low), fabsl(*high)) + j->scale * 0x1p-50L;
+    long double margin = 0x1p-50L * fmaxl(fabsl(*low), fabsl(*high)) + r->scale * 0x1p-50L;
     *low -= margin;
     *high += margin;
 }
 
-/* The n roots of pi_n, given those of pi_{n-1}. */
-static void interlace(long double *nodes, const struct jacobi *j, size_t n, long double last, const long double *inner)
+/* The n roots of pi_n, given those of pi_{n-1}; near: about where they are, or NULL. nodes may be near. */
+static void interlace(long double *nodes, const struct eps__recurrence *r, size_t n, long double last,
+                      const long double *inner, const long double *near)
 {
     long double low, high;
-    span(j, n, last, &low, &high);
+    span(r, n, last, &low, &high);
     for (size_t i = 0; i < n; i++)
-        nodes[i] = root(j, n, last, i > 0 ? inner[i - 1] : low, i + 1 < n ? inner[i] : high);
+        nodes[i] =
+            root(r, n, last, i > 0 ? inner[i - 1] : low, i + 1 < n ? inner[i] : high, near ? near[i] : -INFINITY);
+}
+
+static void find_roots(struct eps__recurrence *r)
+{
+    size_t len = r->a_len < r->b_len ? r->a_len : r->b_len;
+    assert(len < EPS__CONTACTS_MAX + 1);
+    r->scale = 0x1p-10L * (r->b_len > 1 ? sqrtl(r->b[1]) : 1);
+    for (size_t k = 1; k <= len; k++)
+        interlace(r->roots[k], r, k, r->a[k - 1], r->roots[k - 1], NULL);
+}
+
+void eps__canonical_prepare(struct eps__canonical *canonical, const struct eps__moments *moments, size_t len)
+{
+    assert(2 <= len && len <= moments->len && len <= EPS__MOMENTS_MAX);
+    eps__quad weighted[EPS__MOMENTS_MAX + 1];
+    for (size_t j = 0; j < len; j++)
+        weighted[j] = moments->central[j] + moments->central[j + 1];
+    chebyshev(&canonical->plain, moments->central, len);
+    chebyshev(&canonical->weighted, weighted, len - 1);
+    find_roots(&canonical->plain);
+    find_roots(&canonical->weighted);
 }
 
 static void prepare(struct jacobi *j, const struct eps__recurrence *r, size_t n)
 {
-    long double nodes[NODES_MAX];
-    *j = (struct jacobi){.r = r, .n = n};
-    j->scale = 0x1p-10L * (r->b_len > 1 ? sqrtl(r->b[1]) : 1);
-    for (size_t k = 1; k < n; k++) {
-        interlace(nodes, j, k, r->a[k - 1], j->inner);
-        for (size_t i = 0; i < k; i++)
-            j->inner[i] = nodes[i];
-    }
+    *j = (struct jacobi){.r = r, .n = n, .inner = r->roots[n - 1]};
+}
+
+/* Where the free entry is this. */
+static const long double *nodes_of(struct jacobi *j, long double last)
+{
+    interlace(j->near, j->r, j->n, last, j->inner, j->known ? j->near : NULL);
+    j->known = true;
+    return j->near;
 }
 
 /* Nodes and weights. */
-static void weigh(struct law *law, const struct jacobi *j, long double last)
+static void weigh(struct law *law, struct jacobi *j, long double last)
 {
+    const long double *node = nodes_of(j, last);
     law->len = j->n;
-    interlace(law->node, j, j->n, last, j->inner);
     for (size_t i = 0; i < law->len; i++) {
-        long double before = 0, now = 1, sum = 1, x = law->node[i]; /* orthonormal ones */
+        long double before = 0, now = 1, sum = 1, x = law->node[i] = node[i]; /* orthonormal ones */
         for (size_t k = 0; k + 1 < j->n; k++) {
             long double next =
                 ((x - j->r->a[k]) * now - (k > 0 ? sqrtl(j->r->b[k]) : 0) * before) / sqrtl(j->r->b[k + 1]);
@@ -209,11 +226,11 @@ static long double share(const struct search *s, const long double *node, size_t
 
 /* Of which sign the change of the payoff's mean with the free entry is: that of the payoff's divided difference at all
  * contacts, the coefficient by which a polynomial through all conditions would have too high a degree (L5). */
-static long double rise(const struct search *s, long double last)
+static long double rise(struct search *s, long double last)
 {
     const struct jacobi *j = &s->jacobi;
-    long double node[NODES_MAX], sum = 0, at_zero = 1, k = s->kink, sign = s->payoff->direction == EPS_REMOVE ? 1 : -1;
-    interlace(node, j, j->n, last, j->inner);
+    const long double *node = nodes_of(&s->jacobi, last);
+    long double sum = 0, at_zero = 1, k = s->kink, sign = s->payoff->direction == EPS_REMOVE ? 1 : -1;
     for (size_t i = 0; i < j->n; i++) {
         long double x = 1 + node[i], value = sign * (node[i] - k);
         at_zero *= x;
@@ -226,10 +243,10 @@ static long double rise(const struct search *s, long double last)
 
 /* Between an entry at which the mean rises and a larger one at which it falls: where it is level. By secants, whose
  * stuck end is drawn nearer (Illinois), and halving where they are slow. */
-static long double level(const struct search *s, long double low, long double high, long double at_low,
+static long double level(struct search *s, long double low, long double high, long double at_low,
                          long double at_high)
 {
-    long double scale = s->jacobi.scale;
+    long double scale = s->jacobi.r->scale;
     int stuck = 0;
     for (int i = 0; i < SEARCH_STEPS && high - low > 0x1p-56L * (fabsl(low) + fabsl(high) + scale); i++) {
         long double at = (low * at_high - high * at_low) / (at_high - at_low);
@@ -254,11 +271,11 @@ static long double level(const struct search *s, long double low, long double hi
 }
 
 /* The free entry at which the mean is largest; false: it is at infinity, where the last moment is of no use. */
-static bool best_entry(const struct search *s, long double *entry)
+static bool best_entry(struct search *s, long double *entry)
 {
     const struct jacobi *j = &s->jacobi;
     long double low, high, slope, k = s->kink;
-    span(j, j->n - 1, j->r->a[j->n - 2], &low, &high);
+    span(j->r, j->n - 1, j->r->a[j->n - 2], &low, &high);
     long double far = 0x1p40L * fmaxl(fmaxl(fabsl(low), fabsl(high)), fmaxl(fabsl(k), sqrtl(j->r->b[j->n - 1])));
     long double at_kink = k - j->r->b[j->n - 1] * pi_at(j->r, j->n - 2, j->n > 2 ? j->r->a[j->n - 3] : 0, k, &slope) /
                                   pi_at(j->r, j->n - 1, j->r->a[j->n - 2], k, &slope);

@@ -14,6 +14,8 @@
 struct eps__recurrence {
     size_t b_len, a_len; /* all b > 0 */
     long double a[EPS__CONTACTS_MAX + 1], b[EPS__CONTACTS_MAX + 1];
+    long double roots[EPS__CONTACTS_MAX + 1][EPS__CONTACTS_MAX]; /* of the polynomials of degree 1 to a_len */
+    long double scale;                                           /* what is small */
 };
 
 /* Of the law of X, and of X times that law. */

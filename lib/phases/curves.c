@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/numerics/normal.h"
+#include "lib/pld/chords.h"
 
 #define FIRST_TOLERANCE 1e-2
 #define LOG_DELTA_LEAST (-700.0)
@@ -117,7 +118,7 @@ struct eps__curve *eps__curve_steps(const struct eps__training *training, const 
     made->plan = *plan;
     made->plan.proven = true;
     made->tolerance = FIRST_TOLERANCE;
-    return &made->base;
+    return eps__curve_chords(&made->base);
 }
 
 /* ------------------------------------------------------------ one phase */
@@ -130,6 +131,11 @@ struct phase_curve {
     struct eps__phases_plan plan;
     struct eps__profile *profiles[EPS_DIRECTIONS]; /* NULL until they are asked */
     double tolerance;
+    struct {
+        bool known;
+        enum eps_direction direction;
+        double eps, tolerance, bounds[2];
+    } last; /* what was asked: both bounds come at once */
 };
 
 static void forget_profiles(struct phase_curve *own)
@@ -201,12 +207,23 @@ static enum eps_status phase_log_delta(struct eps__curve *curve, bool reversed, 
 {
     struct phase_curve *own = (struct phase_curve *)curve;
     enum eps_direction direction;
-    double bounds[2] = {[EPS__UPPER] = 0, [EPS__LOWER] = -INFINITY};
     enum eps_status status = open_profile(own, reversed, tolerance, &direction);
+    if (status == EPS_OK && !own->plan.proven)
+        return own->profiles[direction]->class->approximate(own->profiles[direction], direction, eps, log_delta);
+    if (status != EPS_OK)
+        return status;
+    if (!own->last.known || own->last.direction != direction || own->last.eps != eps ||
+        own->last.tolerance > tolerance) {
+        own->last.direction = direction;
+        own->last.eps = eps;
+        own->last.tolerance = tolerance;
+        own->last.bounds[EPS__UPPER] = 0;
+        own->last.bounds[EPS__LOWER] = -INFINITY;
+        status = ask(own, direction, eps, tolerance, own->last.bounds);
+        own->last.known = status == EPS_OK;
+    }
     if (status == EPS_OK)
-        status = ask(own, direction, eps, tolerance, bounds);
-    if (status == EPS_OK)
-        *log_delta = log_less(estimate, bounds[estimate], log_spent(own, direction));
+        *log_delta = log_less(estimate, own->last.bounds[estimate], log_spent(own, direction));
     return status;
 }
 
@@ -229,7 +246,7 @@ static void phase_destroy(struct eps__curve *curve)
 
 static const struct eps__curve_class phase_class = {phase_log_delta, phase_guess, phase_destroy};
 
-struct eps__curve *eps__curve_phase(const struct eps__phase *phase, const struct eps__phases_plan *plan)
+static struct eps__curve *make_phase(const struct eps__phase *phase, const struct eps__phases_plan *plan)
 {
     struct phase_curve *made = calloc(1, sizeof *made);
     if (!made)
@@ -242,5 +259,92 @@ struct eps__curve *eps__curve_phase(const struct eps__phase *phase, const struct
     made->setting.job = &made->job;
     made->plan = *plan;
     made->tolerance = FIRST_TOLERANCE;
+    return eps__curve_chords(&made->base);
+}
+
+/* ------------------------------------------------------------ what is kept of it */
+
+struct eps__kept_curve {
+    struct eps__curve *curve;
+    double sigma, log_delta1;
+    bool proven;
+    size_t holders;
+    bool forgotten; /* by its phase: the last holder destroys it */
+};
+
+struct held {
+    struct eps__curve base;
+    struct eps__kept_curve *kept;
+};
+
+static void destroy_unheld(struct eps__kept_curve *kept)
+{
+    if (kept->holders > 0 || !kept->forgotten)
+        return;
+    kept->curve->class->destroy(kept->curve);
+    free(kept);
+}
+
+void eps__curve_forget(struct eps__kept_curve **kept)
+{
+    if (!*kept)
+        return;
+    (*kept)->forgotten = true;
+    destroy_unheld(*kept);
+    *kept = NULL;
+}
+
+static enum eps_status held_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate, double eps,
+                                      double tolerance, double *log_delta)
+{
+    struct eps__curve *own = ((const struct held *)curve)->kept->curve;
+    return own->class->log_delta(own, reversed, estimate, eps, tolerance, log_delta);
+}
+
+static enum eps_status held_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
+{
+    struct eps__curve *own = ((const struct held *)curve)->kept->curve;
+    return own->class->guess(own, reversed, log_delta, eps);
+}
+
+static void held_destroy(struct eps__curve *curve)
+{
+    struct eps__kept_curve *kept = ((const struct held *)curve)->kept;
+    kept->holders--;
+    destroy_unheld(kept);
+    free(curve);
+}
+
+static const struct eps__curve_class held_class = {held_log_delta, held_guess, held_destroy};
+
+static struct eps__kept_curve *keep(const struct eps__phase *phase, const struct eps__phases_plan *plan)
+{
+    struct eps__kept_curve *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    *made = (struct eps__kept_curve){make_phase(phase, plan), plan->sigma, plan->spent.log_delta1, plan->proven, 0, false};
+    if (made->curve)
+        return made;
+    free(made);
+    return NULL;
+}
+
+struct eps__curve *eps__curve_phase(struct eps__phase *phase, const struct eps__phases_plan *plan)
+{
+    struct eps__kept_curve **kept = &phase->kept[plan->direction];
+    struct held *made = malloc(sizeof *made);
+    bool serves = *kept && (*kept)->sigma == plan->sigma && (*kept)->log_delta1 == plan->spent.log_delta1 &&
+                  (*kept)->proven == plan->proven;
+    assert(plan->use == plan->direction);
+    if (made && !serves) {
+        eps__curve_forget(kept);
+        *kept = keep(phase, plan);
+    }
+    if (!made || !*kept) {
+        free(made);
+        return NULL;
+    }
+    (*kept)->holders++;
+    *made = (struct held){{&held_class}, *kept};
     return &made->base;
 }

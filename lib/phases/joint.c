@@ -13,7 +13,9 @@
 #include "lib/phases/scales.h"
 
 #define LOG_DELTA_ABOUT (-14.0) /* where nothing is known of delta */
+#define LOG_OUTSIDE_LEAST (-720.0)
 #define FINEST 1e3
+#define FINEST_BOUNDS 2.0
 #define OUT_OF_REACH 1e5 /* an epsilon */
 
 struct side {
@@ -22,6 +24,7 @@ struct side {
     struct eps__scales *curves;   /* else NULL */
     struct eps__bad_events spent; /* by all runs together */
     double spenders;              /* runs that spend */
+    bool bounds;                  /* a phase goes by bounds of no pair's own: finer ones are no nearer to each other */
     bool chosen, composed, rough; /* rough: the composition there is proves nothing */
     double finer;                 /* refinement so far */
 };
@@ -42,9 +45,11 @@ static bool spends(const struct eps__accountant *accountant)
 }
 
 /* How many runs may spend something, in either direction; and whether a phase goes by its curve. */
-static enum eps_status survey(const struct joint_profile *joint, enum eps_direction use, double *spenders, bool *curves)
+static enum eps_status survey(const struct joint_profile *joint, enum eps_direction use, double *spenders, bool *curves,
+                              bool *bounds)
 {
     struct eps__training *training = joint->setting->training;
+    *bounds = false;
     *spenders = 0;
     *curves = false;
     for (size_t k = 0; k < training->len; k++) {
@@ -56,6 +61,8 @@ static enum eps_status survey(const struct joint_profile *joint, enum eps_direct
         enum eps_status status = eps__phase_form(phase, use, &form, NULL);
         if (status != EPS_OK)
             return status;
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+            *bounds = *bounds || (!phase->accountants[d]->steps && !spends(phase->accountants[d]));
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
             spending = spending ||
                        (form == EPS__FORM_PROFILE ? spends(phase->accountants[d]) : phase->steppers[use][d]->spends);
@@ -121,12 +128,17 @@ static enum eps_status add_phase(const struct joint_profile *joint, struct eps__
 }
 
 /* One curve of all steps, and those of every other phase (L3). */
-static enum eps_status make_curves(const struct joint_profile *joint, enum eps_direction direction)
+static enum eps_status make_curves(const struct joint_profile *joint, enum eps_direction direction, bool proven)
 {
     struct side *side = (struct side *)&joint->sides[direction];
-    const struct eps__phases_plan plan = plan_of(joint, direction, true);
+    struct eps__phases_plan plan = plan_of(joint, direction, proven);
     struct eps__training *training = joint->setting->training;
     bool any = false;
+    if (side->spenders == 0) /* a delta as small as any may be asked for, and less is left out than that */
+        plan.log_outside = LOG_OUTSIDE_LEAST;
+    eps__scales_destroy(side->curves);
+    side->curves = NULL;
+    side->rough = !proven;
     enum eps_status status = eps__scales_create(&side->curves, joint->setting->context, &joint->accuracy);
     for (size_t k = 0; k < training->len && status == EPS_OK; k++) {
         struct eps__phase *phase = &training->phases[k];
@@ -193,8 +205,8 @@ static enum eps_status choose_without(struct joint_profile *joint, enum eps_dire
     return status;
 }
 
-/* Chooses delta_1, of all runs together; nothing is proven yet. */
-static enum eps_status choose(struct joint_profile *joint, enum eps_direction direction)
+/* Chooses delta_1, of all runs together; nothing is proven yet. quick: nothing need be proven by the curves that are made. */
+static enum eps_status choose(struct joint_profile *joint, enum eps_direction direction, bool quick)
 {
     struct side *side = &joint->sides[direction];
     const struct eps_query *query = &joint->setting->job->query;
@@ -202,12 +214,13 @@ static enum eps_status choose(struct joint_profile *joint, enum eps_direction di
     bool curves;
     if (side->chosen)
         return EPS_OK;
-    enum eps_status status = survey(joint, direction, &side->spenders, &curves);
+    enum eps_status status = survey(joint, direction, &side->spenders, &curves, &side->bounds);
     if (status == EPS_OK && curves) {
         double share = isnan(query->accountant.bad_event_share) ? 0.5 : query->accountant.bad_event_share;
-        double about = isnan(log_delta) ? LOG_DELTA_ABOUT : log_delta;
+        double asked = joint->accuracy.unknown == EPS_SOLVE_CURVE && isnan(log_delta) ? log(query->delta) : log_delta;
+        double about = isnan(asked) ? LOG_DELTA_ABOUT : asked;
         side->spent = (struct eps__bad_events){side->spenders > 0 ? about + log(share) : -INFINITY, about, eps};
-        status = make_curves(joint, direction);
+        status = make_curves(joint, direction, !quick);
     } else if (status == EPS_OK && side->spenders > 0) {
         struct asked asked = {joint, direction};
         const struct eps__bad_events_ask ask = {&asked, ask_compose, ask_log_delta2, ask_epsilon};
@@ -244,7 +257,9 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     struct side *side = &joint->sides[direction];
     double log_delta2 = estimate == EPS__UPPER ? 0 : -INFINITY;
     (void)error;
-    enum eps_status status = choose(joint, direction);
+    enum eps_status status = choose(joint, direction, false);
+    if (status == EPS_OK && side->curves && side->rough)
+        status = make_curves(joint, direction, true);
     if (status == EPS_OK && !side->curves && (!side->composed || side->rough))
         status = compose_steps(joint, direction, true);
     if (status == EPS_OK && side->curves && side->left.resolvable)
@@ -261,7 +276,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
     struct joint_profile *joint = (struct joint_profile *)profile;
     struct side *side = &joint->sides[direction];
     double log_delta2 = NAN;
-    enum eps_status status = choose(joint, direction);
+    enum eps_status status = choose(joint, direction, true);
     if (status == EPS_OK && side->curves && !side->left.resolvable)
         log_delta2 = 0;
     else if (status == EPS_OK && side->curves)
@@ -277,7 +292,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
 {
     struct joint_profile *joint = (struct joint_profile *)profile;
     struct side *side = &joint->sides[direction];
-    enum eps_status status = choose(joint, direction);
+    enum eps_status status = choose(joint, direction, false);
     *eps = 0;
     if (status != EPS_OK)
         return status == EPS_TOO_COSTLY ? EPS_OK : status;
@@ -294,8 +309,13 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
 {
     struct side *side = &((struct joint_profile *)profile)->sides[direction];
-    if (side->curves)
-        return eps__scales_refine(side->curves, factor);
+    if (side->curves && (side->finer * factor > FINEST || (side->bounds && side->finer * factor > FINEST_BOUNDS) ||
+                         !eps__scales_refine(side->curves, factor)))
+        return false;
+    if (side->curves) {
+        side->finer *= factor;
+        return true;
+    }
     if (!side->composed || side->finer * factor > FINEST)
         return false;
     if (factor == 1 || side->spenders == 0) { /* the steps are exact and stay */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/error.h"
+#include "lib/phases/curves.h"
 #include "lib/sentences.h"
 #include "lib/setting.h"
 
@@ -160,6 +161,7 @@ enum eps_status eps__training_open(struct eps__training **training, struct eps_e
 static void forget_steppers(struct eps__phase *phase, enum eps_direction direction)
 {
     for (int use = 0; use < EPS_DIRECTIONS; use++) {
+        eps__curve_forget(&phase->kept[use]);
         struct eps__stepper *stepper = phase->steppers[use][direction];
         if (stepper)
             stepper->class->destroy(stepper);

@@ -9,6 +9,8 @@
 
 #include "lib/accountants/stepper.h"
 
+struct eps__kept_curve;
+
 /* All phases that are equal. */
 struct eps__phase {
     struct eps_job job;          /* one run of it: its mechanism and the job's query, whose values are the job's own */
@@ -22,6 +24,8 @@ struct eps__phase {
      * and before they are asked for. Those of a use are touched by whoever answers for that direction alone. */
     struct eps__stepper *steppers[EPS_DIRECTIONS][EPS_DIRECTIONS];
     bool stepped[EPS_DIRECTIONS][EPS_DIRECTIONS];
+    /* What its profile was asked for the direction [use], by those accountants (phases/curves.h); NULL: nothing. */
+    struct eps__kept_curve *kept[EPS_DIRECTIONS];
 };
 
 struct eps__training {

@@ -22,6 +22,8 @@ enum { COARSE_KNOTS = 400, COARSE_MOST = 1 << 16, FINE_MOST = 1 << 20 };
 #define LENGTH_MAX 0x1p22
 #define COARSE_TOLERANCE 2e-2
 #define FAR_UNDER 10.0
+#define FIRST_EPSILON 0.1 /* that is guessed; */
+#define FURTHER 1.02      /* the next one is by so much further than a line says */
 #define FIRST_FLOOR (-30.0) /* of ln delta, where nothing is known of it */
 #define SPACING_SHARE 0.1   /* of the tolerance, for the distance of the knots */
 #define CURVE_SHARE 0.15    /* and for what is not known of the curve */
@@ -467,13 +469,22 @@ enum eps_status eps__curves_approximate(struct eps__curves *c, double eps, doubl
     return status;
 }
 
+/* Where ln delta is next looked at, given two values of it: it falls ever faster, so that the line through both goes too far. */
+static double further(double eps, double value, double before, double value_before, double log_delta)
+{
+    double fall = (value_before - value) / (eps - before), line = eps + FURTHER * (value - log_delta) / fall;
+    return fall > 0 && line < 2 * eps ? line : 2 * eps;
+}
+
 enum eps_status eps__curves_guess(struct eps__curves *c, double log_delta, double *eps)
 {
-    double low = 0, high = 0, value;
+    double low = 0, high = 0, value, value_low = 0;
     enum eps_status status = eps__curves_approximate(c, 0, &value);
     for (int i = 0; i < GUESSES_MAX && status == EPS_OK && value > log_delta; i++) {
+        double next = high > 0 ? further(high, value, low, value_low, log_delta) : FIRST_EPSILON;
         low = high;
-        high = high > 0 ? 2 * high : 0.1;
+        value_low = value;
+        high = next;
         status = eps__curves_approximate(c, high, &value);
     }
     for (int i = 0; i < FINE_STEPS && status == EPS_OK && high - low > 1e-2 * high; i++) {
