@@ -213,7 +213,10 @@ static json_t *encode_phase(struct encoder *encoder, const struct eps_phase_resu
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         json_t *entry = json_object();
         set(encoder, entry, "value", api_number(alone ? alone->directions[direction].value : NAN));
-        set(encoder, entry, "accountant", json_string(eps_accountant_name(phase->composed[direction])));
+        enum eps_accountant composed = phase->composed[direction];
+        set(encoder, entry, "accountant",
+            json_string(eps_accountant_name(alone ? alone->directions[direction].accountant : composed)));
+        set(encoder, entry, "composed", json_string(eps_accountant_name(composed)));
         set(encoder, directions, eps_direction_name((enum eps_direction)direction), entry);
     }
     set(encoder, json, "count", json_integer((json_int_t)phase->count));

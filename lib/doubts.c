@@ -63,7 +63,7 @@ static enum eps_status find_worse(struct eps_result **than, struct eps_error *er
     enum eps_status status = eps__mechanism_serves(&quiet, error, &job, &operations, NULL);
     if (status != EPS_OK || operations > COMPARISON_MOST)
         return passing(status);
-    status = eps__mechanism_solve(&quiet, &found, error, &job, true);
+    status = eps__mechanism_solve(&quiet, &found, error, &job, &(struct eps__occasion){.upper_alone = true});
     if (status != EPS_OK)
         return passing(status);
     if (found->noise_multiplier > 0 && found->error_mean_squared < result->error_mean_squared &&

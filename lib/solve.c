@@ -497,7 +497,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     else if (random && setting->p < 1 && !amplified && setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
         eps__sentence(&list, "this is the bound without amplification by sampling: no accountant of this version "
                              "amplifies this strategy under this scheme");
-    const struct eps__accountant *drawing = random && !curve ? who_would_help(result, setting) : NULL;
+    const struct eps__accountant *drawing =
+        random && !curve && !setting->of_phases ? who_would_help(result, setting) : NULL;
     if (drawing)
         eps__sentence(&list,
                       decided ? "draws count the noise, too, and may give an answer that is far tighter: ask for %s"
@@ -650,7 +651,8 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
 }
 
 enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
-                                     struct eps_error *error, const struct eps_job *job, bool upper_alone)
+                                     struct eps_error *error, const struct eps_job *job,
+                                     const struct eps__occasion *occasion)
 {
     struct eps__setting setting;
     struct eps_result *made = NULL;
@@ -662,7 +664,8 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         return status;
     setting.context = context;
     setting.tally = &tally;
-    setting.upper_alone = upper_alone;
+    setting.upper_alone = occasion && occasion->upper_alone;
+    setting.of_phases = occasion && occasion->of_phases;
     struct lineup lineup = make_lineup(&setting, error);
     status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, &operations, NULL, error) : EPS_UNSUPPORTED;
     if (status != EPS_OK)

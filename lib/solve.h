@@ -10,8 +10,16 @@
 
 EPS_MUST_USE enum eps_status eps__mechanism_serves(const struct eps_context *context, struct eps_error *error,
                                                    const struct eps_job *job, double *operations, double *bytes);
-/* upper_alone: of an epsilon no lower end is sought. The bracket's is then 0, and none is within the tolerance for certain. */
+
+/* What is known of the question beside the job. */
+struct eps__occasion {
+    bool upper_alone; /* of an epsilon no lower end is sought. The bracket's is then 0, and none is within the tolerance for certain */
+    bool of_phases;   /* it is one phase of several, of which no hint recommends an accountant without a profile */
+};
+
+/* occasion: NULL is the job alone. */
 EPS_MUST_USE enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
-                                                  struct eps_error *error, const struct eps_job *job, bool upper_alone);
+                                                  struct eps_error *error, const struct eps_job *job,
+                                                  const struct eps__occasion *occasion);
 
 #endif

@@ -129,7 +129,7 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
     least = found[EPS_ADD].least < least ? found[EPS_ADD].least : least;
     most = found[EPS_ADD].most < most ? found[EPS_ADD].most : most;
     struct eps_job own = with_steps(job, (size_t)least * groups);
-    status = least > 0 ? eps__mechanism_solve(context, &made, error, &own, false) : no_steps(&made, error, job);
+    status = least > 0 ? eps__mechanism_solve(context, &made, error, &own, NULL) : no_steps(&made, error, job);
     if (status != EPS_OK)
         return status;
     made->solved_for = EPS_SOLVE_N;
@@ -169,7 +169,7 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
 {
     bool steps = eps_job_unknown(job) == EPS_SOLVE_N;
     if (!steps && job->phases_len == 0)
-        return eps__mechanism_solve(context, result, error, job, false);
+        return eps__mechanism_solve(context, result, error, job, NULL);
     enum eps_status status = check(error, job);
     if (status != EPS_OK)
         return status;

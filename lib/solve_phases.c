@@ -405,7 +405,8 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     one.count = phase->count;
     struct eps_job own = job_of(&job, &one);
     struct eps__training *runs = NULL;
-    enum eps_status status = eps__mechanism_solve(context, alone, error, &own, many);
+    const struct eps__occasion occasion = {.upper_alone = many, .of_phases = true};
+    enum eps_status status = eps__mechanism_solve(context, alone, error, &own, &occasion);
     if (status != EPS_OK || one.count == 1)
         return status == EPS_OK ? status : eps__phase_error(error, phase, status);
     struct eps_result *result = *alone;
@@ -487,7 +488,8 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
     setting.job = &job;
     setting.upper_alone = true;
     whole = result->epsilon;
-    if (status == EPS_OK && (changed || result->solved_for != EPS_SOLVE_EPSILON)) {
+    /* the answer's epsilon is that of all phases, but for a number of runs: those keep it, and may cost less */
+    if (status == EPS_OK && whole > 0 && (changed || result->solved_for == EPS_SOLVE_RUNS)) {
         status = search_both(&tasks, &setting, error);
         if (status == EPS_OK)
             whole = fmax(tasks.items[EPS_REMOVE].answer.value, tasks.items[EPS_ADD].answer.value);
@@ -592,6 +594,30 @@ out:
     return status;
 }
 
+/* What was composed may be another accountant's than the answer of the phase alone: it assumes what that one does, too. */
+static bool assume_composed(struct eps_result *alone, const struct eps__phase *phase,
+                            const enum eps_accountant composed[EPS_DIRECTIONS])
+{
+    char **said = NULL;
+    size_t said_len = 0;
+    struct eps__sentences own = {&said, &said_len, false}, all = {&alone->assumptions, &alone->assumptions_len, false};
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps__accountant *accountant = eps__accountant_find(composed[d]);
+        if (accountant->assume)
+            accountant->assume(&own, &phase->setting, alone);
+    }
+    for (size_t i = 0; i < said_len; i++) {
+        bool known = false;
+        for (size_t k = 0; k < alone->assumptions_len; k++)
+            known = known || strcmp(alone->assumptions[k], said[i]) == 0;
+        if (!known)
+            eps__sentence(&all, "%s", said[i]);
+        free(said[i]);
+    }
+    free(said);
+    return !own.failed && !all.failed;
+}
+
 static enum eps_status fill_phases(struct eps_result *result, struct eps_error *error, struct eps__training *training)
 {
     const struct eps_job *job = training->job;
@@ -615,6 +641,9 @@ static enum eps_status fill_phases(struct eps_result *result, struct eps_error *
     for (size_t k = 0; k < training->len; k++)
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
             composed[k][d] = training->phases[k].accountants[d]->method;
+    for (size_t k = 0; k < training->len && status == EPS_OK; k++)
+        if (result->alone[k] && !assume_composed(result->alone[k], &training->phases[k], composed[k]))
+            status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     if (status == EPS_OK && alone)
         status = find_shares(result, shares, training, error);
     for (size_t i = 0; i < job->phases_len && status == EPS_OK; i++) {
@@ -831,7 +860,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     struct eps__context_part first, second; /* of two, where another value is sought than epsilon */
     double share = result->solved_for == EPS_SOLVE_EPSILON ? 1 : SEARCH_SHARE;
     const struct eps_context *part = eps__context_part(&first, context, 0, share);
-    enum eps_status status = eps__mechanism_solve(part, &own, error, &asked, false);
+    enum eps_status status = eps__mechanism_solve(part, &own, error, &asked, NULL);
     if (status != EPS_OK)
         return eps__phase_error(error, &phase, status);
     status = copy_answer(result, error, own, job->phases[0].noise_scale);
@@ -846,7 +875,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
         own = NULL;
         if (alone && asked.query.noise_multiplier <= NOISE_MOST &&
             !eps__accountant_find(asked.query.accountant.method)->solve)
-            status = eps__mechanism_solve(eps__context_part(&second, context, share, 1), &own, error, &asked, false);
+            status = eps__mechanism_solve(eps__context_part(&second, context, share, 1), &own, error, &asked, NULL);
     }
     if (status != EPS_OK) {
         eps_result_destroy(own);
@@ -901,7 +930,7 @@ enum eps_status eps__phases_epsilon(const struct eps_context *context, double *e
     enum eps_status status = EPS_OK;
     if (single(job)) {
         struct eps_job own = job_of(job, &job->phases[0]);
-        status = eps__mechanism_solve(context, &made, error, &own, false);
+        status = eps__mechanism_solve(context, &made, error, &own, NULL);
     } else {
         made = make_result(job);
         status = made ? eps__training_open(&training, error, context, job, false)

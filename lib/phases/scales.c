@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/phases/basic.h"
+
 #define LOG_DELTA_ABOUT (-30.0) /* where nothing is known of delta */
 #define LOG_DELTA_LEAST (-700.0)
 #define FAR_UNDER 12.0      /* of ln delta: what is so far under it is not reached for */
@@ -22,6 +24,7 @@
 #define TINY_LEAST 1e-9
 #define TINY_OFF 3.0 /* of ln delta */
 #define TINY_TOLERANCE 0.02
+#define BASIC_TOLERANCE 0.01
 
 enum { SETS_MAX = 8, TRIES = 60 };
 
@@ -326,7 +329,7 @@ static enum eps_status bound(struct eps__scales *scales, enum eps__estimate esti
     return eps__curves_log_delta(scales->sets[0][0], estimate, eps, out);
 }
 
-enum eps_status eps__scales_log_delta(struct eps__scales *scales, enum eps__estimate estimate, double eps, double *out)
+static enum eps_status composed(struct eps__scales *scales, enum eps__estimate estimate, double eps, double *out)
 {
     enum eps_status status, further = EPS_OK;
     do {
@@ -335,6 +338,32 @@ enum eps_status eps__scales_log_delta(struct eps__scales *scales, enum eps__esti
         further = reached || (status != EPS_OK && status != EPS_TOO_COSTLY) ? EPS_TOO_COSTLY : split_further(scales);
     } while (further == EPS_OK);
     return further == EPS_TOO_COSTLY ? status : further;
+}
+
+/* Where one grid holds all, their composition is no more than this but for what the grid adds (L7). */
+static enum eps_status basic(const struct eps__scales *scales, double eps, double *out)
+{
+    struct eps__run *runs = malloc(scales->len * sizeof *runs);
+    if (!runs)
+        return EPS_NO_MEMORY;
+    for (size_t i = 0; i < scales->len; i++)
+        runs[i] = (struct eps__run){scales->members[i].curve, scales->members[i].count};
+    enum eps_status status = eps__basic_log_delta(runs, scales->len, eps, BASIC_TOLERANCE, out);
+    free(runs);
+    return status;
+}
+
+enum eps_status eps__scales_log_delta(struct eps__scales *scales, enum eps__estimate estimate, double eps, double *out)
+{
+    double sum;
+    enum eps_status status = composed(scales, estimate, eps, out);
+    if (estimate == EPS__LOWER || scales->len == 0 || (status != EPS_OK && status != EPS_TOO_COSTLY) ||
+        (status == EPS_OK && scales->sets_len == 1 && *out < 0))
+        return status;
+    enum eps_status tried = basic(scales, eps, &sum);
+    if (tried == EPS_OK)
+        *out = status == EPS_OK ? fmin(*out, sum) : sum;
+    return tried == EPS_OK || (status == EPS_OK && tried == EPS_TOO_COSTLY) ? EPS_OK : tried;
 }
 
 bool eps__scales_refine(struct eps__scales *scales, double factor)

@@ -18,6 +18,7 @@
 #define ABOUT_SHARE 3.0
 #define DROP_MOST 0.5    /* of ln delta, by one stride */
 #define CHORD_DROP 3.0   /* a chord that falls by more is none that is near to anything */
+#define APART_SHARE 0.5  /* of a cell's width */
 #define WIDENED 2.0      /* a stride, after one that was not too long */
 #define WIDEST 4.0      /* a cell whose chord is used */
 #define NARROWEST 0x1p-30 /* of a cell, beside its place */
@@ -32,7 +33,6 @@ struct point {
 /* The curve or, reversed, that of the pair exchanged: the points in ascending order, convex in either bound. */
 struct side {
     struct point *points;
-    size_t *hull; /* room for the indices of all points */
     size_t len, capacity;
     double asked; /* the last time: what is no further apart than the questions is asked itself */
 };
@@ -73,30 +73,40 @@ static double log_chord(const struct side *side, enum eps__estimate estimate, si
     return eps__shift(estimate, log_value, (units + 32 + 8 * fabs(value)) * EPS__UNIT_ROUNDOFF);
 }
 
-/* Where a bound is not convex or falls not: no bound from above is worse than a chord or one at a smaller loss, and none from below
- * is needed that is more. */
-static void straighten(struct side *side)
+/* A bound at point i that is over the chord of its neighbours: no bound from above is worse than the chord, and none from below is needed
+ * that is more. Whether it was lowered. */
+static bool lower_to_chord(struct side *side, enum eps__estimate estimate, size_t i)
 {
-    for (size_t i = 1; i < side->len; i++)
-        side->points[i].upper = fmin(side->points[i].upper, side->points[i - 1].upper);
-    for (size_t i = side->len; i-- > 0;) {
-        double after = i + 1 < side->len ? side->points[i + 1].lower : -INFINITY;
-        side->points[i].lower = fmin(fmax(side->points[i].lower, after), side->points[i].upper);
-    }
+    struct point *point = &side->points[i];
+    double *bound = bound_of(point, estimate);
+    if (i == 0 || i + 1 >= side->len || isinf(*bound_of(point + 1, estimate)) ||
+        !(log_fall(side, estimate, i - 1, i) < log_fall(side, estimate, i, i + 1)))
+        return false;
+    double chord = log_chord(side, estimate, i - 1, i + 1, point->eps);
+    if (!(chord < *bound))
+        return false;
+    *bound = chord;
+    return true;
+}
+
+/* After point i has changed: the bounds fall, and are convex where their neighbours tell. */
+static void straighten(struct side *side, size_t i)
+{
+    struct point *points = side->points;
+    if (i > 0)
+        points[i].upper = fmin(points[i].upper, points[i - 1].upper);
+    for (size_t k = i + 1; k < side->len && points[k].upper > points[k - 1].upper; k++)
+        points[k].upper = points[k - 1].upper;
+    if (i + 1 < side->len)
+        points[i].lower = fmax(points[i].lower, points[i + 1].lower);
+    for (size_t k = i; k-- > 0 && points[k].lower < points[k + 1].lower;)
+        points[k].lower = points[k + 1].lower;
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
-        size_t len = 0, *hull = side->hull;
-        for (size_t i = 0; i < side->len && !isinf(*bound_of(&side->points[i], estimate)); i++) {
-            while (len >= 2 && log_fall(side, estimate, hull[len - 2], hull[len - 1]) <
-                                   log_fall(side, estimate, hull[len - 1], i))
-                len--;
-            hull[len++] = i;
-        }
-        for (size_t k = 0; k + 1 < len; k++)
-            for (size_t i = hull[k] + 1; i < hull[k + 1]; i++) {
-                double chord = log_chord(side, estimate, hull[k], hull[k + 1], side->points[i].eps);
-                double *bound = bound_of(&side->points[i], estimate);
-                *bound = fmin(*bound, isnan(chord) ? *bound : chord);
-            }
+        lower_to_chord(side, estimate, i);
+        for (size_t k = i; k-- > 0 && lower_to_chord(side, estimate, k);)
+            ;
+        for (size_t k = i + 1; k < side->len && lower_to_chord(side, estimate, k); k++)
+            ;
     }
 }
 
@@ -129,17 +139,15 @@ static enum eps_status insert(struct chords *chords, bool reversed, size_t at, d
     if (side->len == side->capacity) {
         size_t capacity = side->capacity ? 2 * side->capacity : CAPACITY;
         struct point *points = realloc(side->points, capacity * sizeof *points);
-        side->points = points ? points : side->points;
-        size_t *hull = realloc(side->hull, capacity * sizeof *hull);
-        side->hull = hull ? hull : side->hull;
-        if (!points || !hull)
+        if (!points)
             return EPS_NO_MEMORY;
+        side->points = points;
         side->capacity = capacity;
     }
     memmove(&side->points[at + 1], &side->points[at], (side->len - at) * sizeof *side->points);
     side->points[at] = fresh;
     side->len++;
-    straighten(side);
+    straighten(side, at);
     return EPS_OK;
 }
 
@@ -150,34 +158,53 @@ static enum eps_status settle(struct chords *chords, bool reversed, size_t i, do
     bool known = point->upper - point->lower <= OWN_SHARE * tolerance || point->tolerance <= tolerance;
     enum eps_status status = known ? EPS_OK : ask(chords, reversed, tolerance, point);
     if (!known && status == EPS_OK)
-        straighten(&chords->sides[reversed]);
+        straighten(&chords->sides[reversed], i);
     return status;
 }
 
 /* ------------------------------------------------------------ between two points (L28) */
 
+/* The points whose lines go under the cell after point i: the nearest ones that are not much nearer to its ends than those are to each
+ * other, as what they are off by counts so many times more in the cell. None: the end itself. */
+static void find_neighbours(const struct side *side, size_t i, size_t *before, size_t *after)
+{
+    double apart = APART_SHARE * (side->points[i + 1].eps - side->points[i].eps);
+    *before = i > 0 ? i - 1 : i;
+    *after = i + 2 < side->len ? i + 2 : i + 1;
+    while (*before > 0 && side->points[i].eps - side->points[*before].eps < apart)
+        --*before;
+    while (*after + 1 < side->len && side->points[*after].eps - side->points[i + 1].eps < apart)
+        ++*after;
+}
+
 /* ln of the most that the lines which the neighbours leave under the curve reach at x in the cell after point i, the cell's ends by this
  * estimate of theirs; rounded down. */
 static double log_under(const struct side *side, size_t i, double x, enum eps__estimate estimate)
 {
+    size_t before_at, after_at;
+    find_neighbours(side, i, &before_at, &after_at);
     struct point *left = &side->points[i], *right = left + 1;
     double scale = left->upper, low = exp(*bound_of(left, estimate) - scale);
     double high = exp(*bound_of(right, estimate) - scale), under = high, sizes = 1 + high;
-    if (i > 0) {
-        double fall = -expm1(left[-1].eps - left->eps), before = exp(left[-1].upper - scale);
+    if (before_at < i) {
+        const struct point *other = &side->points[before_at];
+        double fall = -expm1(other->eps - left->eps), before = exp(other->upper - scale);
         double line = low + (low - before) / fall * expm1(x - left->eps);
         sizes += (low + before) / fall * expm1(x - left->eps) * (1 + (fabs(x) + left->eps) / (x - left->eps));
         under = fmax(under, line);
     }
-    if (i + 2 < side->len) {
-        double rise = expm1(right[1].eps - right->eps), after = exp(right[1].upper - scale);
+    if (after_at > i + 1) {
+        const struct point *other = &side->points[after_at];
+        double rise = expm1(other->eps - right->eps), after = exp(other->upper - scale);
         double line = high + (after - high) / rise * expm1(x - right->eps);
         sizes += (high + after) / rise * (1 + (fabs(x) + right->eps) / (right->eps - x));
         under = fmax(under, line);
     }
     under -= 64 * (1 + fabs(scale)) * EPS__UNIT_ROUNDOFF * sizes;
-    return under > high ? eps__shift(EPS__LOWER, scale + log(under), 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale)))
-                        : *bound_of(right, estimate);
+    if (!(under > high))
+        return *bound_of(right, estimate);
+    double rest = log(under);
+    return eps__shift(EPS__LOWER, scale + rest, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale) + fabs(rest)));
 }
 
 /* Whether the chord is as near to the curve as that, as far as the upper ends tell. */
@@ -230,8 +257,12 @@ static enum eps_status reach(struct chords *chords, bool reversed, double x, dou
         status = settle(chords, reversed, k, tolerance);
         if (status != EPS_OK || side->points[k].eps == x)
             break;
+        size_t others[2];
+        find_neighbours(side, k, &others[0], &others[1]);
         if (status == EPS_OK)
             status = settle(chords, reversed, k + 1, tolerance);
+        for (int m = 0; m < 2 && status == EPS_OK; m++)
+            status = settle(chords, reversed, others[m], tolerance);
         if (status != EPS_OK || near(side, k, x, tolerance))
             break;
         double from = side->points[k].eps, to = side->points[k + 1].eps, middle = 0.5 * (from + to);
@@ -271,10 +302,8 @@ static void chords_destroy(struct eps__curve *curve)
 {
     struct chords *chords = (struct chords *)curve;
     chords->curve->class->destroy(chords->curve);
-    for (int reversed = 0; reversed < 2; reversed++) {
+    for (int reversed = 0; reversed < 2; reversed++)
         free(chords->sides[reversed].points);
-        free(chords->sides[reversed].hull);
-    }
     free(chords);
 }
 

@@ -8,8 +8,9 @@
 
 #include "lib/pld/dots.h"
 
-/* The curve, which is taken over, also on failure; NULL without memory, and where the curve is NULL. Its answers are as near to the
- * curve's as the tolerance of who asks, and the points are as near to each other as that needs, whoever asks how often. */
+/* The curve, which is taken over, also on failure; NULL without memory, and where the curve is NULL. Its answers are
+ * as near to the curve as the tolerance (three times it, where that is over 1e-2: who asks so only looks around), and the points as near to
+ * each other as that needs, however often it is asked (L28). */
 struct eps__curve *eps__curve_chords(struct eps__curve *curve);
 
 #endif

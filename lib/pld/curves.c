@@ -25,6 +25,7 @@ enum { COARSE_KNOTS = 400, COARSE_MOST = 1 << 16, FINE_MOST = 1 << 20 };
 #define FIRST_EPSILON 0.1 /* that is guessed; */
 #define FURTHER 1.02      /* the next one is by so much further than a line says */
 #define FIRST_FLOOR (-30.0) /* of ln delta, where nothing is known of it */
+#define EPSILON_LEAST 1e-2  /* what is under it is told apart by refining: to ask whether epsilon is 0 takes no more */
 #define SPACING_SHARE 0.1   /* of the tolerance, for the distance of the knots */
 #define CURVE_SHARE 0.15    /* and for what is not known of the curve */
 
@@ -357,7 +358,7 @@ static void choose(const struct eps__curves *c, const struct eps__saddle *saddle
                                                  : deviation / (saddle->tilt * deviation * u);
     double slope = eps__mills(u) / fall, allowed = c->accuracy.tolerance; /* of ln delta */
     if (c->accuracy.unknown == EPS_SOLVE_EPSILON)
-        allowed *= fmax(saddle->eps, 1e-6) * slope;
+        allowed *= fmax(saddle->eps, EPSILON_LEAST) * slope;
     else if (c->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER)
         allowed *= fmax(fmax(2 * rate, 1), saddle->eps * slope); /* about the least that sigma does */
     allowed /= c->finer * c->finer;

@@ -492,7 +492,7 @@ static void mmcc_phases_hold_against_enumeration(void **state)
     (void)state;
     const double p = 0.3, sigma = 1.2, mu = 0.5;
     const double epsilons[] = {0.2, 0.7, 1.5};
-    struct eps_phase phases[] = {poisson(2, p, 1, 1), unsampled(3, 1 / (sigma * mu), 1)};
+    struct eps_phase phases[] = {poisson(2, p, 1, 1), poisson(1, 1, 1 / (sigma * mu), 1)}; /* the second a Gaussian */
     const double c = 0.5 / sqrt(1.25), b = 1 / sqrt(1.25);
     const double coefficients[] = {b, c};
     phases[0].mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
@@ -501,6 +501,7 @@ static void mmcc_phases_hold_against_enumeration(void **state)
     phases[0].mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
     for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
         struct eps_job job = training(phases, 2, epsilons[i], NAN, sigma);
+        job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
         struct eps_result *result = solve(&job);
         const double means[4][2] = {{0, 0}, {b, c}, {0, b}, {b, c + b}};
         const double weights[4] = {(1 - p) * (1 - p), p * (1 - p), p * (1 - p), p * p};
@@ -585,7 +586,7 @@ static void a_curve_is_what_is_left(void **state)
     struct eps__training *open = NULL;
     struct eps_error error = {0};
     struct eps__phases_plan plan = {
-        .use = EPS_REMOVE, .direction = EPS_REMOVE, .sigma = 1.5, .finer = 1, .spent = {spent, -13, 1}};
+        .use = EPS_REMOVE, .direction = EPS_REMOVE, .sigma = 1.5, .finer = 1, .spent = {spent, -13, 1}, .proven = true};
     phase.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     phase.mechanism.matrix.bands = 4;
     job.query.accountant.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION;
@@ -613,9 +614,9 @@ static void a_curve_is_what_is_left(void **state)
             double delta1 = profile->class->bad_event_share(profile, d, 0), rounding = 1e-12;
             assert_true(fabs(log(delta1) - spent) < 1e-9);
             assert_true(left[EPS__UPPER] >= whole[EPS__LOWER] - delta1 - rounding);
-            assert_true(left[EPS__UPPER] <= (whole[EPS__UPPER] - delta1) * 1.02 + rounding);
+            assert_true(left[EPS__UPPER] <= (whole[EPS__UPPER] - delta1) * 1.04 + rounding);
             assert_true(left[EPS__LOWER] <= whole[EPS__UPPER] - delta1 + rounding);
-            assert_true(left[EPS__LOWER] >= (whole[EPS__LOWER] - delta1) * 0.98 - rounding);
+            assert_true(left[EPS__LOWER] >= (whole[EPS__LOWER] - delta1) * 0.96 - rounding);
             assert_true(i < 3 || whole[EPS__UPPER] < 1.5 * delta1);
         }
     profile->class->destroy(profile);
@@ -886,9 +887,9 @@ static void what_nobody_derived_is_refused(void **state)
     (void)state;
     struct eps_phase phases[] = {poisson(10, 0.1, 1, 1), poisson(20, 0.1, 1, 1)};
     struct eps_job job = training(phases, 2, NAN, 1e-6, 1);
-    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method",
-            "or for pld, mmcc or gaussian; conditional_composition serves");
+            "or for pld, renyi, mmcc or gaussian; conditional_composition serves");
     job = training(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.audit = 100;
     refused(&job, EPS_INVALID, "/accountant/audit", "phases");

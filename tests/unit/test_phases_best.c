@@ -1,0 +1,232 @@
+/*
+ * Trainings of which every phase goes by the best accountant that has a profile: against what the phases cost one by one, and what is told of
+ * it; how far down delta goes, and how much work a curve is.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/epsilon.h"
+#include "lib/phases/training.h"
+
+static struct eps_phase phase_of(size_t n, enum eps_scheme scheme)
+{
+    struct eps_phase phase;
+    eps_phase_init(&phase);
+    phase.mechanism.n = n;
+    phase.mechanism.sampling.scheme = scheme;
+    phase.noise_scale = 1;
+    phase.count = 1;
+    return phase;
+}
+
+static struct eps_phase poisson(size_t n, double p)
+{
+    struct eps_phase phase = phase_of(n, EPS_SCHEME_POISSON);
+    phase.mechanism.sampling.p = p;
+    return phase;
+}
+
+static struct eps_phase banded(struct eps_phase phase, size_t bands)
+{
+    phase.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    phase.mechanism.matrix.bands = bands;
+    return phase;
+}
+
+static struct eps_phase bins(size_t n, size_t len)
+{
+    struct eps_phase phase = phase_of(n, EPS_SCHEME_BALLS_IN_BINS);
+    phase.mechanism.sampling.bins = len;
+    return phase;
+}
+
+static struct eps_phase apart(size_t n, double p, size_t separation)
+{
+    struct eps_phase phase = phase_of(n, EPS_SCHEME_B_MIN_SEP);
+    phase.mechanism.sampling.p = p;
+    phase.mechanism.sampling.separation = separation;
+    return phase;
+}
+
+static struct eps_job training(struct eps_phase *phases, size_t len, double epsilon, double delta, double sigma)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.phases = phases;
+    job.phases_len = len;
+    job.query.epsilon = epsilon;
+    job.query.delta = delta;
+    job.query.noise_multiplier = sigma;
+    return job;
+}
+
+static struct eps_result *solve_with(const struct eps_context *context, struct eps_job *job)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(job);
+    if (eps_solve(context, &result, &error, job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    return result;
+}
+
+static struct eps_result *solve(struct eps_job *job)
+{
+    return solve_with(NULL, job);
+}
+
+static double epsilon_of(struct eps_phase *phases, size_t len, double delta, double sigma)
+{
+    struct eps_job job = training(phases, len, NAN, delta, sigma);
+    struct eps_result *result = solve(&job);
+    double epsilon = result->epsilon;
+    eps_result_destroy(result);
+    return epsilon;
+}
+
+/* ------------------------------------------------------------ the parts */
+
+/* No more than the phases' epsilons at half of delta each (basic composition), no less than the larger one at all of it; and what is
+ * said of a phase alone is whose it is. */
+static void phases_cost_no_more_than_their_parts(void **unused)
+{
+    (void)unused;
+    struct eps_phase trainings[][2] = {
+        {banded(apart(60, 0.02, 8), 8), poisson(60, 0.02)},
+        {banded(poisson(6, 0.02), 3), poisson(60, 0.02)},
+        {banded(bins(8, 4), 2), poisson(60, 0.02)},
+    };
+    const double delta = 1e-4, sigma = 1.2;
+    for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++) {
+        struct eps_job job = training(trainings[i], 2, NAN, delta, sigma);
+        struct eps_result *result = solve(&job);
+        double parts = 0, larger = 0;
+        for (size_t k = 0; k < 2; k++) {
+            parts += epsilon_of(&trainings[i][k], 1, delta / 2, sigma);
+            larger = fmax(larger, epsilon_of(&trainings[i][k], 1, delta, sigma));
+        }
+        if (!(result->epsilon <= parts && result->epsilon >= larger * 0.998))
+            fail_msg("training %zu: %g, its parts %g, the larger one %g", i, result->epsilon, parts, larger);
+        for (size_t k = 0; k < result->hints_len; k++)
+            assert_null(strstr(result->hints[k], "monte_carlo")); /* which phases refuse */
+        for (size_t k = 0; k < 2; k++) {
+            struct eps_job alone = training(&trainings[i][k], 1, NAN, delta, sigma);
+            struct eps_result *own = solve(&alone);
+            for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+                assert_int_equal(result->phases[k].alone->directions[d].accountant, own->directions[d].accountant);
+                assert_true(result->phases[k].alone->directions[d].value == own->directions[d].value);
+            }
+            eps_result_destroy(own);
+        }
+        eps_result_destroy(result);
+    }
+}
+
+/* Five hundred steps of BandMF and five hundred of DP-SGD: 30.27 by what gaussian alone composed. */
+static void bandmf_and_then_dp_sgd(void **unused)
+{
+    (void)unused;
+    struct eps_phase phases[] = {phase_of(500, EPS_SCHEME_B_MIN_SEP), phase_of(500, EPS_SCHEME_POISSON)};
+    for (size_t k = 0; k < 2; k++) {
+        phases[k].mechanism.sampling.batch_size = 256;
+        phases[k].mechanism.sampling.dataset_size = 20000;
+    }
+    phases[0].mechanism.matrix.family = EPS_FAMILY_BANDED;
+    phases[0].mechanism.matrix.bands = 16;
+    struct eps_job job = training(phases, 2, NAN, 1e-5, 1.2);
+    struct eps_result *result = solve(&job);
+    assert_true(result->epsilon > 5.42 && result->epsilon < 5.644 + 1.264);
+    assert_true(result->epsilon < 5.7); /* and far less than their sum */
+    assert_int_equal(result->phases[0].composed[EPS_REMOVE], EPS_ACCOUNTANT_RENYI);
+    assert_int_equal(result->phases[1].composed[EPS_REMOVE], EPS_ACCOUNTANT_PLD);
+    eps_result_destroy(result);
+}
+
+/* Whoever is composed, alone or beside others: what it assumes is said, and once. */
+static void what_is_composed_is_assumed(void **unused)
+{
+    (void)unused;
+    struct eps_phase phases[] = {banded(bins(24, 6), 3), poisson(24, 0.05)};
+    const enum eps_accountant methods[] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION, EPS_ACCOUNTANT_AUTO};
+    for (size_t i = 0; i < 3; i++) {
+        struct eps_job job = training(phases, i == 1 ? 1 : 2, NAN, 1e-3, 2);
+        phases[0].count = i == 1 ? 2 : 1;
+        job.query.accountant.method = methods[i];
+        job.query.accountant.tolerance = 1e-2;
+        struct eps_result *result = solve(&job);
+        size_t said = 0;
+        for (size_t k = 0; k < result->assumptions_len; k++)
+            said += strstr(result->assumptions[k], "released in causal order") != NULL;
+        assert_int_equal(said, 1);
+        eps_result_destroy(result);
+    }
+}
+
+/* ------------------------------------------------------------ what is left out */
+
+/* However small delta is, what steps leave out is less. */
+static void small_deltas_are_found(void **unused)
+{
+    (void)unused;
+    struct eps_phase phases[] = {poisson(12, 0.05), bins(8, 4)};
+    struct eps_job job = training(phases, 2, 9, NAN, 1.5), alone = training(&phases[1], 1, 9, NAN, 1.5);
+    job.query.accountant.tolerance = alone.query.accountant.tolerance = 1e-2;
+    struct eps_result *whole = solve(&job), *larger = solve(&alone);
+    assert_true(whole->delta < 1e-16 && whole->delta > 0.9 * larger->delta && whole->delta < 1e9 * larger->delta);
+    eps_result_destroy(whole);
+    eps_result_destroy(larger);
+}
+
+/* ------------------------------------------------------------ a curve */
+
+/* Work is counted by how often it is asked whether to stop. */
+static bool count(void *user)
+{
+    ++*(size_t *)user;
+    return false;
+}
+
+/* Two hundred points in both directions are the work of a few jobs: what a phase was asked is kept, and one composition serves many points. */
+static void a_curve_is_the_work_of_a_few_jobs(void **unused)
+{
+    (void)unused;
+    struct eps_phase phases[] = {poisson(12, 0.05), banded(bins(12, 4), 2)};
+    struct eps_job job = training(phases, 2, NAN, 1e-4, 1.5);
+    size_t of_job = 0, of_curve = 0, len;
+    struct eps_context counting = {.user = &of_job, .canceled = count};
+    struct eps_curve_point *points;
+    struct eps_error error = {0};
+    struct eps_result *result = solve_with(&counting, &job);
+    counting.user = &of_curve;
+    assert_int_equal(eps_privacy_curve(&counting, &points, &len, &error, &job, 1.5), EPS_OK);
+    assert_int_equal(len, 201);
+    assert_true(points[200].delta < 1e-15 && points[200].epsilon < 40);
+    if (!(of_curve < 6 * of_job))
+        fail_msg("a job asks %zu times, a curve %zu times", of_job, of_curve);
+    size_t after = 0;
+    while (points[after].epsilon < result->epsilon)
+        after++;
+    assert_true(points[after - 1].delta >= result->delta * 0.98 && points[after].lower <= result->delta);
+    eps_result_destroy(result);
+    free(points);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(phases_cost_no_more_than_their_parts),
+        cmocka_unit_test(bandmf_and_then_dp_sgd),
+        cmocka_unit_test(what_is_composed_is_assumed),
+        cmocka_unit_test(small_deltas_are_found),
+        cmocka_unit_test(a_curve_is_the_work_of_a_few_jobs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
