@@ -9,6 +9,9 @@
 # (seconds for all of pytest, 1800; a single test has its deadline from tests/pytest.ini), JOBS (how many C programs run at a
 # time, as many as there are processors).
 #
+# pytest mostly waits, for servers and for browsers: beside other suites it runs from the beginning, in the place of one C program, and is
+# told of in its turn.
+#
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
 B=${B:-build/release} BIN=${BIN:-build} PYTHON=${PYTHON:-/usr/bin/python3} CC=${CC:-cc}
@@ -111,16 +114,28 @@ replays() {
     done
 }
 
-# e2e NAME ARGUMENTS...: pytest on the real binary. At its deadline it is interrupted, so that it writes what it has.
-e2e() {
-    name=$1
-    shift
-    rm -f "$log/e2e.xml"
+# start_e2e ARGUMENTS...: pytest on the real binary, in the background, where a shell has interrupts ignored. At its deadline it is
+# interrupted, so that it writes what it has.
+start_e2e() {
+    rm -f "$log/e2e.xml" "$log/e2e.status"
+    run_e2e "$@" &
+}
+
+run_e2e() {
     sanitizers "$(out_of e2e).report"
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
-        timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
+        timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" env --default-signal=INT \
+        "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
-    status=$?
+    echo $? >"$log/e2e.status"
+}
+
+# judge_e2e NAME: waits for its end and counts.
+judge_e2e() {
+    name=$1
+    wait
+    report=$(out_of e2e).report
+    status=$(cat "$log/e2e.status")
     counts=$("$PYTHON" - "$log/e2e.xml" <<'PY'
 import sys
 import xml.etree.ElementTree as tree
@@ -149,6 +164,16 @@ fi
 
 for suite in $suites; do
     case $suite in
+    e2e) start_e2e ;;
+    e2e-sanitized) start_e2e -m sanitized ;;
+    *) continue ;;
+    esac
+    cores=$(nproc)
+    JOBS=${JOBS:-$((cores > 1 ? cores - 1 : 1))}
+done
+
+for suite in $suites; do
+    case $suite in
     unit | paper | truth | soak) programs "$suite" ;;
     tables) tap tables sh tests/check_tables.sh; B=$B tap circles "$PYTHON" tests/check_circles.py; tap lemmas "$PYTHON" tests/check_lemmas.py ;;
     toys) tap toys "$PYTHON" tests/check_toys.py ;;
@@ -156,8 +181,7 @@ for suite in $suites; do
     install) tap install sh tests/check_install.sh ;;
     fuzz) replays ;;
     readme) EPSILOND=$BIN/epsilond tap readme "$PYTHON" tests/check_readme.py ;;
-    e2e) e2e e2e ;;
-    e2e-sanitized) e2e e2e -m sanitized ;;
+    e2e | e2e-sanitized) judge_e2e e2e ;;
     *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
     esac
 done
