@@ -521,13 +521,14 @@ static void a_training_is_answered_phase_by_phase(void **state)
               "\"add\":{\"value\":null,\"accountant\":\"auto\"}},\"candidates\":[],\"adjacency\":\"zero_out\","
               "\"adaptive\":true,\"sampling\":null,\"sensitivity\":null,\"factorization\":null,\"error\":null,"
               "\"assumptions\":[],\"hints\":[],\"phases\":[{\"count\":3,\"noise_multiplier\":2,\"epsilon\":0.5,"
-              "\"share\":0.75,\"directions\":{\"remove\":{\"value\":0.5,\"accountant\":\"pld\"},"
-              "\"add\":{\"value\":0.25,\"accountant\":\"mmcc\"}},\"sampling\":{\"p\":0.1,\"expected_batch_size\":50},"
+              "\"share\":0.75,\"directions\":{\"remove\":{\"value\":0.5,\"accountant\":\"pld\",\"composed\":\"pld\"},"
+              "\"add\":{\"value\":0.25,\"accountant\":\"pld\",\"composed\":\"mmcc\"}},\"sampling\":{\"p\":0.1,\"expected_batch_size\":50},"
               "\"sensitivity\":{\"value\":1,\"rule\":\"unit_columns\",\"exact\":true},"
               "\"factorization\":{\"id\":\"9f2c\",\"iterations\":0,\"optimality_gap\":null},"
               "\"error\":{\"mean_squared\":4,\"max_squared\":8,\"last_squared\":8},\"adaptive\":true},"
               "{\"count\":0,\"noise_multiplier\":null,\"epsilon\":null,\"share\":null,\"directions\":{\"remove\":{"
-              "\"value\":null,\"accountant\":\"gaussian\"},\"add\":{\"value\":null,\"accountant\":\"gaussian\"}},"
+              "\"value\":null,\"accountant\":\"gaussian\",\"composed\":\"gaussian\"},\"add\":{\"value\":null,"
+              "\"accountant\":\"gaussian\",\"composed\":\"gaussian\"}},"
               "\"sampling\":null,\"sensitivity\":null,\"factorization\":null,\"error\":null,\"adaptive\":null}],"
               "\"cache\":{\"factorization\":\"unused\",\"pld\":\"unused\"}}");
     free(text);
