@@ -28,6 +28,8 @@
 #define ALONE_SHARE 0.75     /* of it, before their shares are sought */
 #define SHARE_TOLERANCE 1e-3 /* of what is left when a phase is left out */
 #define MANY_TOLERANCE 1e-2  /* of each phase alone, where there are many */
+#define CURVE_OPERATIONS 2e9 /* of a phase that goes by its profile: some thousand points, each a moment problem or a composition */
+#define CURVE_ROUNDS 8       /* as often, where the noise multiplier is sought */
 #define ROUNDS_MAX 2         /* of choosing accountants, where the noise multiplier is sought */
 
 enum {
@@ -47,11 +49,15 @@ static enum eps_status add_cost(const struct eps__phase *phase, double *operatio
     eps__strategy_cost(&phase->job.mechanism, &one_operations, &one_bytes);
     *operations += one_operations;
     *bytes = fmax(*bytes, one_bytes);
+    bool curve = false;
     for (size_t i = 0; i < len; i++) {
         candidates[i]->cost(&phase->setting, &one_operations, &one_bytes);
         *operations += one_operations;
         *bytes = fmax(*bytes, one_bytes);
+        curve = curve || !candidates[i]->steps;
     }
+    if (curve)
+        *operations += isnan(phase->job.query.noise_multiplier) ? CURVE_ROUNDS * CURVE_OPERATIONS : CURVE_OPERATIONS;
     return EPS_OK;
 }
 
