@@ -30,7 +30,7 @@ extern "C" {
 #define EPS_VERSION "0.1.0"
 
 /* Raised with every change that can alter a number; part of every cache key. */
-#define EPS_ACCOUNTING_VERSION 8
+#define EPS_ACCOUNTING_VERSION 9
 
 #if defined(__GNUC__)
 #define EPS_API __attribute__((visibility("default")))
