@@ -199,8 +199,8 @@ static eps__quad far_out(const struct cover *cover, eps__quad from)
         struct eps__expansion f;
         eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, at);
         bool positive = true;
-        for (size_t k = 0; k <= f.degree && positive; k++)
-            positive = f.value[k] >= f.error[k] || (k == f.degree && f.value[k] >= 0);
+        for (size_t k = 0; k < f.degree && positive; k++)
+            positive = f.value[k] >= f.error[k];
         if (positive)
             return at;
     }

@@ -14,8 +14,10 @@
 
 #include <math.h>
 
+#include "lib/accountants/accountant.h"
 #include "lib/epsilon.h"
 #include "lib/moments/b_min_sep.h"
+#include "lib/setting.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
@@ -389,6 +391,29 @@ static void delta_is_never_under_the_truth(void **unused)
     }
 }
 
+/* By renyi's own law of spaced draws, where a plainer sampling of the same law would be answered in its place. */
+static void deltas_as_asked(double found[EPS_DIRECTIONS], const struct eps_job *job, double sigma, double eps)
+{
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+    const struct eps__accountant *renyi = eps__accountant_find(EPS_ACCOUNTANT_RENYI);
+    struct eps_job asked = *job;
+    struct eps__setting setting;
+    struct eps__profile *profile = NULL;
+    struct eps_error error = {0};
+    asked.query.epsilon = eps;
+    asked.query.noise_multiplier = sigma;
+    assert_int_equal(eps__setting_open(&setting, &error, NULL, &asked), EPS_OK);
+    assert_non_null(setting.plainer);
+    eps__setting_as_asked(&setting);
+    assert_int_equal(renyi->open(&setting, sigma, &accuracy, &profile, &error), EPS_OK);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        assert_int_equal(profile->class->log_delta(profile, d, EPS__UPPER, eps, &found[d], &error), EPS_OK);
+        found[d] = exp(found[d]);
+    }
+    profile->class->destroy(profile);
+    eps__setting_close(&setting);
+}
+
 /* b = 1: never under pld of Poisson sampling, as near as renyi is there, and for add under the geometric mean of the draws as they
  * are. */
 static void rarer_draws_are_below(void **unused)
@@ -400,7 +425,7 @@ static void rarer_draws_are_below(void **unused)
         double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
         double found[EPS_DIRECTIONS], poisson[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
         struct eps_job job = spaced_job(n, p, 1, &one, 1);
-        solved_deltas(found, &job, sigma, eps);
+        deltas_as_asked(found, &job, sigma, eps);
         job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
         job.mechanism.sampling.separation = 0;
         solved_deltas(poisson, &job, sigma, eps);
@@ -428,7 +453,8 @@ static void certain_draws_are_answered_as_bins(void **unused)
         struct eps_job job = spaced_job(35, 1, 7, column, 3);
         double sigma = trial % 2 ? 1 : 4, eps = trial / 2 ? 2 : 0.3;
         job.query.accountant.max_order = 3;
-        solved_deltas(spaced, &job, sigma, eps);
+        job.mechanism.sampling.warm_start = true;
+        deltas_as_asked(spaced, &job, sigma, eps);
         job.mechanism.sampling = (struct eps_sampling){
             .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = 7, .examples_per_user = 1, .warm_start = true};
         solved_deltas(bins, &job, sigma, eps);
