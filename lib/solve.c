@@ -650,6 +650,43 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
     return status;
 }
 
+static struct eps_result *make_result(enum eps_unknown unknown, const struct eps_query *query)
+{
+    struct eps_result *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->solved_for = unknown;
+    made->epsilon = query->epsilon;
+    made->delta = query->delta;
+    made->noise_multiplier = query->noise_multiplier;
+    made->bracket_lower = made->bracket_upper = made->least = NAN;
+    made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
+    return made;
+}
+
+enum eps_status eps__mechanism_describe(struct eps_result **result, struct eps_error *error,
+                                        const struct eps__setting *setting, double noise_multiplier,
+                                        const enum eps_accountant accountants[EPS_DIRECTIONS])
+{
+    const struct eps_query query = {.epsilon = NAN, .delta = NAN, .noise_multiplier = noise_multiplier};
+    struct eps_result *made = make_result(EPS_SOLVE_CURVE, &query);
+    if (!made)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        made->directions[d] =
+            (struct eps_candidate){.accountant = accountants[d], .direction = d, .value = NAN, .bad_event_share = NAN};
+    enum eps_status status = fill_figures(made, error, setting);
+    if (status == EPS_OK && !add_assumptions(made, setting))
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    if (status != EPS_OK) {
+        eps_result_destroy(made);
+        return status;
+    }
+    made->cache_factorization = eps__strategy_cache_state(setting->strategy);
+    *result = made;
+    return EPS_OK;
+}
+
 enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
                                      struct eps_error *error, const struct eps_job *job,
                                      const struct eps__occasion *occasion)
@@ -672,17 +709,11 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         goto out;
     double searched = built + (1 - built) * (1 - audit_share(&setting, operations));
     setting.context = eps__context_part(&searching, context, built, searched);
-    made = calloc(1, sizeof *made);
+    made = make_result(eps_job_unknown(job), &job->query);
     if (!made) {
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         goto out;
     }
-    made->solved_for = eps_job_unknown(job);
-    made->epsilon = job->query.epsilon;
-    made->delta = job->query.delta;
-    made->noise_multiplier = job->query.noise_multiplier;
-    made->bracket_lower = made->bracket_upper = made->least = NAN;
-    made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
     if (made->solved_for == EPS_SOLVE_CURVE)
         status = eps__curve(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0,
                             job->query.accountant.tolerance);

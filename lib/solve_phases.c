@@ -28,9 +28,10 @@
 #define ALONE_SHARE 0.75     /* of it, before their shares are sought */
 #define SHARE_TOLERANCE 1e-3 /* of what is left when a phase is left out */
 #define MANY_TOLERANCE 1e-2  /* of each phase alone, where there are many */
-#define CURVE_OPERATIONS 2e9 /* of a phase that goes by its profile: some thousand points, each a moment problem or a composition */
-#define CURVE_ROUNDS 8       /* as often, where the noise multiplier is sought */
-#define ROUNDS_MAX 2         /* of choosing accountants, where the noise multiplier is sought */
+#define CURVE_OPERATIONS 2e9 /* of a phase that goes by its profile: about a thousand moment problems or compositions */
+#define CURVE_ROUNDS 8       /* curves of a phase where the noise multiplier is sought */
+#define USUAL_DELTA 1e-6
+#define ROUNDS_MAX 2 /* of choosing accountants, where the noise multiplier is sought */
 
 enum {
     FEW = 16
@@ -392,6 +393,27 @@ static enum eps_status solve_runs(struct eps_result *result, struct eps_error *e
 
 /* ------------------------------------------------------------ every phase alone */
 
+/* The accountants of a phase's curve may be others than those of its answer alone: adds what they assume. */
+static bool assume_composed(struct eps_result *alone, const struct eps__phase *phase)
+{
+    char **said = NULL;
+    size_t said_len = 0;
+    struct eps__sentences own = {&said, &said_len, false}, all = {&alone->assumptions, &alone->assumptions_len, false};
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        if (phase->accountants[d]->assume)
+            phase->accountants[d]->assume(&own, &phase->setting, alone);
+    for (size_t i = 0; i < said_len; i++) {
+        bool known = false;
+        for (size_t k = 0; k < alone->assumptions_len; k++)
+            known = known || strcmp(alone->assumptions[k], said[i]) == 0;
+        if (!known)
+            eps__sentence(&all, "%s", said[i]);
+        free(said[i]);
+    }
+    free(said);
+    return !own.failed && !all.failed;
+}
+
 /* So many runs of one phase, for epsilon at delta: the mechanism's own answer, and where there are several runs, that of their
  * composition in its place. */
 static enum eps_status solve_alone(const struct eps_context *context, struct eps_result **alone,
@@ -423,6 +445,8 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     status = eps__training_open(&runs, error, context, &job, false);
     if (status == EPS_OK)
         status = solve_scalar(result, error, runs, &tally, many);
+    if (status == EPS_OK && !assume_composed(result, &runs->phases[0]))
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     eps__training_close(runs);
     if (status != EPS_OK) {
         eps_result_destroy(result);
@@ -494,7 +518,7 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
     setting.job = &job;
     setting.upper_alone = true;
     whole = result->epsilon;
-    /* the answer's epsilon is that of all phases, but for a number of runs: those keep it, and may cost less */
+    /* epsilon is what all phases cost, except where it was given with a number of runs to find: these may cost less */
     if (status == EPS_OK && whole > 0 && (changed || result->solved_for == EPS_SOLVE_RUNS)) {
         status = search_both(&tasks, &setting, error);
         if (status == EPS_OK)
@@ -600,30 +624,6 @@ out:
     return status;
 }
 
-/* What was composed may be another accountant's than the answer of the phase alone: it assumes what that one does, too. */
-static bool assume_composed(struct eps_result *alone, const struct eps__phase *phase,
-                            const enum eps_accountant composed[EPS_DIRECTIONS])
-{
-    char **said = NULL;
-    size_t said_len = 0;
-    struct eps__sentences own = {&said, &said_len, false}, all = {&alone->assumptions, &alone->assumptions_len, false};
-    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
-        const struct eps__accountant *accountant = eps__accountant_find(composed[d]);
-        if (accountant->assume)
-            accountant->assume(&own, &phase->setting, alone);
-    }
-    for (size_t i = 0; i < said_len; i++) {
-        bool known = false;
-        for (size_t k = 0; k < alone->assumptions_len; k++)
-            known = known || strcmp(alone->assumptions[k], said[i]) == 0;
-        if (!known)
-            eps__sentence(&all, "%s", said[i]);
-        free(said[i]);
-    }
-    free(said);
-    return !own.failed && !all.failed;
-}
-
 static enum eps_status fill_phases(struct eps_result *result, struct eps_error *error, struct eps__training *training)
 {
     const struct eps_job *job = training->job;
@@ -648,8 +648,12 @@ static enum eps_status fill_phases(struct eps_result *result, struct eps_error *
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
             composed[k][d] = training->phases[k].accountants[d]->method;
     for (size_t k = 0; k < training->len && status == EPS_OK; k++)
-        if (result->alone[k] && !assume_composed(result->alone[k], &training->phases[k], composed[k]))
+        if (result->alone[k] && !assume_composed(result->alone[k], &training->phases[k]))
             status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    /* a curve has no delta at which each would be answered */
+    for (size_t k = 0; k < training->len && status == EPS_OK && result->solved_for == EPS_SOLVE_CURVE && !alone; k++)
+        status = eps__mechanism_describe(&result->alone[k], error, &training->phases[k].setting,
+                                         sigma * training->phases[k].noise_scale, composed[k]);
     if (status == EPS_OK && alone)
         status = find_shares(result, shares, training, error);
     for (size_t i = 0; i < job->phases_len && status == EPS_OK; i++) {
@@ -739,11 +743,22 @@ static struct eps_result *make_result(const struct eps_job *job)
     return made;
 }
 
+/* For a whole curve: the best accountants at the job's delta or epsilon, or at a usual delta if it has neither. */
+static enum eps_status choose_for_curve(struct eps__training *training, struct eps_error *error, double sigma)
+{
+    const struct eps_query *query = &training->job->query;
+    double log_delta = !isnan(query->delta) ? log(query->delta) : isnan(query->epsilon) ? log(USUAL_DELTA) : NAN;
+    bool changed;
+    enum eps_status status = eps__training_begin(training, error);
+    return status == EPS_OK ? eps__training_choose(training, error, sigma, log_delta, query->epsilon, &changed)
+                            : status;
+}
+
 static enum eps_status solve_curve(struct eps_result *result, struct eps_error *error, struct eps__training *training)
 {
     static const struct eps__accountant *const joint[] = {&eps__accountant_joint};
     struct eps__setting setting = eps__training_setting(training);
-    enum eps_status status = eps__training_begin(training, error);
+    enum eps_status status = choose_for_curve(training, error, training->job->query.noise_multiplier);
     if (status == EPS_OK)
         status = eps__curve(result, error, &setting, joint, 1, true, training->job->query.accountant.tolerance);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++)
@@ -958,7 +973,6 @@ enum eps_status eps__phases_curve(const struct eps_context *context, struct eps_
 {
     static const struct eps__accountant *const joint[] = {&eps__accountant_joint};
     struct eps__training *training = NULL;
-    bool changed;
     enum eps_status status = eps__training_open(&training, error, context, job, false);
     if (status == EPS_OK)
         status = check_cost(training, NULL, NULL, error);
@@ -967,10 +981,7 @@ enum eps_status eps__phases_curve(const struct eps_context *context, struct eps_
         status = found ? solve_runs(found, error, training) : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         eps_result_destroy(found);
     } else if (status == EPS_OK) {
-        status = eps__training_begin(training, error);
-        if (status == EPS_OK && !isnan(job->query.delta))
-            status = eps__training_choose(training, error, noise_multiplier, log(job->query.delta), job->query.epsilon,
-                                          &changed);
+        status = choose_for_curve(training, error, noise_multiplier);
     }
     if (status == EPS_OK) {
         struct eps__setting setting = eps__training_setting(training);

@@ -9,8 +9,8 @@
 # (seconds for all of pytest, 1800; a single test has its deadline from tests/pytest.ini), JOBS (how many C programs run at a
 # time, as many as there are processors).
 #
-# pytest mostly waits, for servers and for browsers: beside other suites it runs from the beginning, in the place of one C program, and is
-# told of in its turn.
+# pytest mostly waits for servers and browsers. With other suites it starts first and runs beside them, in the place of
+# one C program; its line is printed in its turn.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -114,8 +114,8 @@ replays() {
     done
 }
 
-# start_e2e ARGUMENTS...: pytest on the real binary, in the background, where a shell has interrupts ignored. At its deadline it is
-# interrupted, so that it writes what it has.
+# start_e2e ARGUMENTS...: pytest on the real binary, in the background. At its deadline it is interrupted, so that it
+# writes what it has; a shell's background job ignores interrupts unless told otherwise.
 start_e2e() {
     rm -f "$log/e2e.xml" "$log/e2e.status"
     run_e2e "$@" &
@@ -130,7 +130,7 @@ run_e2e() {
     echo $? >"$log/e2e.status"
 }
 
-# judge_e2e NAME: waits for its end and counts.
+# judge_e2e NAME: waits for pytest to end, and counts.
 judge_e2e() {
     name=$1
     wait

@@ -32,7 +32,7 @@ struct eps__setting {
     struct eps__tally *tally; /* of the PLD cache */
     struct eps__meter *meter; /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
     bool upper_alone;         /* an epsilon's lower end is not wanted, and may be 0 */
-    bool of_phases;           /* it is one phase of several: what has no profile cannot be asked for */
+    bool of_phases;           /* it is one phase of several, where an accountant without a profile is refused */
     struct eps__training
         *training; /* of a job of phases (lib/phases), which then has no strategy of its own; else NULL */
 };
@@ -86,7 +86,7 @@ struct eps__accountant {
     uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
-    bool composes;    /* it bounds delta at every epsilon in both directions, bad events apart: phases are composed of such curves */
+    bool composes;    /* it bounds delta at every epsilon, bad events apart: phases are composed of such curves */
     /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result);
     /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */

@@ -56,13 +56,13 @@ static void chebyshev(struct eps__recurrence *r, const eps__quad *moment, size_t
 
 /* ---------------------------------------------------------------- nodes */
 
-/* A Jacobi matrix of n rows, of which the last entry on the diagonal is free. */
+/* A Jacobi matrix of n rows whose last entry on the diagonal is free. */
 struct jacobi {
     const struct eps__recurrence *r;
     size_t n;
     const long double *inner;    /* the roots of the polynomial of n - 1 rows, which lie between its nodes */
-    long double near[NODES_MAX]; /* the nodes that were found last: those of another entry are not far */
-    bool known;                  /* whether there are any */
+    long double near[NODES_MAX]; /* the nodes found last, from which the next search starts */
+    bool known;                  /* whether there are such nodes */
 };
 
 struct law {
@@ -92,7 +92,8 @@ static long double between(long double low, long double high, long double scale)
     return scale * sinhl((asinhl(low / scale) + asinhl(high / scale)) / 2);
 }
 
-/* The only root of pi_n in [low, high]: Newton's steps from x, or from the middle where x is not inside, kept in by bisection. */
+/* The only root of pi_n in [low, high]: Newton's steps, kept in by bisection. They start at x if it is inside, else in
+ * the middle. */
 static long double root(const struct eps__recurrence *r, size_t n, long double last, long double low, long double high,
                         long double x)
 {
@@ -139,7 +140,7 @@ static void span(const struct eps__recurrence *r, size_t n, long double last, lo
     *high += margin;
 }
 
-/* The n roots of pi_n, given those of pi_{n-1}; near: about where they are, or NULL. nodes may be near. */
+/* The n roots of pi_n, given those of pi_{n-1}. near: starting points, or NULL; may be the same array as nodes. */
 static void interlace(long double *nodes, const struct eps__recurrence *r, size_t n, long double last,
                       const long double *inner, const long double *near)
 {
@@ -150,6 +151,7 @@ static void interlace(long double *nodes, const struct eps__recurrence *r, size_
             root(r, n, last, i > 0 ? inner[i - 1] : low, i + 1 < n ? inner[i] : high, near ? near[i] : -INFINITY);
 }
 
+/* The roots of every pi_k, which bracket those of pi_{k+1}. */
 static void find_roots(struct eps__recurrence *r)
 {
     size_t len = r->a_len < r->b_len ? r->a_len : r->b_len;
@@ -176,7 +178,7 @@ static void prepare(struct jacobi *j, const struct eps__recurrence *r, size_t n)
     *j = (struct jacobi){.r = r, .n = n, .inner = r->roots[n - 1]};
 }
 
-/* Where the free entry is this. */
+/* The nodes for this free entry. */
 static const long double *nodes_of(struct jacobi *j, long double last)
 {
     interlace(j->near, j->r, j->n, last, j->inner, j->known ? j->near : NULL);
@@ -243,8 +245,7 @@ static long double rise(struct search *s, long double last)
 
 /* Between an entry at which the mean rises and a larger one at which it falls: where it is level. By secants, whose
  * stuck end is drawn nearer (Illinois), and halving where they are slow. */
-static long double level(struct search *s, long double low, long double high, long double at_low,
-                         long double at_high)
+static long double level(struct search *s, long double low, long double high, long double at_low, long double at_high)
 {
     long double scale = s->jacobi.r->scale;
     int stuck = 0;

@@ -193,7 +193,7 @@ static bool covers(struct cover *cover, eps__quad from, eps__quad to)
 static eps__quad far_out(const struct cover *cover, eps__quad from)
 {
     eps__quad at = from > 0 ? 2 * from : from + 1;
-    if (!(cover->p->c[cover->p->degree] >= 0)) /* the last one is the same everywhere */
+    if (!(cover->p->c[cover->p->degree] >= 0)) /* it is the same at every point of expansion */
         return (eps__quad)NAN;
     for (int i = 0; i < DOUBLINGS; i++, at *= 2) {
         struct eps__expansion f;

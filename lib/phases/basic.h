@@ -1,5 +1,5 @@
 /*
- * Basic composition: what no grid is needed for.
+ * Basic composition: a bound that needs no grid.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,9 +15,9 @@ struct eps__run {
 };
 
 /*
- * ln of an upper bound on delta(eps), eps >= 0, of all runs together: the sum of their deltas at epsilons that add up to no more
- * than eps (L7; Dwork et al. 2006). The split is about the best one where delta is small, as far as the curves' guesses tell; the
- * curves are asked to the tolerance, once each. 0 where no split is found. EPS_NO_MEMORY, or what a curve says.
+ * ln of an upper bound on delta(eps), eps >= 0, of all runs together: the sum of their deltas at epsilons that add up
+ * to at most eps (L7; Dwork et al. 2006). The split follows the curves' guesses, and is near the best one where delta
+ * is small. Asks every curve once, to the tolerance. EPS_NO_MEMORY, or a curve's status.
  */
 enum eps_status eps__basic_log_delta(const struct eps__run *runs, size_t len, double eps, double tolerance,
                                      double *log_delta);

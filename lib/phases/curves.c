@@ -135,7 +135,7 @@ struct phase_curve {
         bool known;
         enum eps_direction direction;
         double eps, tolerance, bounds[2];
-    } last; /* what was asked: both bounds come at once */
+    } last; /* the last question: one answer has both bounds */
 };
 
 static void forget_profiles(struct phase_curve *own)
@@ -262,14 +262,14 @@ static struct eps__curve *make_phase(const struct eps__phase *phase, const struc
     return eps__curve_chords(&made->base);
 }
 
-/* ------------------------------------------------------------ what is kept of it */
+/* ------------------------------------------------------------ kept by its phase */
 
 struct eps__kept_curve {
     struct eps__curve *curve;
     double sigma, log_delta1;
     bool proven;
-    size_t holders;
-    bool forgotten; /* by its phase: the last holder destroys it */
+    size_t holders; /* the curves that are in use */
+    bool forgotten; /* dropped by its phase: the last holder destroys it */
 };
 
 struct held {
@@ -322,7 +322,10 @@ static struct eps__kept_curve *keep(const struct eps__phase *phase, const struct
     struct eps__kept_curve *made = calloc(1, sizeof *made);
     if (!made)
         return NULL;
-    *made = (struct eps__kept_curve){make_phase(phase, plan), plan->sigma, plan->spent.log_delta1, plan->proven, 0, false};
+    *made = (struct eps__kept_curve){.curve = make_phase(phase, plan),
+                                     .sigma = plan->sigma,
+                                     .log_delta1 = plan->spent.log_delta1,
+                                     .proven = plan->proven};
     if (made->curve)
         return made;
     free(made);

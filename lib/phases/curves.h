@@ -15,13 +15,14 @@
 struct eps__curve *eps__curve_steps(const struct eps__training *training, const struct eps__phases_plan *plan);
 
 /*
- * One run of a phase, by its profile, less what it spends on bad events, which is at most e^log_delta1 in either direction (-INFINITY
- * where it spends nothing). What was asked of it is kept with the phase, for whoever asks for this direction with this noise and this
- * share next: the phase outlives the curve. Where the plan is not proven it is quick, and proves nothing. NULL without memory.
+ * One run of a phase by its profile, less what the profile spends on bad events: at most e^log_delta1 in either
+ * direction (-INFINITY where it spends nothing). The phase keeps the curve for the next call with the same direction,
+ * noise multiplier and share, and must outlive it. Where the plan is not proven the curve is quick and proves nothing.
+ * NULL without memory.
  */
 struct eps__curve *eps__curve_phase(struct eps__phase *phase, const struct eps__phases_plan *plan);
 
-/* Forgets it; curves that are still held live on. *kept becomes NULL. */
+/* Drops what a phase keeps, and sets *kept to NULL. Curves that are in use stay valid. */
 void eps__curve_forget(struct eps__kept_curve **kept);
 
 #endif

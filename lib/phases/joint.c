@@ -15,8 +15,8 @@
 #define LOG_DELTA_ABOUT (-14.0) /* where nothing is known of delta */
 #define LOG_OUTSIDE_LEAST (-720.0)
 #define FINEST 1e3
-#define FINEST_BOUNDS 2.0
-#define OUT_OF_REACH 1e5 /* an epsilon */
+#define FINEST_BOUNDS 2.0 /* where a phase goes by such a bound */
+#define OUT_OF_REACH 1e5  /* an epsilon */
 
 struct side {
     struct eps__composition *composition; /* of steps, where no phase goes by its curve; else NULL */
@@ -24,7 +24,7 @@ struct side {
     struct eps__scales *curves;   /* else NULL */
     struct eps__bad_events spent; /* by all runs together */
     double spenders;              /* runs that spend */
-    bool bounds;                  /* a phase goes by bounds of no pair's own: finer ones are no nearer to each other */
+    bool bounds;                  /* a phase goes by a bound that refining hardly narrows */
     bool chosen, composed, rough; /* rough: the composition there is proves nothing */
     double finer;                 /* refinement so far */
 };
@@ -134,7 +134,7 @@ static enum eps_status make_curves(const struct joint_profile *joint, enum eps_d
     struct eps__phases_plan plan = plan_of(joint, direction, proven);
     struct eps__training *training = joint->setting->training;
     bool any = false;
-    if (side->spenders == 0) /* a delta as small as any may be asked for, and less is left out than that */
+    if (side->spenders == 0) /* delta may be as small as any: what steps leave out must be less */
         plan.log_outside = LOG_OUTSIDE_LEAST;
     eps__scales_destroy(side->curves);
     side->curves = NULL;
@@ -205,7 +205,7 @@ static enum eps_status choose_without(struct joint_profile *joint, enum eps_dire
     return status;
 }
 
-/* Chooses delta_1, of all runs together; nothing is proven yet. quick: nothing need be proven by the curves that are made. */
+/* Chooses delta_1 of all runs together; proves nothing. quick: the curves that are made need not be proven either. */
 static enum eps_status choose(struct joint_profile *joint, enum eps_direction direction, bool quick)
 {
     struct side *side = &joint->sides[direction];

@@ -340,7 +340,7 @@ static enum eps_status composed(struct eps__scales *scales, enum eps__estimate e
     return further == EPS_TOO_COSTLY ? status : further;
 }
 
-/* Where one grid holds all, their composition is no more than this but for what the grid adds (L7). */
+/* (L7) Of all members. */
 static enum eps_status basic(const struct eps__scales *scales, double eps, double *out)
 {
     struct eps__run *runs = malloc(scales->len * sizeof *runs);
@@ -355,15 +355,14 @@ static enum eps_status basic(const struct eps__scales *scales, double eps, doubl
 
 enum eps_status eps__scales_log_delta(struct eps__scales *scales, enum eps__estimate estimate, double eps, double *out)
 {
-    double sum;
+    double sum = 0;
     enum eps_status status = composed(scales, estimate, eps, out);
-    if (estimate == EPS__LOWER || scales->len == 0 || (status != EPS_OK && status != EPS_TOO_COSTLY) ||
-        (status == EPS_OK && scales->sets_len == 1 && *out < 0))
+    /* one composition of all members is at most the sum, but for its grid */
+    if (status != EPS_OK || estimate == EPS__LOWER || scales->len == 0 || (scales->sets_len == 1 && *out < 0))
         return status;
-    enum eps_status tried = basic(scales, eps, &sum);
-    if (tried == EPS_OK)
-        *out = status == EPS_OK ? fmin(*out, sum) : sum;
-    return tried == EPS_OK || (status == EPS_OK && tried == EPS_TOO_COSTLY) ? EPS_OK : tried;
+    status = basic(scales, eps, &sum);
+    *out = fmin(*out, sum);
+    return status == EPS_TOO_COSTLY ? EPS_OK : status;
 }
 
 bool eps__scales_refine(struct eps__scales *scales, double factor)

@@ -24,7 +24,7 @@ struct eps__phase {
      * and before they are asked for. Those of a use are touched by whoever answers for that direction alone. */
     struct eps__stepper *steppers[EPS_DIRECTIONS][EPS_DIRECTIONS];
     bool stepped[EPS_DIRECTIONS][EPS_DIRECTIONS];
-    /* What its profile was asked for the direction [use], by those accountants (phases/curves.h); NULL: nothing. */
+    /* The curve of its profile for the direction [use], with these accountants (phases/curves.h); or NULL. */
     struct eps__kept_curve *kept[EPS_DIRECTIONS];
 };
 

@@ -1,11 +1,12 @@
 /*
- * Points come where somebody asks for the first time: beyond the last one by a stride that grows with the curve's smoothness, and
- * between two of them in the middle, until the chord is near enough to the lines that its neighbours leave under the curve.
+ * The curve is asked where a question comes: beyond the last point, at a distance that follows the slope; between two
+ * points, in the middle of the cell, until the chord is within the tolerance of the lines from below.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/pld/chords.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +14,16 @@
 #include "lib/pld/curves.h"
 
 #define OWN_SHARE 0.5     /* of the tolerance, for the points */
-#define CHORD_SHARE 1.0   /* and for the chords */
-#define ABOUT 1e-2        /* who asks no more finely only looks around: */
-#define ABOUT_SHARE 3.0
-#define DROP_MOST 0.5    /* of ln delta, by one stride */
-#define CHORD_DROP 3.0   /* a chord that falls by more is none that is near to anything */
-#define APART_SHARE 0.5  /* of a cell's width */
-#define WIDENED 2.0      /* a stride, after one that was not too long */
-#define WIDEST 4.0      /* a cell whose chord is used */
-#define NARROWEST 0x1p-30 /* of a cell, beside its place */
+#define CHORD_SHARE 1.0   /* of the tolerance, for the chords */
+#define COARSE 1e-2       /* a tolerance over this is that of a search; its chords get COARSE_SHARE of it */
+#define COARSE_SHARE 3.0  /* of the tolerance */
+#define DROP_MOST 0.5     /* of ln delta, from the last point to the next */
+#define CHORD_DROP 3.0    /* of ln delta, along a chord that is used */
+#define WIDEST 4.0        /* a cell whose chord is used */
+#define APART_SHARE 0.5   /* of a cell's width: a neighbour is at least so far from the cell */
+#define WIDENED 2.0       /* the next distance, in units of the last one */
+#define NARROWED 0.25     /* and the least that it may become, where the curve is steep */
+#define NARROWEST 0x1p-30 /* a cell that is halved, in units of its place */
 
 enum { HALVINGS_MAX = 60, CAPACITY = 64 };
 
@@ -30,11 +32,11 @@ struct point {
     double upper, lower; /* ln */
 };
 
-/* The curve or, reversed, that of the pair exchanged: the points in ascending order, convex in either bound. */
+/* The curve or, reversed, that of the pair exchanged. */
 struct side {
-    struct point *points;
+    struct point *points; /* in ascending order */
     size_t len, capacity;
-    double asked; /* the last time: what is no further apart than the questions is asked itself */
+    double asked; /* the last question; a cell narrower than the distance between two questions is not halved */
 };
 
 struct chords {
@@ -58,7 +60,8 @@ static double log_fall(const struct side *side, enum eps__estimate estimate, siz
     return value + log(-expm1(*bound_of(to, estimate) - value)) - from->eps - log(expm1(to->eps - from->eps));
 }
 
-/* ln of the chord from one point to another at x, rounded as the estimate is; NAN where it falls too much to be known well. */
+/* ln of the chord between two points at x, rounded up or down as the estimate requires. NAN where the chord is not
+ * used: it falls by too much or is too wide for the error bound. */
 static double log_chord(const struct side *side, enum eps__estimate estimate, size_t i, size_t k, double x)
 {
     struct point *from = &side->points[i], *to = &side->points[k];
@@ -68,13 +71,13 @@ static double log_chord(const struct side *side, enum eps__estimate estimate, si
         return NAN;
     double rise = expm1(part) / expm1(width), rest = expm1(part - width) / expm1(-width); /* shares of either end */
     double log_value = value + log(rest + rise * exp(-fall));
-    /* of the shares: what the differences of losses are off by, times the slope in each */
-    double units = 4 * expm1(fall) * exp(width) * (fabs(x) + to->eps) / width;
+    /* the rounding of the two differences moves the shares; the chord's slope turns that into units of its value */
+    double units = 4 * expm1(fabs(fall)) * exp(width) * (fabs(x) + to->eps) / width;
     return eps__shift(estimate, log_value, (units + 32 + 8 * fabs(value)) * EPS__UNIT_ROUNDOFF);
 }
 
-/* A bound at point i that is over the chord of its neighbours: no bound from above is worse than the chord, and none from below is needed
- * that is more. Whether it was lowered. */
+/* Lowers a bound at point i to the chord of its neighbours, if it is above it: an upper bound improves, and a lower
+ * one stays valid. Returns whether it did. */
 static bool lower_to_chord(struct side *side, enum eps__estimate estimate, size_t i)
 {
     struct point *point = &side->points[i];
@@ -89,7 +92,7 @@ static bool lower_to_chord(struct side *side, enum eps__estimate estimate, size_
     return true;
 }
 
-/* After point i has changed: the bounds fall, and are convex where their neighbours tell. */
+/* Point i has changed: makes both bounds monotone again, and convex around it. */
 static void straighten(struct side *side, size_t i)
 {
     struct point *points = side->points;
@@ -112,7 +115,7 @@ static void straighten(struct side *side, size_t i)
 
 /* ------------------------------------------------------------ points */
 
-/* Both bounds of a point; what was known of it stays known. */
+/* Asks for both bounds of a point, and keeps the better of these and of what it had. */
 static enum eps_status ask(struct chords *chords, bool reversed, double tolerance, struct point *point)
 {
     const struct eps__curve_class *class = chords->curve->class;
@@ -128,7 +131,7 @@ static enum eps_status ask(struct chords *chords, bool reversed, double toleranc
     return EPS_OK;
 }
 
-/* A new point before the one of this index. */
+/* Asks at eps and inserts the point before the one of this index. */
 static enum eps_status insert(struct chords *chords, bool reversed, size_t at, double eps, double tolerance)
 {
     struct side *side = &chords->sides[reversed];
@@ -151,7 +154,7 @@ static enum eps_status insert(struct chords *chords, bool reversed, size_t at, d
     return EPS_OK;
 }
 
-/* The point is known as precisely as this, or as its curve can be asked. */
+/* Asks again where the point was asked less precisely. */
 static enum eps_status settle(struct chords *chords, bool reversed, size_t i, double tolerance)
 {
     struct point *point = &chords->sides[reversed].points[i];
@@ -164,8 +167,9 @@ static enum eps_status settle(struct chords *chords, bool reversed, size_t i, do
 
 /* ------------------------------------------------------------ between two points (L28) */
 
-/* The points whose lines go under the cell after point i: the nearest ones that are not much nearer to its ends than those are to each
- * other, as what they are off by counts so many times more in the cell. None: the end itself. */
+/* The points from which lines run under the cell after point i. A line magnifies the error of a point that is near
+ * the cell, so the nearest points at least APART_SHARE of the cell's width away are taken; where there is none, the
+ * cell's own end. */
 static void find_neighbours(const struct side *side, size_t i, size_t *before, size_t *after)
 {
     double apart = APART_SHARE * (side->points[i + 1].eps - side->points[i].eps);
@@ -177,8 +181,9 @@ static void find_neighbours(const struct side *side, size_t i, size_t *before, s
         ++*after;
 }
 
-/* ln of the most that the lines which the neighbours leave under the curve reach at x in the cell after point i, the cell's ends by this
- * estimate of theirs; rounded down. */
+/* ln of a lower bound at x in the cell after point i, rounded down: the higher of the lines from the neighbours
+ * through the cell's ends, and the right end. With EPS__UPPER the upper bounds of the ends take their place, which
+ * proves nothing. */
 static double log_under(const struct side *side, size_t i, double x, enum eps__estimate estimate)
 {
     size_t before_at, after_at;
@@ -207,17 +212,17 @@ static double log_under(const struct side *side, size_t i, double x, enum eps__e
     return eps__shift(EPS__LOWER, scale + rest, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale) + fabs(rest)));
 }
 
-/* Whether the chord is as near to the curve as that, as far as the upper ends tell. */
+/* Whether the chord at x is within the tolerance of the curve, judged by the upper bounds. */
 static bool near(const struct side *side, size_t i, double x, double tolerance)
 {
-    double share = tolerance > ABOUT ? ABOUT_SHARE : CHORD_SHARE;
+    double share = tolerance > COARSE ? COARSE_SHARE : CHORD_SHARE;
     double chord = log_chord(side, EPS__UPPER, i, i + 1, x);
     return !isnan(chord) && chord - log_under(side, i, x, EPS__UPPER) <= log1p(share * tolerance);
 }
 
 /* ------------------------------------------------------------ where to ask */
 
-/* How far beyond the last point. */
+/* The distance from the last point to the next, at least to x. */
 static double stride_of(const struct side *side, double x)
 {
     const struct point *last = &side->points[side->len - 1];
@@ -227,7 +232,7 @@ static double stride_of(const struct side *side, double x)
     double width = last->eps - last[-1].eps, slope = (last[-1].upper - last->upper) / width;
     double stride = WIDENED * width;
     if (slope * stride > DROP_MOST)
-        stride = fmax(DROP_MOST / slope, 0.25 * width);
+        stride = fmax(DROP_MOST / slope, NARROWED * width);
     return fmax(stride, least);
 }
 
@@ -242,7 +247,8 @@ static size_t find(const struct side *side, double x)
     return low;
 }
 
-/* There is a point at x, or one on either side of it whose chord does. *at: that at x, or the one before. */
+/* Asks until there is a point at x, or a chord over x that is near the curve. *at: the index of that point, or of
+ * the chord's left end. */
 static enum eps_status reach(struct chords *chords, bool reversed, double x, double tolerance, size_t *at)
 {
     struct side *side = &chords->sides[reversed];
@@ -257,10 +263,10 @@ static enum eps_status reach(struct chords *chords, bool reversed, double x, dou
         status = settle(chords, reversed, k, tolerance);
         if (status != EPS_OK || side->points[k].eps == x)
             break;
+        assert(k + 1 < side->len && side->points[k].eps < x && x < side->points[k + 1].eps);
         size_t others[2];
         find_neighbours(side, k, &others[0], &others[1]);
-        if (status == EPS_OK)
-            status = settle(chords, reversed, k + 1, tolerance);
+        status = settle(chords, reversed, k + 1, tolerance);
         for (int m = 0; m < 2 && status == EPS_OK; m++)
             status = settle(chords, reversed, others[m], tolerance);
         if (status != EPS_OK || near(side, k, x, tolerance))
@@ -273,18 +279,21 @@ static enum eps_status reach(struct chords *chords, bool reversed, double x, dou
     return status;
 }
 
-static enum eps_status chords_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate, double eps,
-                                        double tolerance, double *log_delta)
+static enum eps_status chords_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate,
+                                        double eps, double tolerance, double *log_delta)
 {
     struct chords *chords = (struct chords *)curve;
     struct side *side = &chords->sides[reversed];
     size_t at;
+    *log_delta = eps__certain(estimate, NAN);
+    if (!(eps >= 0 && eps < INFINITY)) /* no loss of the curve: what holds everywhere */
+        return EPS_OK;
     enum eps_status status = reach(chords, reversed, eps, tolerance, &at);
     if (status != EPS_OK)
         return status;
     if (side->points[at].eps != eps)
-        *log_delta = estimate == EPS__UPPER ? log_chord(side, estimate, at, at + 1, eps)
-                                            : log_under(side, at, eps, estimate);
+        *log_delta =
+            estimate == EPS__UPPER ? log_chord(side, estimate, at, at + 1, eps) : log_under(side, at, eps, estimate);
     else
         *log_delta = *bound_of(&side->points[at], estimate);
     return EPS_OK;

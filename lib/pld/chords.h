@@ -8,9 +8,11 @@
 
 #include "lib/pld/dots.h"
 
-/* The curve, which is taken over, also on failure; NULL without memory, and where the curve is NULL. Its answers are
- * as near to the curve as the tolerance (three times it, where that is over 1e-2: who asks so only looks around), and the points as near to
- * each other as that needs, however often it is asked (L28). */
+/*
+ * A curve that answers for this one, which it takes over, also on failure. Between points that it has asked it
+ * answers by chords, which are bounds (L28) and within the tolerance of the curve; within three times the tolerance
+ * where that is over 1e-2, as in searches. NULL without memory, and where the curve is NULL. Requires eps >= 0.
+ */
 struct eps__curve *eps__curve_chords(struct eps__curve *curve);
 
 #endif

@@ -22,10 +22,10 @@ enum { COARSE_KNOTS = 400, COARSE_MOST = 1 << 16, FINE_MOST = 1 << 20 };
 #define LENGTH_MAX 0x1p22
 #define COARSE_TOLERANCE 2e-2
 #define FAR_UNDER 10.0
-#define FIRST_EPSILON 0.1 /* that is guessed; */
-#define FURTHER 1.02      /* the next one is by so much further than a line says */
+#define FIRST_EPSILON 0.1   /* of a guess */
+#define FURTHER 1.02        /* a guess goes so much beyond the line through the last two */
 #define FIRST_FLOOR (-30.0) /* of ln delta, where nothing is known of it */
-#define EPSILON_LEAST 1e-2  /* what is under it is told apart by refining: to ask whether epsilon is 0 takes no more */
+#define EPSILON_LEAST 1e-2  /* relative to which a smaller epsilon is first resolved; refining resolves it further */
 #define SPACING_SHARE 0.1   /* of the tolerance, for the distance of the knots */
 #define CURVE_SHARE 0.15    /* and for what is not known of the curve */
 
@@ -470,7 +470,7 @@ enum eps_status eps__curves_approximate(struct eps__curves *c, double eps, doubl
     return status;
 }
 
-/* Where ln delta is next looked at, given two values of it: it falls ever faster, so that the line through both goes too far. */
+/* The next guess, by the line through two values of ln delta, which mostly falls faster further on. */
 static double further(double eps, double value, double before, double value_before, double log_delta)
 {
     double fall = (value_before - value) / (eps - before), line = eps + FURTHER * (value - log_delta) / fall;

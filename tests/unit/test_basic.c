@@ -1,5 +1,6 @@
 /*
- * Basic composition (lib/phases/basic.c) of curves that have a formula, against every split on a fine grid and against their composition.
+ * Basic composition (lib/phases/basic.c) of Gaussians, against the best split on a fine grid and against their
+ * composition.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -107,11 +108,31 @@ static void whatever_is_guessed(void **unused)
     assert_true(found >= gaussian_at(sqrt(0.36 + 0.27), 0) && found <= 0);
 }
 
+/* The epsilons of many runs add up to at most the one asked for, which is asserted, however they are rounded. */
+static void many_runs_are_rounded_down(void **unused)
+{
+    (void)unused;
+    enum { RUNS = 256 };
+    struct gaussian curves[RUNS];
+    struct eps__run runs[RUNS];
+    for (size_t i = 0; i < RUNS; i++) {
+        curves[i] = (struct gaussian){{&gaussian_class}, 0.1 + 0.3 * sin((double)i * (double)i), 1};
+        curves[i].shift = fabs(curves[i].shift) + 1e-3;
+        runs[i] = (struct eps__run){&curves[i].base, 1 + i % 5};
+    }
+    for (int k = 1; k < 40; k++) {
+        double found;
+        assert_int_equal(eps__basic_log_delta(runs, RUNS, 7.3 * k, 1e-3, &found), EPS_OK);
+        assert_true(found <= 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_split_is_about_the_best),
         cmocka_unit_test(whatever_is_guessed),
+        cmocka_unit_test(many_runs_are_rounded_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * Chords of a curve's points (lib/pld/chords.c) against curves that have a formula, where points are known badly, where they are asked out of
- * order, and against what it would cost to ask each of them.
+ * Chords (lib/pld/chords.c) against curves with a formula: with imprecise points, with questions in any order, and
+ * against the number of points that a grid of questions has.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,8 +16,8 @@
 #include "lib/pld/chords.h"
 #include "tests/unit/draw.h"
 
-/* A Gaussian's curve, or one that ends (randomised response: ln of (p - a (1 - p))_+ and (1 - a)_+), of which a bound is off by a drawn
- * part of `off` times the tolerance. It counts how often it is asked. */
+/* A Gaussian's curve, or, for p > 0, that of randomised response, (p - a (1 - p))_+, which ends. A bound is off by
+ * a random part of `off` times the tolerance. Counts the questions. */
 struct known {
     struct eps__curve base;
     double shift, p, off;
@@ -59,7 +59,7 @@ static void known_destroy(struct eps__curve *curve)
 
 static const struct eps__curve_class known_class = {known_log_delta, known_guess, known_destroy};
 
-/* Both bounds at eps: on either side of the curve, and no further than the tolerance and what the points are off by. */
+/* The bounds at eps enclose the curve, and the upper one is within the tolerance and the error of the points. */
 static void check_at(struct eps__curve *chords, const struct known *known, double eps, double tolerance)
 {
     double bound[2], exact = exactly(known, eps);
@@ -68,8 +68,8 @@ static void check_at(struct eps__curve *chords, const struct known *known, doubl
     double rounding = isinf(exact) ? 0 : 4e-16 * (1 + fabs(exact));
     double wide = (known->off + (tolerance > 1e-2 ? 4 : 2)) * tolerance;
     if (!(bound[EPS__UPPER] >= exact - rounding && bound[EPS__LOWER] <= exact + rounding))
-        fail_msg("shift %g, p %g, off %g, eps %.17g: [%.17g, %.17g], exactly %.17g", known->shift, known->p, known->off, eps,
-                 bound[EPS__LOWER], bound[EPS__UPPER], exact);
+        fail_msg("shift %g, p %g, off %g, eps %.17g: [%.17g, %.17g], exactly %.17g", known->shift, known->p, known->off,
+                 eps, bound[EPS__LOWER], bound[EPS__UPPER], exact);
     if (!(bound[EPS__UPPER] <= exact + wide) && exact > -700)
         fail_msg("shift %g, p %g, off %g, eps %.17g: %.17g, exactly %.17g, by more than %g", known->shift, known->p,
                  known->off, eps, bound[EPS__UPPER], exact, wide);
@@ -124,6 +124,24 @@ static void few_points_are_asked(void **unused)
     chords->class->destroy(chords);
 }
 
+/* An epsilon that is no loss gets the bounds that always hold, and asks for nothing. */
+static void what_is_no_loss_is_not_asked(void **unused)
+{
+    (void)unused;
+    const double epsilons[] = {NAN, INFINITY, -1};
+    struct known known = {.base = {&known_class}, .shift = 0.7, .state = 1};
+    struct eps__curve *chords = eps__curve_chords(&known.base);
+    for (int i = 0; i < 3; i++) {
+        double bound[2];
+        for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++)
+            assert_int_equal(chords->class->log_delta(chords, false, estimate, epsilons[i], 1e-3, &bound[estimate]),
+                             EPS_OK);
+        assert_true(bound[EPS__UPPER] == 0 && bound[EPS__LOWER] == -INFINITY);
+    }
+    assert_int_equal(known.asked, 0);
+    chords->class->destroy(chords);
+}
+
 static void without_a_curve_there_are_none(void **unused)
 {
     (void)unused;
@@ -133,9 +151,8 @@ static void without_a_curve_there_are_none(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chords_enclose_the_curve),
-        cmocka_unit_test(a_curve_may_end),
-        cmocka_unit_test(few_points_are_asked),
+        cmocka_unit_test(chords_enclose_the_curve),       cmocka_unit_test(a_curve_may_end),
+        cmocka_unit_test(few_points_are_asked),           cmocka_unit_test(what_is_no_loss_is_not_asked),
         cmocka_unit_test(without_a_curve_there_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * Trainings of which every phase goes by the best accountant that has a profile: against what the phases cost one by one, and what is told of
- * it; how far down delta goes, and how much work a curve is.
+ * Trainings whose phases go by the best accountants with profiles: against the sum of what the phases cost alone, and
+ * what the result says of them; how small delta may be; how much work a curve is.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,37 +14,12 @@
 #include <cmocka.h>
 
 #include "lib/epsilon.h"
-#include "lib/phases/training.h"
-
-static struct eps_phase phase_of(size_t n, enum eps_scheme scheme)
-{
-    struct eps_phase phase;
-    eps_phase_init(&phase);
-    phase.mechanism.n = n;
-    phase.mechanism.sampling.scheme = scheme;
-    phase.noise_scale = 1;
-    phase.count = 1;
-    return phase;
-}
-
-static struct eps_phase poisson(size_t n, double p)
-{
-    struct eps_phase phase = phase_of(n, EPS_SCHEME_POISSON);
-    phase.mechanism.sampling.p = p;
-    return phase;
-}
+#include "tests/unit/trainings.h"
 
 static struct eps_phase banded(struct eps_phase phase, size_t bands)
 {
     phase.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     phase.mechanism.matrix.bands = bands;
-    return phase;
-}
-
-static struct eps_phase bins(size_t n, size_t len)
-{
-    struct eps_phase phase = phase_of(n, EPS_SCHEME_BALLS_IN_BINS);
-    phase.mechanism.sampling.bins = len;
     return phase;
 }
 
@@ -56,37 +31,10 @@ static struct eps_phase apart(size_t n, double p, size_t separation)
     return phase;
 }
 
-static struct eps_job training(struct eps_phase *phases, size_t len, double epsilon, double delta, double sigma)
-{
-    struct eps_job job;
-    eps_job_init(&job);
-    job.phases = phases;
-    job.phases_len = len;
-    job.query.epsilon = epsilon;
-    job.query.delta = delta;
-    job.query.noise_multiplier = sigma;
-    return job;
-}
-
-static struct eps_result *solve_with(const struct eps_context *context, struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(job);
-    if (eps_solve(context, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
-static struct eps_result *solve(struct eps_job *job)
-{
-    return solve_with(NULL, job);
-}
-
 static double epsilon_of(struct eps_phase *phases, size_t len, double delta, double sigma)
 {
-    struct eps_job job = training(phases, len, NAN, delta, sigma);
-    struct eps_result *result = solve(&job);
+    struct eps_job job = training_of(phases, len, NAN, delta, sigma);
+    struct eps_result *result = solve_training(NULL, &job);
     double epsilon = result->epsilon;
     eps_result_destroy(result);
     return epsilon;
@@ -94,20 +42,20 @@ static double epsilon_of(struct eps_phase *phases, size_t len, double delta, dou
 
 /* ------------------------------------------------------------ the parts */
 
-/* No more than the phases' epsilons at half of delta each (basic composition), no less than the larger one at all of it; and what is
- * said of a phase alone is whose it is. */
+/* At most the sum of the phases' epsilons at half of delta each (basic composition), and at least the larger of the
+ * two at delta. What is said of a phase is what a job of that phase alone says. */
 static void phases_cost_no_more_than_their_parts(void **unused)
 {
     (void)unused;
     struct eps_phase trainings[][2] = {
-        {banded(apart(60, 0.02, 8), 8), poisson(60, 0.02)},
-        {banded(poisson(6, 0.02), 3), poisson(60, 0.02)},
-        {banded(bins(8, 4), 2), poisson(60, 0.02)},
+        {banded(apart(60, 0.02, 8), 8), poisson_phase(60, 0.02)},
+        {banded(poisson_phase(6, 0.02), 3), poisson_phase(60, 0.02)},
+        {banded(bins_phase(8, 4), 2), poisson_phase(60, 0.02)},
     };
     const double delta = 1e-4, sigma = 1.2;
     for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++) {
-        struct eps_job job = training(trainings[i], 2, NAN, delta, sigma);
-        struct eps_result *result = solve(&job);
+        struct eps_job job = training_of(trainings[i], 2, NAN, delta, sigma);
+        struct eps_result *result = solve_training(NULL, &job);
         double parts = 0, larger = 0;
         for (size_t k = 0; k < 2; k++) {
             parts += epsilon_of(&trainings[i][k], 1, delta / 2, sigma);
@@ -118,8 +66,8 @@ static void phases_cost_no_more_than_their_parts(void **unused)
         for (size_t k = 0; k < result->hints_len; k++)
             assert_null(strstr(result->hints[k], "monte_carlo")); /* which phases refuse */
         for (size_t k = 0; k < 2; k++) {
-            struct eps_job alone = training(&trainings[i][k], 1, NAN, delta, sigma);
-            struct eps_result *own = solve(&alone);
+            struct eps_job alone = training_of(&trainings[i][k], 1, NAN, delta, sigma);
+            struct eps_result *own = solve_training(NULL, &alone);
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
                 assert_int_equal(result->phases[k].alone->directions[d].accountant, own->directions[d].accountant);
                 assert_true(result->phases[k].alone->directions[d].value == own->directions[d].value);
@@ -130,7 +78,7 @@ static void phases_cost_no_more_than_their_parts(void **unused)
     }
 }
 
-/* Five hundred steps of BandMF and five hundred of DP-SGD: 30.27 by what gaussian alone composed. */
+/* BandMF, then DP-SGD: epsilon was 30.27 where only gaussian composed b_min_sep. */
 static void bandmf_and_then_dp_sgd(void **unused)
 {
     (void)unused;
@@ -141,8 +89,8 @@ static void bandmf_and_then_dp_sgd(void **unused)
     }
     phases[0].mechanism.matrix.family = EPS_FAMILY_BANDED;
     phases[0].mechanism.matrix.bands = 16;
-    struct eps_job job = training(phases, 2, NAN, 1e-5, 1.2);
-    struct eps_result *result = solve(&job);
+    struct eps_job job = training_of(phases, 2, NAN, 1e-5, 1.2);
+    struct eps_result *result = solve_training(NULL, &job);
     assert_true(result->epsilon > 5.42 && result->epsilon < 5.644 + 1.264);
     assert_true(result->epsilon < 5.7); /* and far less than their sum */
     assert_int_equal(result->phases[0].composed[EPS_REMOVE], EPS_ACCOUNTANT_RENYI);
@@ -150,18 +98,20 @@ static void bandmf_and_then_dp_sgd(void **unused)
     eps_result_destroy(result);
 }
 
-/* Whoever is composed, alone or beside others: what it assumes is said, and once. */
+/* What the composed accountant assumes is said exactly once; of a curve, too, which answers no phase alone. */
 static void what_is_composed_is_assumed(void **unused)
 {
     (void)unused;
-    struct eps_phase phases[] = {banded(bins(24, 6), 3), poisson(24, 0.05)};
-    const enum eps_accountant methods[] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION, EPS_ACCOUNTANT_AUTO};
-    for (size_t i = 0; i < 3; i++) {
-        struct eps_job job = training(phases, i == 1 ? 1 : 2, NAN, 1e-3, 2);
+    struct eps_phase phases[] = {banded(bins_phase(8, 4), 2), poisson_phase(24, 0.05)};
+    const enum eps_accountant methods[] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
+                                           EPS_ACCOUNTANT_AUTO, EPS_ACCOUNTANT_RENYI};
+    for (size_t i = 0; i < 4; i++) {
+        struct eps_job job = training_of(phases, i == 1 ? 1 : 2, NAN, i == 3 ? NAN : 1e-3, 2);
+        job.query.curve = i == 3;
         phases[0].count = i == 1 ? 2 : 1;
         job.query.accountant.method = methods[i];
         job.query.accountant.tolerance = 1e-2;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solve_training(NULL, &job);
         size_t said = 0;
         for (size_t k = 0; k < result->assumptions_len; k++)
             said += strstr(result->assumptions[k], "released in causal order") != NULL;
@@ -172,14 +122,14 @@ static void what_is_composed_is_assumed(void **unused)
 
 /* ------------------------------------------------------------ what is left out */
 
-/* However small delta is, what steps leave out is less. */
+/* What steps may leave out does not bound delta from below. */
 static void small_deltas_are_found(void **unused)
 {
     (void)unused;
-    struct eps_phase phases[] = {poisson(12, 0.05), bins(8, 4)};
-    struct eps_job job = training(phases, 2, 9, NAN, 1.5), alone = training(&phases[1], 1, 9, NAN, 1.5);
+    struct eps_phase phases[] = {poisson_phase(12, 0.05), bins_phase(8, 4)};
+    struct eps_job job = training_of(phases, 2, 9, NAN, 1.5), alone = training_of(&phases[1], 1, 9, NAN, 1.5);
     job.query.accountant.tolerance = alone.query.accountant.tolerance = 1e-2;
-    struct eps_result *whole = solve(&job), *larger = solve(&alone);
+    struct eps_result *whole = solve_training(NULL, &job), *larger = solve_training(NULL, &alone);
     assert_true(whole->delta < 1e-16 && whole->delta > 0.9 * larger->delta && whole->delta < 1e9 * larger->delta);
     eps_result_destroy(whole);
     eps_result_destroy(larger);
@@ -187,24 +137,25 @@ static void small_deltas_are_found(void **unused)
 
 /* ------------------------------------------------------------ a curve */
 
-/* Work is counted by how often it is asked whether to stop. */
+/* Work is measured by the number of polls. */
 static bool count(void *user)
 {
     ++*(size_t *)user;
     return false;
 }
 
-/* Two hundred points in both directions are the work of a few jobs: what a phase was asked is kept, and one composition serves many points. */
+/* A curve of 201 points in two directions takes no more than six times the polls of a job: the phases' points are
+ * kept, and a composition serves many points. */
 static void a_curve_is_the_work_of_a_few_jobs(void **unused)
 {
     (void)unused;
-    struct eps_phase phases[] = {poisson(12, 0.05), banded(bins(12, 4), 2)};
-    struct eps_job job = training(phases, 2, NAN, 1e-4, 1.5);
+    struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(12, 4), 2)};
+    struct eps_job job = training_of(phases, 2, NAN, 1e-4, 1.5);
     size_t of_job = 0, of_curve = 0, len;
     struct eps_context counting = {.user = &of_job, .canceled = count};
     struct eps_curve_point *points;
     struct eps_error error = {0};
-    struct eps_result *result = solve_with(&counting, &job);
+    struct eps_result *result = solve_training(&counting, &job);
     counting.user = &of_curve;
     assert_int_equal(eps_privacy_curve(&counting, &points, &len, &error, &job, 1.5), EPS_OK);
     assert_int_equal(len, 201);
@@ -222,10 +173,8 @@ static void a_curve_is_the_work_of_a_few_jobs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_cost_no_more_than_their_parts),
-        cmocka_unit_test(bandmf_and_then_dp_sgd),
-        cmocka_unit_test(what_is_composed_is_assumed),
-        cmocka_unit_test(small_deltas_are_found),
+        cmocka_unit_test(phases_cost_no_more_than_their_parts), cmocka_unit_test(bandmf_and_then_dp_sgd),
+        cmocka_unit_test(what_is_composed_is_assumed),          cmocka_unit_test(small_deltas_are_found),
         cmocka_unit_test(a_curve_is_the_work_of_a_few_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,58 @@
+/*
+ * Phases, trainings and their answers.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "tests/unit/trainings.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+struct eps_phase phase_of(size_t n, enum eps_scheme scheme)
+{
+    struct eps_phase phase;
+    eps_phase_init(&phase);
+    phase.mechanism.n = n;
+    phase.mechanism.sampling.scheme = scheme;
+    return phase;
+}
+
+struct eps_phase poisson_phase(size_t n, double p)
+{
+    struct eps_phase phase = phase_of(n, EPS_SCHEME_POISSON);
+    phase.mechanism.sampling.p = p;
+    return phase;
+}
+
+struct eps_phase bins_phase(size_t n, size_t bins)
+{
+    struct eps_phase phase = phase_of(n, EPS_SCHEME_BALLS_IN_BINS);
+    phase.mechanism.sampling.bins = bins;
+    return phase;
+}
+
+struct eps_job training_of(struct eps_phase *phases, size_t len, double epsilon, double delta, double sigma)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.phases = phases;
+    job.phases_len = len;
+    job.query.epsilon = epsilon;
+    job.query.delta = delta;
+    job.query.noise_multiplier = sigma;
+    return job;
+}
+
+struct eps_result *solve_training(const struct eps_context *context, struct eps_job *job)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(job);
+    if (eps_solve(context, &result, &error, job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    return result;
+}
