@@ -86,7 +86,7 @@ LIBS_LIB = $(LIBS_PKG) -lsleef -lquadmath -Wl,--disable-new-dtags,-rpath,$(BLAS_
 CFLAGS ?=
 LDFLAGS ?=
 COMPILE = $(CC) $(LANGUAGE) $(OPT) $(WARNINGS) $(CFLAGS_LIB) $(CFLAGS)
-# By a file's name, what it alone is compiled for: lib/numerics/lanes.c asks the machine before it calls what is there.
+# By a file's name, what it alone is compiled for: lib/numerics/lanes/lanes.c asks the machine before it calls what is there.
 X86 = $(filter x86_64%,$(call lazy,MACHINE,$(CC) -dumpmachine))
 FOR_lanes_avx2 = $(if $(X86),-mavx2 -mfma)
 FOR_lanes_avx512 = $(if $(X86),-mavx512f -mavx512dq -mfma)
@@ -94,19 +94,19 @@ LINK = $(CC) -pthread $(OPT) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 
 # ---------------------------------------------------------------- what is there
 
-rooms = $(sort $(foreach d,$(1),$(wildcard $(d)/*.c $(d)/*/*.c $(d)/*/*/*.c)))
+rooms = $(sort $(foreach d,$(1),$(wildcard $(d)/*.c $(d)/*/*.c $(d)/*/*/*.c $(d)/*/*/*/*.c)))
 objects = $(patsubst %.c,$(B)/%.o,$(1))
 
 LIB_C := $(filter-out $(if $(filter verify,$(FLAVOUR)),,%/verify.c),$(call rooms,lib))
 API_C := $(call rooms,api)
 SERVER_C := $(filter-out server/main.c,$(call rooms,server))
-UNIT_C := $(wildcard tests/unit/test_*.c)
+UNIT_C := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 PAPER_C := $(wildcard tests/paper/test_*.c)
 TRUTH_C := $(wildcard tests/truth/test_*.c)
 SOAK_C := $(wildcard tests/soak/test_*.c)
 REPRODUCE_C := $(wildcard tests/paper/reproduce_*.c)
 PROGRAM_C := $(UNIT_C) $(PAPER_C) $(TRUTH_C) $(SOAK_C)
-HELPER_C := $(filter-out $(PROGRAM_C) $(REPRODUCE_C),$(wildcard $(addsuffix /*.c,$(addprefix tests/,unit paper truth soak))))
+HELPER_C := $(filter-out $(PROGRAM_C) $(REPRODUCE_C),$(wildcard $(addsuffix /*.c,$(addprefix tests/,unit unit/memory paper truth soak))))
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(wildcard tests/bench/bench_*.c)
 EMBED := $(sort $(wildcard migrations/*.sql)) api/openapi.yaml $(sort $(wildcard server/dashboard/*))
@@ -181,7 +181,7 @@ $(B)/flags: FORCE
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 FORCE:
 
--include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d $(B)/*/*/*/*.d)
+-include $(wildcard $(addprefix $(B)/,*.d */*.d */*/*.d */*/*/*.d */*/*/*/*.d))
 
 # ---------------------------------------------------------------- test programs
 
@@ -192,16 +192,16 @@ $(TESTS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 
 # Look at who writes a document, and when; at a job that is not admitted; at the rows that are read; at a library that does not
 # come back.
-$(B)/tests/unit/test_server_jobs: LDFLAGS += -Wl,--wrap=document_create
-$(B)/tests/unit/test_server_groups: LDFLAGS += -Wl,--wrap=jobs_admit
-$(B)/tests/unit/test_server_ranking: LDFLAGS += -Wl,--wrap=store_each_child
-$(B)/tests/unit/test_server_watchdog: LDFLAGS += -Wl,--wrap=eps_solve,--wrap=eps_privacy_curve
+$(B)/tests/unit/server/test_jobs: LDFLAGS += -Wl,--wrap=document_create
+$(B)/tests/unit/server/test_groups: LDFLAGS += -Wl,--wrap=jobs_admit
+$(B)/tests/unit/server/test_ranking: LDFLAGS += -Wl,--wrap=store_each_child
+$(B)/tests/unit/server/test_watchdog: LDFLAGS += -Wl,--wrap=eps_solve,--wrap=eps_privacy_curve
 
-# Where these ask for memory, tests/unit/scarcity.c decides whether they get it.
+# Where these ask for memory, tests/unit/memory/scarcity.c decides whether they get it.
 SCARCE := malloc calloc realloc strdup free fftw_alloc_real fftw_alloc_complex fftw_free fftw_sprint_plan \
           fftw_plan_dft_r2c_1d fftw_plan_dft_c2r_1d eps__fft_alloc_real eps__fft_alloc_complex gsl_root_fsolver_alloc \
           LAPACKE_dsyevd LAPACKE_dgesdd LAPACKE_dgecon LAPACKE_dgetri
-$(filter $(B)/tests/unit/test_out_of_memory%,$(TESTS)): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(SCARCE))
+$(filter $(B)/tests/unit/memory/test_%,$(TESTS)): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(SCARCE))
 
 $(REPRODUCERS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/json_memory.h"
+#include "api/json/memory.h"
 
 static const struct api_problem_type types[API_PROBLEM_COUNT] = {
     [API_PROBLEM_INVALID_JOB] =

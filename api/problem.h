@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 
 enum api_problem {
     API_PROBLEM_INVALID_JOB,

@@ -34,7 +34,7 @@
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
 #include "server/routes/pages.h"
-#include "server/routes/ranking.h"
+#include "server/routes/groups/ranking.h"
 #include "server/routes/routes.h"
 #include "server/store/store.h"
 #include "server/work/watchdog.h"

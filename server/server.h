@@ -37,7 +37,7 @@ struct server {
     struct waits *waits;
     struct jobs *jobs;
     struct groups *groups;
-    struct memory *rankings; /* of plans, see routes/ranking.h */
+    struct memory *rankings; /* of plans, see routes/groups/ranking.h */
     struct budget bodies;    /* in memory, of requests under way */
     struct budget replies;   /* in memory, while they are sent */
     struct budget spool;     /* on disk, of matrices while they are written and sent */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Files that need each other, by the symbols of their objects: a circle stays within one room and is of five files at most,
-and rooms have none. And by what they include: rooms of the server that must not know of each other do not. Prints TAP. B as
-in tests/run.sh.
+"""The layout. Files that need each other, by the symbols of their objects, are five of one folder at most. The rooms of lib
+are layers: a file uses its own room and those above it in LAYERS, by symbols and by includes. Rooms of the server that must
+not know of each other do not include each other. No folder of sources is too long to read. Prints TAP. B as in tests/run.sh.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -12,6 +12,9 @@ from pathlib import Path
 
 B = Path(os.environ.get("B", "build/release"))
 MOST = 5
+FOLDER_MOST = 25  # sources
+# The rooms of lib, each above those that use it. Only lib/epsilon.h stands beside them.
+LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "solve", "training", "ask")
 # What no file of a room includes.
 APART = {"server/http": ("jobs", "groups", "work", "store", "routes"), "server/jobs": ("http", "routes", "groups"),
          "server/groups": ("http", "routes"), "server/work": ("http", "routes", "jobs", "groups", "store"),
@@ -63,6 +66,34 @@ def strangers():
             if any(line.startswith(f'#include "server/{other}/') for other in others)]
 
 
+def layer(name):
+    """Of a file of lib, by its room; None: it has none."""
+    room = name.split("/")[1]
+    return LAYERS.index(room) if room in LAYERS else None
+
+
+def upward(files):
+    """Files of lib that use a room below their own, by symbols and by includes; and those that stand in no room."""
+    uses = {(name, other) for name, others in files.items() for other in others if name.startswith("lib/")}
+    for path in map(str, sorted(Path("lib").rglob("*.[ch]"))):
+        for line in Path(path).read_text().splitlines():
+            if line.startswith('#include "'):
+                uses.add((path, line.split('"')[1]))
+    uses = {(name, other) for name, other in uses if "lib/epsilon.h" not in (name, other)}
+    loose = sorted({name for pair in uses for name in pair if layer(name) is None})
+    return [f"{name} is in no room" for name in loose] or [
+        f"{name} uses {other}" for name, other in sorted(uses) if layer(other) > layer(name)]
+
+
+def crowded():
+    """Folders of more sources than one reads."""
+    folders = {}
+    for room in ("lib", "api", "server"):
+        for path in Path(room).rglob("*.c"):
+            folders.setdefault(str(path.parent), []).append(path)
+    return [f"{folder}: {len(paths)}" for folder, paths in sorted(folders.items()) if len(paths) > FOLDER_MOST]
+
+
 def main():
     sys.setrecursionlimit(10000)
     objects = {str(path.relative_to(B).with_suffix("")): symbols(path)
@@ -73,9 +104,11 @@ def main():
              for name, (_, needed) in objects.items()}
     large = [circle for circle in circles(files)
              if len(circle) > MOST or len({os.path.dirname(name) for name in circle}) > 1]
-    print("1..3")
+    print("1..5")
     for number, (bad, what) in enumerate(((large, f"files that need each other are {MOST} of one room at most"),
                                           (strangers(), "HTTP, jobs, work and the store know no more of each other than they may"),
+                                          (upward(files), "rooms of lib use those above them alone"),
+                                          (crowded(), f"folders hold {FOLDER_MOST} sources at most"),
                                           ([] if len(objects) > 100 else ["too few objects"], "the objects are there")), 1):
         print(f"{'not ok' if bad else 'ok'} {number} - {what}")
         for circle in bad:

@@ -21,18 +21,18 @@ result() {
 # ELSEWHERE; that some do stand there shows that the names are spelled as here.
 only() {
     found=$(grep -rnE --include='*.[ch]' "$1" lib api server | grep -vE "^(lib/epsilon\.h|$4):" |
-        grep -vE "^$2/[a-z_]*\.c:[0-9]+:.*\.$3 = ($1)[A-Z_]*[,}]")
+        grep -vE "^$2/[a-z_/]*\.c:[0-9]+:.*\.$3 = ($1)[A-Z_]*[,}]")
     grep -rqE --include='*.c' "\.$3 = ($1)" "$2" || found="$found no row has such a name"
     result "$found" "$5 are named in their own rows alone"
 }
 
 echo "1..7"
 # The codec says which members go with which.
-only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' lib/sampling scheme 'api/codec_fields\.c' schemes
+only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' lib/sampling/schemes scheme 'api/codec/fields\.c' schemes
 # `auto` is no accountant but the choice among them.
-only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' lib/accountants method 'api/codec_fields\.c' accountants
+only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' lib/accountants method 'api/codec/fields\.c' accountants
 only 'EPS_FAMILY_(IDENTITY|TOEPLITZ|DENSE|[A-Z_]*SQUARE_ROOT|BANDED|BLT|OPTIMAL|TREE|FOURIER|STORED)' \
-    lib/strategy/families family 'api/codec_fields\.c' families
+    lib/strategy/families family 'api/codec/fields\.c' families
 # What sets the kinds of strategies apart is in their rows.
 result "$(grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy)" "nothing in lib/strategy asks which kind it has"
 # What fills a block in may use how one is held, not the other way round.

@@ -4,7 +4,7 @@ build/, which is built and asked a job that uses it, by `solve` and over HTTP. P
 
 What one file and one row means: tests/toys/NAME.c is put into the room, its wire name in it; one line goes into the table of
 the room; and since C numbers what it selects by, one value into the enum of lib/epsilon.h. No other line is touched.
-Not shown here: a member that only the new thing has takes a line in api/codec_fields.c, and the published contract
+Not shown here: a member that only the new thing has takes a line in api/codec/fields.c, and the published contract
 (api/openapi.yaml) its own.
 
 From the environment: CC, JOBS.
@@ -29,7 +29,7 @@ number = 0
 
 # Name, enum, room and table of each toy.
 TOYS = (("toy_prefix", "FAMILY", "lib/strategy/families", "families.c", "FAMILIES"),
-        ("toy_half", "SCHEME", "lib/sampling", "schemes.c", "SCHEMES"),
+        ("toy_half", "SCHEME", "lib/sampling/schemes", "schemes.c", "SCHEMES"),
         ("toy_double", "ACCOUNTANT", "lib/accountants", "registry.c", "ACCOUNTANTS"),
         ("toy_certain", "ACCOUNTANT", "lib/accountants", "registry.c", "ACCOUNTANTS"))
 

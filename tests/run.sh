@@ -39,7 +39,7 @@ out_of() {
 # count NAME OK NOT_OK SKIPPED: one line of the report.
 count() {
     passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
-    printf '  %-34s %5d passed' "$1" "$2"
+    printf '  %-50s %5d passed' "$1" "$2"
     [ "$3" = 0 ] || printf ', %d FAILED' "$3"
     [ "$4" = 0 ] || printf ', %d skipped' "$4"
     printf '\n'
@@ -92,8 +92,8 @@ reports() {
 # Several at a time, told in order.
 programs() {
     names=
-    for source in "tests/$1"/test_*.c; do
-        [ ! -e "$source" ] || names="$names $1/$(basename "$source" .c)"
+    for source in "tests/$1"/test_*.c "tests/$1"/*/test_*.c "tests/$1"/*/*/test_*.c; do
+        [ ! -e "$source" ] || names="$names $(expr "$source" : 'tests/\(.*\)\.c')"
     done
     for name in $names; do
         rm -f "$(out_of "$name").status"

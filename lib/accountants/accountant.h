@@ -1,5 +1,5 @@
 /*
- * What an accountant is: a row of the table in registry.c. solve.c knows nothing beyond this page.
+ * What an accountant is: a row of the table in registry.c. solve/solve.c knows nothing beyond this page.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,10 +7,10 @@
 #define EPS_ACCOUNTANTS_ACCOUNTANT_H
 
 #include "lib/epsilon.h"
-#include "lib/pld/composition.h"
-#include "lib/progress.h"
+#include "lib/pld/compose/composition.h"
+#include "lib/base/progress.h"
 #include "lib/sampling/sampling.h"
-#include "lib/sentences.h"
+#include "lib/base/sentences.h"
 #include "lib/strategy/strategy.h"
 
 struct eps__profile;
@@ -110,7 +110,7 @@ struct eps__accountant {
     enum eps_status (*steps)(const struct eps__setting *setting, enum eps_direction direction,
                              struct eps__stepper **stepper, struct eps_error *error);
     /* Solves for the job's unknown by itself; then there is no open() and no least_sigma(). NULL: the search on a profile does
-     * (lib/search.h). proven: the least value that the deterministic accountants found for the direction. EPS_OK, or why not. */
+     * (lib/solve/search.h). proven: the least value that the deterministic accountants found for the direction. EPS_OK, or why not. */
     enum eps_status (*solve)(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
                              enum eps_direction direction, double proven);
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "lib/accountants/stepper.h"
-#include "lib/error.h"
+#include "lib/base/error.h"
 #include "lib/sampling/sampling.h"
 #include "lib/numerics/normal.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "lib/accountants/merged_bins.h"
-#include "lib/error.h"
+#include "lib/base/error.h"
 #include "lib/numerics/binomial.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"

@@ -7,7 +7,7 @@
 #define EPS_ACCOUNTANTS_MERGED_BINS_H
 
 #include "lib/accountants/accountant.h"
-#include "lib/moments/bins.h"
+#include "lib/moments/laws/bins.h"
 
 /* Where the strategy is not diagonal, what the matrix may have a side. */
 enum { EPS__MERGED_BINS_MOST = 4096 };

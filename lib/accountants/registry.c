@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/accountants/accountant.h"
-#include "lib/error.h"
+#include "lib/base/error.h"
 
 /* One row an accountant. */
 /* clang-format off */

@@ -2,7 +2,7 @@
  * The steps, or curves, that an accountant composes, for whoever composes those of several mechanisms at once (lib/phases).
  *
  * Where an accountant's bound is delta_1 plus the delta of one composition of steps, the same steps may be composed with
- * those of other mechanisms: the bad events add up, and so do the steps (phases/LEMMAS.md, L1, L2).
+ * those of other mechanisms: the bad events add up, and so do the steps (training/LEMMAS.md, L1, L2).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 #define EPS_ACCOUNTANTS_STEPPER_H
 
 #include "lib/accountants/accountant.h"
-#include "lib/pld/curves.h"
+#include "lib/pld/known/curves.h"
 
 /* How one mechanism is added. */
 struct eps__steps_plan {

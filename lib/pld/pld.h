@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "lib/epsilon.h"
-#include "lib/pld/pair.h"
+#include "lib/pld/pairs/pair.h"
 
 struct eps__pld {
     enum eps__estimate estimate;
@@ -42,7 +42,7 @@ struct eps__pld_plan {
     double log_reference; /* a cell where the density (per unit of loss) is this much is one spacing wide */
     double log_small;     /* ln of a density (per unit of z) under which an error is harmless */
     double widest;        /* in (0, 1]: scales the widest cell, a tenth of a unit of z and 1/(4 (1 + t)) of loss */
-    double cut;           /* losses above it matter one at a time (pld/expansion.h); INFINITY if there is no cut */
+    double cut;           /* losses above it matter one at a time (pld/compose/expansion.h); INFINITY if there is no cut */
     double cut_tilt;      /* their tilt */
     double log_flat;      /* ln of how much less their curve bends, so that their cells may be wider */
     double z_low;         /* left of it, mass is rounded to the edge */
@@ -127,7 +127,7 @@ struct eps__compose_plan {
 
 /*
  * Composes PLDs of one spacing and one kind of estimate by FFT. The window comes from Chernoff bounds on the tilted
- * sum; mass that leaves it is bounded, and so is every rounding error (numerics/fft.h).
+ * sum; mass that leaves it is bounded, and so is every rounding error (numerics/fft/fft.h).
  * Out: *panel, released with eps__panel_clear(). EPS_NO_MEMORY, EPS_CANCELED, EPS_TOO_COSTLY.
  */
 enum eps_status eps__compose(const struct eps_context *context, struct eps__panel *panel,

@@ -10,7 +10,7 @@
 
 #ifdef EPS_VERIFY
 
-#include "lib/pld/pair.h"
+#include "lib/pld/pairs/pair.h"
 #include "lib/pld/pld.h"
 
 /* The weights are a law's, within what the pair says of them. */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/numerics/lanes.h"
+#include "lib/numerics/lanes/lanes.h"
 
 struct eps__participated {
     uint32_t step;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/sampling/batches.h"
+#include "lib/sampling/forming/batches.h"
 
 enum { DIGIT = 11, DIGITS = 1 << DIGIT, FEW = 48 };
 

@@ -1,5 +1,5 @@
 /*
- * What a sampling scheme is to the rest of the library: one file that fills in this contract, and one row of schemes.c.
+ * What a sampling scheme is to the rest of the library: one file that fills in this contract, and one row of sampling/schemes/schemes.c.
  * Nothing else asks for a scheme by name; sampling.h asks the row that a mechanism has.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -7,9 +7,9 @@
 #ifndef EPS_SAMPLING_SCHEME_H
 #define EPS_SAMPLING_SCHEME_H
 
-#include "lib/check.h"
+#include "lib/base/check.h"
 #include "lib/sampling/sampling.h"
-#include "lib/sentences.h"
+#include "lib/base/sentences.h"
 
 /* What may be added to some schemes. */
 enum eps__addition { EPS__TRUNCATION, EPS__EXAMPLES_PER_USER, EPS__LAST_ITERATE, EPS__ADDITIONS };
@@ -52,7 +52,7 @@ struct eps__scheme {
     bool (*plainer)(struct eps_sampling *plainer, const struct eps_mechanism *mechanism);
     /* What dominates one of its steps, by adjacency, and truncated or not (pairs.h). NULL: nothing is known of one alone. */
     const struct eps__pairs *pairs;
-    /* What forms its batches (batches.h). NULL: nothing does. */
+    /* What forms its batches (sampling/forming/batches.h). NULL: nothing does. */
     const struct eps__former *(*former)(const struct eps_sampling *sampling);
     /* How examples take part, in words. */
     void (*assume)(struct eps__sentences *list, const struct eps_sampling *sampling);
@@ -91,9 +91,9 @@ bool eps__adjacency_known(struct eps_error *error, const char *who, unsigned kno
 
 /* ---- what others are in special cases (L10): what is said of the data set, its users and truncation is kept ---- */
 
-/* Poisson sampling with probability p (poisson.c). */
+/* Poisson sampling with probability p (sampling/schemes/poisson.c). */
 struct eps_sampling eps__sampling_as_coins(const struct eps_sampling *sampling, double p);
-/* One uniform bin, the same in every epoch (balls_in_bins.c). */
+/* One uniform bin, the same in every epoch (sampling/schemes/balls_in_bins.c). */
 struct eps_sampling eps__sampling_as_bins(const struct eps_sampling *sampling, size_t bins);
 
 /* ---- shared by several schemes (sizes.c) ---- */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/sentences.h"
+#include "lib/base/sentences.h"
 #include "lib/strategy/failures.h"
 #include "lib/strategy/making.h"
 
@@ -66,9 +66,7 @@ enum eps_status eps__strategy_check_cost(const struct eps_context *context, stru
 struct eps_mechanism eps__strategy_stand_in(const struct eps_mechanism *mechanism)
 {
     struct eps_mechanism other = *mechanism;
-    struct eps_job plain;
-    eps_job_init(&plain);
-    other.workload = plain.mechanism.workload;
+    other.workload = eps__workload_default();
     /* Steps that are released as they are, of one participation: with X = C^T C and X_ii <= 1 each (X^-1)_ii is at least 1/X_ii, and
      * only a diagonal X attains that, so the optimum is the identity. */
     bool diagonal = mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ && mechanism->workload.coefficients_len == 1 &&

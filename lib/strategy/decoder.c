@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/numerics/convolve.h"
+#include "lib/numerics/fft/convolve.h"
 #include "lib/strategy/failures.h"
 
 enum eps_status eps__strategy_inverse(const struct eps_context *context, const double **out, struct eps_error *error,

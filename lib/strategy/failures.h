@@ -6,7 +6,7 @@
 #ifndef EPS_STRATEGY_FAILURES_H
 #define EPS_STRATEGY_FAILURES_H
 
-#include "lib/error.h"
+#include "lib/base/error.h"
 
 enum eps_status eps__strategy_no_memory(struct eps_error *error);
 /* EPS_OK, or what the context says. */

@@ -13,12 +13,12 @@
 
 #include <pthread.h>
 
-#include "lib/error.h"
+#include "lib/base/error.h"
 #include "lib/numerics/hash.h"
 #include "lib/numerics/sum.h"
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/cost.h"
-#include "lib/strategy/record.h"
+#include "lib/strategy/kept/record.h"
 #include "lib/strategy/strategy.h"
 #include "lib/strategy/workload.h"
 
@@ -126,7 +126,7 @@ struct eps_strategy {
     size_t iterations;     /* of the optimiser; 0 if the family has none */
     double optimality_gap; /* relative, certified; NAN if none is known */
     enum eps_cache_state cache_state;
-    /* How to build it again, for stored.c: the recipe, repeated so often down the diagonal, and what it was divided
+    /* How to build it again, for strategy/stored.c: the recipe, repeated so often down the diagonal, and what it was divided
      * by. */
     struct eps__record origin;
     size_t origin_stamps;

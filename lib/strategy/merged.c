@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/error.h"
-#include "lib/numerics/linalg.h"
+#include "lib/base/error.h"
+#include "lib/numerics/linear/linalg.h"
 #include "lib/strategy/kind.h"
 
 void eps__merged_row(const struct eps_strategy *strategy, double *out, size_t bins, size_t row, double *scratch)

@@ -1,14 +1,14 @@
 /*
  * Ways to draw x = C^+ z row by row for many coordinates at once, z white: a kind names those that fit it, from the one
  * that keeps the fewest rows to the product by panels, which fits all. z is never stored for its own sake: any row of
- * it can be made again (white.h).
+ * it can be made again (numerics/random/white.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef EPS_STRATEGY_NOISE_H
 #define EPS_STRATEGY_NOISE_H
 
-#include "lib/numerics/white.h"
+#include "lib/numerics/random/white.h"
 #include "lib/strategy/kind.h"
 
 /* Costs, in multiplications with memory: making a normal, and a multiplication inside a product of matrices. */

@@ -17,7 +17,7 @@
 
 #include "lib/strategy/failures.h"
 #include "lib/strategy/making.h"
-#include "lib/strategy/recipe.h"
+#include "lib/strategy/kept/recipe.h"
 
 #define FORMAT 2 /* of a note */
 

@@ -7,11 +7,17 @@
  */
 #include "lib/strategy/workload.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/numerics/convolve.h"
+#include "lib/numerics/fft/convolve.h"
 #include "lib/strategy/failures.h"
+
+struct eps_workload eps__workload_default(void)
+{
+    return (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1, .momentum = NAN};
+}
 
 enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,
                                    const struct eps_mechanism *mechanism)

@@ -23,6 +23,9 @@ struct eps__workload {
     size_t n;
 };
 
+/* Prefix sums. */
+struct eps_workload eps__workload_default(void);
+
 enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,
                                    const struct eps_mechanism *mechanism);
 /* That of one block of n steps, as a job of so many steps would have it: what an optimised block is the best for. */

@@ -7,7 +7,7 @@
  *
  * Another kind of group fills in a struct group_kind: how what was asked is opened, and what each child is. See sweep.c. It
  * has a row in the table of groups.c, a value in enum group_kind_id (records.h: the rows' `kind`), and a struct resource
- * whose functions call those below with it (routes/sweeps.c). A kind that looks at the answers so far before it says what
+ * whose functions call those below with it (routes/groups/sweeps.c). A kind that looks at the answers so far before it says what
  * the next child is (to skip the hopeless) reads them in child(), by store_each_child(); children are asked for in the
  * order of their numbers, while `width` earlier ones may still run.
  *
@@ -16,7 +16,7 @@
 #ifndef SERVER_GROUPS_GROUPS_H
 #define SERVER_GROUPS_GROUPS_H
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "server/ops/document.h"
 #include "server/ops/text.h"
 #include "server/server.h"

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "api/plan.h"
+#include "api/requests/plan.h"
 #include "server/groups/groups.h"
 #include "server/jobs/compute.h"
 #include "server/jobs/jobs.h"

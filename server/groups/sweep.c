@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "api/sweep.h"
+#include "api/requests/sweep.h"
 #include "server/groups/groups.h"
 
 static void *open_sweep(const struct group_record *record)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec_meant.h"
+#include "api/codec/meant.h"
 #include "server/http/request.h"
 
 #define MEMBERS_MAX 32 /* of one table */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 

@@ -6,7 +6,7 @@
 #ifndef SERVER_JOBS_DECODE_H
 #define SERVER_JOBS_DECODE_H
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "api/problem.h"
 #include "server/store/records.h"
 

@@ -8,7 +8,7 @@
 #ifndef SERVER_JOBS_FIGURE_H
 #define SERVER_JOBS_FIGURE_H
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "server/jobs/compute.h"
 #include "server/jobs/jobs.h"
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
 #include "server/ops/map.h"

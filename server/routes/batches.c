@@ -12,9 +12,9 @@
 
 #include <sodium.h>
 
-#include "api/batches.h"
+#include "api/requests/batches.h"
 #include "server/ops/log.h"
-#include "server/routes/accounted.h"
+#include "server/routes/jobs/accounted.h"
 
 enum { MARGIN = 128, INDEX = 11 }; /* bytes: a line's beginning or end; an index with its comma */
 

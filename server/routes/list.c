@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "server/http/wait.h"
 #include "server/routes/pages.h"
 #include "server/routes/resource.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "server/jobs/compute.h"
-#include "server/routes/accounted.h"
+#include "server/routes/jobs/accounted.h"
 #include "server/routes/rows.h"
 
 static bool on_canceled(void *user)

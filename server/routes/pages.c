@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 
 #define PAGES 16
 #define PAGE_KEPT (256u << 10) /* bytes; longer ones are not kept */

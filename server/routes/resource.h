@@ -65,8 +65,8 @@ bool resource_key_used(struct server *server, struct store_key *key);
 bool resource_replays(struct request *request, const struct store_key *key, enum handled *handled);
 
 /* The table's resources. */
-extern const struct resource job_resource;   /* jobs.c */
-extern const struct resource sweep_resource; /* sweeps.c */
-extern const struct resource plan_resource;  /* plans.c */
+extern const struct resource job_resource;   /* routes/jobs/jobs.c */
+extern const struct resource sweep_resource; /* routes/groups/sweeps.c */
+extern const struct resource plan_resource;  /* routes/groups/plans.c */
 
 #endif

@@ -12,7 +12,7 @@
 #ifndef SERVER_ROUTES_ROWS_H
 #define SERVER_ROUTES_ROWS_H
 
-#include "api/noise.h"
+#include "api/requests/noise.h"
 #include "server/ops/keys.h"
 #include "server/routes/streaming.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "server/ops/text.h"
 #include "server/store/internal.h"
 

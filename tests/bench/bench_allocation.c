@@ -20,9 +20,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/accountants/cc_walk.h"
-#include "lib/moments/balls_in_bins.h"
-#include "lib/moments/chain.h"
+#include "lib/accountants/conditional_composition/walk.h"
+#include "lib/moments/laws/balls_in_bins.h"
+#include "lib/moments/laws/chain.h"
 #include "lib/strategy/merged.h"
 
 #define DELTA 1e-5

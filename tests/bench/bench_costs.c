@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 
 #define N_MAX 10000000
 

@@ -18,8 +18,8 @@
 #include <immintrin.h>
 #endif
 
-#include "lib/accountants/mc_law.h"
-#include "lib/setting.h"
+#include "lib/accountants/monte_carlo/law.h"
+#include "lib/job/setting.h"
 
 enum { CHUNK = 1024, RUNS = 40, ROWS = 64 };
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/numerics/convolve.h"
+#include "lib/numerics/fft/convolve.h"
 #include "lib/strategy/optimise/toeplitz_loss.h"
 
 static double now_seconds(void)

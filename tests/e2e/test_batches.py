@@ -1,7 +1,7 @@
 """
 Batches over HTTP: what the contract's examples give, that sampling is that of a job and its errors too, whose the examples are, how a large
 answer is streamed in bounded memory, and that it ends with its client and with the service. The laws are held by
-tests/unit/test_batches.c.
+tests/unit/sampling/test_batches.c.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

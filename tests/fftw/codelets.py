@@ -8,7 +8,7 @@ Here the code is read as data: every number is a linear form in the inputs, exac
 rounds reaches each output by a linear form as well. So for each pair of an input (complex, of any phase) and an output the
 largest error to first order is a finite maximum, over directions of both, of a sum of absolute values. Multiplications by
 twiddle factors are set apart: they keep the modulus, and err by sqrt 5 units of rounding and the factor's own error.
-Prints one line a codelet, and those that are over the table of lib/numerics/fft_error.c; exits 1 if there are any.
+Prints one line a codelet, and those that are over the table of lib/numerics/fft/fft_error.c; exits 1 if there are any.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -325,7 +325,7 @@ def analyse(path, fused):
 
 
 def table():
-    """What lib/numerics/fft_error.c assumes, as a function of kind and radix; None where it knows none."""
+    """What lib/numerics/fft/fft_error.c assumes, as a function of kind and radix; None where it knows none."""
     text = open(os.path.join(os.path.dirname(__file__), "../../lib/numerics/fft_error.c")).read()
     once = {int(r): float(e) for r, e in re.findall(r"\{(\d+), ([\d.]+)\}", text)}
     turn = {name: float(value) for name, value in re.findall(r"#define (TWIDDLE\w*) ([\d.]+)", text)}

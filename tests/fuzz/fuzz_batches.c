@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/batches.h"
+#include "api/requests/batches.h"
 
 #define DEMAND(condition)                                                                 \
     do {                                                                                  \

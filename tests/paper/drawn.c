@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "lib/accountants/mc_audit.h"
-#include "lib/setting.h"
+#include "lib/accountants/monte_carlo/audit.h"
+#include "lib/job/setting.h"
 
 enum { PILOT = 1 << 15, PROOF = 1 << 19, HALVINGS = 8, STEPS_MAX = 40 };
 

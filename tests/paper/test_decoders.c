@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#include "lib/numerics/linalg.h"
+#include "lib/numerics/linear/linalg.h"
 #include "lib/strategy/strategy.h"
 
 enum { N = 2000, EPOCHS = 20, SEPARATION = 100 };

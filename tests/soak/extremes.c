@@ -1,5 +1,5 @@
 /*
- * The ranges stand here once more, as api/openapi.yaml states them, and not as lib/check.c does: one is held against the
+ * The ranges stand here once more, as api/openapi.yaml states them, and not as lib/base/check.c does: one is held against the
  * other.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/codec_fields.h"
+#include "api/codec/fields.h"
 #include "tests/unit/draw.h"
 
 #define UNDER_1 0x1.fffffffffffffp-1

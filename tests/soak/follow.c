@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec.h"
-#include "server/routes/statement.h"
+#include "api/codec/codec.h"
+#include "server/routes/jobs/statement.h"
 
 enum { ROWS = 4, DIMENSIONS = 3, STEPS = 3, EXAMPLES = 50 };
 /* Of batches, which are formed at once and poll nothing: the service has limits of its own. */

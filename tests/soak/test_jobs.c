@@ -26,7 +26,7 @@
 #include <gsl/gsl_errno.h>
 #include <math.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "tests/soak/extremes.h"
 #include "tests/soak/follow.h"
 #include "tests/soak/wild_job.h"

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "lib/accountants/accountant.h"
-#include "lib/error.h"
+#include "lib/base/error.h"
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "lib/accountants/accountant.h"
-#include "lib/error.h"
+#include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 
 struct toy {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "tests/unit/draw.h"
 
 static bool chance(uint64_t *state, double p)

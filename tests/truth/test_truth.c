@@ -25,7 +25,7 @@
 #include <gsl/gsl_errno.h>
 #include <math.h>
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 #include "tests/truth/random_mechanism.h"
 #include "tests/truth/verdict.h"
 #include "tests/unit/patience.h"

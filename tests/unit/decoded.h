@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_DECODED_H
 #define TESTS_UNIT_DECODED_H
 
-#include "api/codec.h"
+#include "api/codec/codec.h"
 
 /* The caller's. */
 json_t *parsed(const char *text);

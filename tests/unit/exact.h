@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/pld/pair.h"
+#include "lib/pld/pairs/pair.h"
 
 /* libquadmath by hand: clang has no header for it. */
 extern __float128 expq(__float128 x);

@@ -18,7 +18,7 @@
 
 #include "server/jobs/memory.h"
 #include "server/ops/log.h"
-#include "server/routes/ranking.h"
+#include "server/routes/groups/ranking.h"
 
 struct service *service_start(void)
 {

@@ -7,7 +7,7 @@
 #ifndef EPS_STRATEGY_FAMILIES_FAMILY_H
 #define EPS_STRATEGY_FAMILIES_FAMILY_H
 
-#include "lib/check.h"
+#include "lib/base/check.h"
 #include "lib/strategy/cost.h"
 
 typedef enum eps_status eps__builder(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,

@@ -12,7 +12,7 @@
  */
 #include <stdlib.h>
 
-#include "lib/numerics/fft.h"
+#include "lib/numerics/fft/fft.h"
 #include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/kinds/kinds.h"

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/error.h"
+#include "lib/base/error.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/kinds/kinds.h"
 

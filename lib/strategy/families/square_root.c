@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "lib/numerics/convolve.h"
+#include "lib/numerics/fft/convolve.h"
 #include "lib/strategy/failures.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/kinds/kinds.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/numerics/convolve.h"
+#include "lib/numerics/fft/convolve.h"
 #include "lib/numerics/lbfgs.h"
 #include "lib/strategy/failures.h"
 #include "lib/strategy/optimise/banded_loss.h"

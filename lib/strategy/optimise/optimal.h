@@ -23,7 +23,7 @@
 
 #include <math.h>
 
-#include "lib/error.h"
+#include "lib/base/error.h"
 #include "lib/strategy/workload.h"
 
 /* Pattern s, for s < starts, is the steps s, s + separation, ...: `epochs` of them, or as many as there are. */

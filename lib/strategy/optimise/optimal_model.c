@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/numerics/linalg.h"
+#include "lib/numerics/linear/linalg.h"
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/optimise/optimal.h"
 

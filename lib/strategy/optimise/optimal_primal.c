@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "lib/numerics/linalg.h"
+#include "lib/numerics/linear/linalg.h"
 #include "lib/strategy/optimise/optimal.h"
 
 /* The lower triangle of X, less what may not be; *cut: there was something outside the patterns. */

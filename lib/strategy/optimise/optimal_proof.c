@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/numerics/linalg.h"
+#include "lib/numerics/linear/linalg.h"
 #include "lib/numerics/normal.h"
 #include "lib/strategy/kind.h"
 #include "lib/strategy/optimise/optimal.h"

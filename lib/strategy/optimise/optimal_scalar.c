@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/numerics/linalg.h"
+#include "lib/numerics/linear/linalg.h"
 #include "lib/strategy/optimise/optimal.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/numerics/linalg.h"
+#include "lib/numerics/linear/linalg.h"
 #include "lib/numerics/normal.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 

@@ -1,0 +1,269 @@
+/*
+ * A job to its canonical form, and the hash that names it.
+ *
+ * The same tables as the decoder's, walked in their order, so that equal jobs have one text. The hash takes the
+ * text without its arrays and then the arrays' doubles as they are: writing a million decimals only to hash them
+ * would cost a thousand times more.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "api/codec/fields.h"
+#include "api/json/numbers.h"
+
+#include <math.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum arrays {
+    ARRAYS_WHOLE,
+    ARRAYS_COUNTED, /* the length alone */
+    ARRAYS_LEFT_OUT
+};
+
+struct encoder {
+    bool failed;
+    enum arrays arrays;
+};
+
+static void set(struct encoder *encoder, json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new_nocheck(object, key, value) != 0)
+        encoder->failed = true;
+}
+
+static json_t *encode_numbers(struct encoder *encoder, const double *values, size_t len)
+{
+    if (len >= API_PACKED_LEAST)
+        return api__pack(values, len);
+
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < len; i++) {
+        if (json_array_append_new(array, api_number(values[i])) != 0) {
+            encoder->failed = true;
+            break;
+        }
+    }
+    return array;
+}
+
+static bool is_lower_triangular(const double *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + 1; j < n; j++) {
+            if (rows[i * n + j] != 0.0)
+                return false;
+        }
+    }
+    return true;
+}
+
+static json_t *encode_rows(struct encoder *encoder, const double *rows, size_t n)
+{
+    json_t *array = json_array();
+    bool lower = is_lower_triangular(rows, n);
+
+    for (size_t i = 0; array && i < n && !encoder->failed; i++) {
+        if (json_array_append_new(array, encode_numbers(encoder, rows + i * n, lower ? i + 1 : n)) != 0)
+            encoder->failed = true;
+    }
+    return array;
+}
+
+static json_t *encode_array(struct encoder *encoder, const struct api_field *field, const void *base)
+{
+    const double *values;
+    size_t len;
+
+    memcpy(&values, api__at_const(base, field->offset), sizeof values);
+    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+    if (encoder->arrays == ARRAYS_COUNTED)
+        return json_integer((json_int_t)len);
+    return field->kind == API_ROWS ? encode_rows(encoder, values, len) : encode_numbers(encoder, values, len);
+}
+
+static int64_t integer_at(const struct api_field *field, const void *place)
+{
+    int64_t value = 0;
+
+    if (field->size == sizeof(unsigned)) {
+        unsigned narrow;
+        memcpy(&narrow, place, sizeof narrow);
+        return (int64_t)narrow;
+    }
+    memcpy(&value, place, sizeof value);
+    return value;
+}
+
+static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base);
+
+static json_t *encode_phases(struct encoder *encoder, const struct api_field *field, const void *base)
+{
+    json_t *array = json_array();
+    const struct eps_phase *phases;
+    size_t len;
+
+    memcpy(&phases, api__at_const(base, field->offset), sizeof phases);
+    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+    for (size_t i = 0; array && i < len && !encoder->failed; i++) {
+        if (json_array_append_new(array, encode_object(encoder, field->object, &phases[i])) != 0)
+            encoder->failed = true;
+    }
+    return array;
+}
+
+/* Whether this member is written: a default that is "not given" is not. */
+static bool is_present(const struct encoder *encoder, const struct api_field *field, const void *base)
+{
+    const void *place = api__at_const(base, field->offset);
+    const double *values;
+    double real;
+    size_t len;
+
+    switch (field->kind) {
+    case API_REAL:
+        memcpy(&real, place, sizeof real);
+        return !isnan(real);
+    case API_INTEGER:
+        return integer_at(field, place) != field->absent;
+    case API_NUMBERS:
+    case API_ROWS:
+        memcpy(&values, place, sizeof values);
+        return values != NULL && encoder->arrays != ARRAYS_LEFT_OUT;
+    case API_PHASES:
+        memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+        return len > 0;
+    case API_GROUP:
+        return *(const bool *)place;
+    case API_LABEL:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* The value of a member that is present; NULL without memory. */
+static json_t *encode_field(struct encoder *encoder, const struct api_field *field, const void *base)
+{
+    const void *place = api__at_const(base, field->offset);
+    unsigned index;
+    double real;
+
+    switch (field->kind) {
+    case API_REAL:
+    case API_SHARE:
+        memcpy(&real, place, sizeof real);
+        return isnan(real) ? json_string("auto") : api_number(real);
+    case API_INTEGER:
+        if (field->largest && *(const size_t *)place == EPS_LARGEST)
+            return json_string("max");
+        return json_integer(integer_at(field, place));
+    case API_BOOL:
+        return json_boolean(*(const bool *)place);
+    case API_NAME:
+        memcpy(&index, place, sizeof index);
+        return json_string(field->name_at(index));
+    case API_ID:
+    case API_JOB_ID:
+        return json_string(place);
+    case API_NUMBERS:
+    case API_ROWS:
+        return encode_array(encoder, field, base);
+    case API_GROUP:
+        return encode_object(encoder, field->object, base);
+    case API_OBJECT:
+    case API_ACCOUNTANT:
+        return encode_object(encoder, field->object, place);
+    case API_PHASES:
+        return encode_phases(encoder, field, base);
+    case API_LABEL:
+        break;
+    }
+    return NULL;
+}
+
+static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base)
+{
+    json_t *json = json_object();
+    uint32_t bit = API_ALL;
+
+    if (!json) {
+        encoder->failed = true;
+        return NULL;
+    }
+    if (object->has_variants)
+        bit = 1u << api__variant(object, base, NULL);
+    for (size_t i = 0; i < object->len && !encoder->failed; i++) {
+        const struct api_field *field = &object->fields[i];
+        if (api__has(object, field, bit) && !field->unwritten && is_present(encoder, field, base))
+            set(encoder, json, field->name, encode_field(encoder, field, base));
+    }
+    return json;
+}
+
+static json_t *encode_job(const struct api_job *job, enum arrays arrays, bool with_label)
+{
+    struct encoder encoder = {.arrays = arrays};
+    json_t *json = encode_object(&encoder, &api__job_object, &job->job);
+
+    if (json && with_label && job->label)
+        set(&encoder, json, "label", json_string(job->label));
+    if (encoder.failed) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+json_t *api_job_encode(const struct api_job *job, bool with_label)
+{
+    return encode_job(job, ARRAYS_WHOLE, with_label);
+}
+
+json_t *api_job_encode_brief(const struct api_job *job)
+{
+    return encode_job(job, ARRAYS_LEFT_OUT, true);
+}
+
+static void hash_arrays(crypto_generichash_state *state, const struct eps_mechanism *mechanism)
+{
+    const struct eps_matrix *matrix = &mechanism->matrix;
+    const struct eps_workload *workload = &mechanism->workload;
+    const struct {
+        const double *values;
+        size_t len;
+    } arrays[] = {
+        {matrix->coefficients, matrix->coefficients_len},
+        {matrix->rows, matrix->rows_n * matrix->rows_n},
+        {matrix->decay, matrix->blt_len},
+        {matrix->scale, matrix->blt_len},
+        {workload->coefficients, workload->coefficients_len},
+    };
+
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        if (arrays[i].values)
+            crypto_generichash_update(state, (const unsigned char *)arrays[i].values, arrays[i].len * sizeof(double));
+    }
+}
+
+void api_job_hash(char hash[65], const struct api_job *job)
+{
+    struct encoder encoder = {.arrays = ARRAYS_COUNTED};
+    json_t *json = encode_object(&encoder, &api__job_object, &job->job);
+    char *text = encoder.failed ? NULL : api_json_text(json);
+    crypto_generichash_state state;
+    unsigned char digest[32];
+
+    hash[0] = '\0';
+    json_decref(json);
+    if (!text)
+        return;
+    crypto_generichash_init(&state, NULL, 0, sizeof digest);
+    crypto_generichash_update(&state, (const unsigned char *)text, strlen(text));
+    hash_arrays(&state, &job->job.mechanism); /* of a job of phases there are none */
+    for (size_t i = 0; i < job->job.phases_len; i++)
+        hash_arrays(&state, &job->job.phases[i].mechanism);
+    crypto_generichash_final(&state, digest, sizeof digest);
+    sodium_bin2hex(hash, 65, digest, sizeof digest);
+    free(text);
+}

@@ -1,0 +1,358 @@
+/*
+ * The tables of fields.h: the wire's vocabulary, in canonical order.
+ *
+ * Ranges of integers are here, because 0 means "absent" in the structs; ranges of reals and all rules between
+ * members are eps_job_check()'s. Masks say which family, scheme or accountant takes a member: elsewhere it is
+ * unknown, and unknown members are errors.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "api/codec/fields.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "api/requests/batches.h"
+
+/* The tables hold names of any enum by its number. */
+#define NAME_AT(enumeration)                                            \
+    static const char *enumeration##_at(unsigned index)                 \
+    {                                                                   \
+        return eps_##enumeration##_name((enum eps_##enumeration)index); \
+    }
+NAME_AT(normalization)
+NAME_AT(objective)
+NAME_AT(decoder)
+NAME_AT(scheme)
+NAME_AT(schema)
+NAME_AT(adjacency)
+NAME_AT(accountant)
+NAME_AT(estimator)
+
+static const char *workload_at(unsigned index)
+{
+    return eps_workload_name((enum eps_workload_type)index);
+}
+
+_Static_assert(sizeof(enum eps_family) == sizeof(unsigned), "enums are read and written as unsigned");
+
+#define BIT(value) (1u << (value))
+#define PLACE(type, member) .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
+#define COMMON(key, masks) .name = (key), .variants = (masks)
+
+#define REAL(type, key, member, masks)                            \
+    {                                                             \
+        COMMON(key, masks), .kind = API_REAL, PLACE(type, member) \
+    }
+#define FLAG(type, key, member, masks)                            \
+    {                                                             \
+        COMMON(key, masks), .kind = API_BOOL, PLACE(type, member) \
+    }
+#define COUNT(type, key, member, masks)                                                                 \
+    {                                                                                                   \
+        COMMON(key, masks), .kind = API_INTEGER, PLACE(type, member), .least = 1, .most = API_MAX_EXACT \
+    }
+#define NAME(type, key, member, masks, names, which)                                                      \
+    {                                                                                                     \
+        COMMON(key, masks), .kind = API_NAME, PLACE(type, member), .name_at = (names), .allowed = (which) \
+    }
+#define NUMBERS(type, key, member, len, masks)                                                                 \
+    {                                                                                                          \
+        COMMON(key, masks), .kind = API_NUMBERS, PLACE(type, member), .len_offset = offsetof(struct type, len) \
+    }
+/* The same, required. */
+#define NEEDED_REAL(type, key, member, masks)                                       \
+    {                                                                               \
+        COMMON(key, masks), .kind = API_REAL, .required = true, PLACE(type, member) \
+    }
+#define NEEDED_COUNT(type, key, member, masks)                                                      \
+    {                                                                                               \
+        COMMON(key, masks), .kind = API_INTEGER, .required = true, PLACE(type, member), .least = 1, \
+                            .most = API_MAX_EXACT                                                   \
+    }
+#define NEEDED_NAME(type, key, member, names, which)                                                       \
+    {                                                                                                      \
+        COMMON(key, API_ALL), .kind = API_NAME, .required = true, PLACE(type, member), .name_at = (names), \
+                              .allowed = (which)                                                           \
+    }
+#define NEEDED_NUMBERS(type, key, member, len, masks)                                   \
+    {                                                                                   \
+        COMMON(key, masks), .kind = API_NUMBERS, .required = true, PLACE(type, member), \
+                            .len_offset = offsetof(struct type, len)                    \
+    }
+
+#define FIELDS(table) .fields = (table), .len = sizeof(table) / sizeof((table)[0])
+
+/* ---------------------------------------------------------------- variants */
+
+static bool is_written(const json_t *json, const char *name)
+{
+    const json_t *value = name ? json_object_get(json, name) : NULL;
+    return value && !json_is_null(value);
+}
+
+static bool is_set(const struct api_field *field, const void *base)
+{
+    size_t len;
+    assert(field->kind == API_NUMBERS || field->kind == API_PHASES);
+    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
+    return len > 0;
+}
+
+unsigned api__variant(const struct api_object *object, const void *base, const json_t *json)
+{
+    unsigned named = 0;
+    if (object->variant_name)
+        memcpy(&named, api__at_const(base, object->fields[0].offset), sizeof named);
+    for (size_t i = 1; i < object->len; i++) {
+        const struct api_field *field = &object->fields[i];
+        if (!field->settles || !(field->variants & BIT(named)))
+            continue;
+        if (json ? is_written(json, field->name) && !is_written(json, field->unless) : is_set(field, base))
+            return field->settles;
+    }
+    return named;
+}
+
+bool api__has(const struct api_object *object, const struct api_field *field, uint32_t variant_bit)
+{
+    return (field->variants & variant_bit) && !(object->without && strcmp(object->without, field->name) == 0);
+}
+
+bool api__has_named(const struct api_object *object, const char *name, uint32_t variant_bit)
+{
+    for (size_t i = 0; i < object->len; i++) {
+        if (strcmp(object->fields[i].name, name) == 0 && api__has(object, &object->fields[i], variant_bit))
+            return true;
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- matrix */
+
+/* A blt whose decay and scale are given is not optimised: it takes other members than one with buffers. */
+#define BLT_GIVEN ((unsigned)EPS_FAMILY_COUNT)
+
+static const char *family_at(unsigned index)
+{
+    return index == BLT_GIVEN ? "blt with given decay and scale" : eps_family_name((enum eps_family)index);
+}
+
+#define BANDS_REQUIRED (BIT(EPS_FAMILY_INVERSE_SQUARE_ROOT) | BIT(EPS_FAMILY_BANDED) | BIT(EPS_FAMILY_BANDED_INVERSE))
+#define OPTIMISED \
+    (BIT(EPS_FAMILY_BANDED) | BIT(EPS_FAMILY_BANDED_INVERSE) | BIT(EPS_FAMILY_BLT) | BIT(EPS_FAMILY_OPTIMAL))
+#define ANY_BLT (BIT(EPS_FAMILY_BLT) | BIT(BLT_GIVEN))
+
+#define SETTLING_NUMBERS(key, member)                                                                   \
+    {                                                                                                   \
+        COMMON(key, ANY_BLT), .kind = API_NUMBERS, PLACE(eps_matrix, member),                           \
+                              .len_offset = offsetof(struct eps_matrix, blt_len), .settles = BLT_GIVEN, \
+                              .unless = "buffers"                                                       \
+    }
+
+static const struct api_field matrix_fields[] = {
+    NEEDED_NAME(eps_matrix, "family", family, family_at, BIT(EPS_FAMILY_COUNT) - 1),
+    NAME(eps_matrix, "normalization", normalization, API_ALL, normalization_at, BIT(EPS_NORMALIZATION_COUNT) - 1),
+    COUNT(eps_matrix, "stamps", stamps, API_ALL),
+    NEEDED_NUMBERS(eps_matrix, "coefficients", coefficients, coefficients_len, BIT(EPS_FAMILY_TOEPLITZ)),
+    {COMMON("rows", BIT(EPS_FAMILY_DENSE)), .kind = API_ROWS, .required = true, PLACE(eps_matrix, rows),
+     .len_offset = offsetof(struct eps_matrix, rows_n)},
+    COUNT(eps_matrix, "bands", bands, BIT(EPS_FAMILY_SQUARE_ROOT)),
+    NEEDED_COUNT(eps_matrix, "bands", bands, BANDS_REQUIRED),
+    FLAG(eps_matrix, "toeplitz", toeplitz, BIT(EPS_FAMILY_BANDED)),
+    FLAG(eps_matrix, "column_normalize", column_normalize, BIT(EPS_FAMILY_BANDED)),
+    COUNT(eps_matrix, "buffers", buffers, ANY_BLT),
+    SETTLING_NUMBERS("decay", decay),
+    SETTLING_NUMBERS("scale", scale),
+    FLAG(eps_matrix, "nonnegative", nonnegative, BIT(EPS_FAMILY_OPTIMAL)),
+    NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_TREE), decoder_at,
+         BIT(EPS_DECODER_ONLINE) | BIT(EPS_DECODER_FULL)),
+    NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_FOURIER), decoder_at,
+         BIT(EPS_DECODER_OPTIMAL) | BIT(EPS_DECODER_STANDARD)),
+    {COMMON("id", BIT(EPS_FAMILY_STORED)), .kind = API_ID, .required = true, PLACE(eps_matrix, stored_id)},
+    NAME(eps_matrix, "objective", objective, OPTIMISED, objective_at, BIT(EPS_OBJECTIVE_COUNT) - 1),
+    REAL(eps_matrix, "gap", gap, OPTIMISED),
+    COUNT(eps_matrix, "epochs", epochs, OPTIMISED),
+    COUNT(eps_matrix, "separation", separation, OPTIMISED),
+};
+
+static const struct api_object matrix_object = {FIELDS(matrix_fields), .has_variants = true, .variant_name = family_at};
+
+/* ---------------------------------------------------------------- sampling */
+
+#define NONE BIT(EPS_SCHEME_NONE)
+#define POISSON BIT(EPS_SCHEME_POISSON)
+#define CYCLIC BIT(EPS_SCHEME_CYCLIC_POISSON)
+#define BINS BIT(EPS_SCHEME_BALLS_IN_BINS)
+#define SPACED BIT(EPS_SCHEME_B_MIN_SEP)
+
+static const struct api_field truncation_fields[] = {
+    NEEDED_COUNT(eps_sampling, "max_batch_size", max_batch_size, API_ALL),
+};
+
+static const struct api_object truncation_object = {FIELDS(truncation_fields)};
+
+static const struct api_field sampling_fields[] = {
+    NEEDED_NAME(eps_sampling, "scheme", scheme, scheme_at, BIT(EPS_SCHEME_COUNT) - 1),
+    REAL(eps_sampling, "p", p, POISSON | CYCLIC | SPACED),
+    COUNT(eps_sampling, "bins", bins, BINS),
+    COUNT(eps_sampling, "batch_size", batch_size, API_ALL),
+    COUNT(eps_sampling, "dataset_size", dataset_size, API_ALL),
+    COUNT(eps_sampling, "epochs", epochs, NONE),
+    COUNT(eps_sampling, "separation", separation, NONE | SPACED),
+    NAME(eps_sampling, "schema", schema, NONE, schema_at, BIT(EPS_SCHEMA_COUNT) - 1),
+    COUNT(eps_sampling, "groups", groups, CYCLIC),
+    FLAG(eps_sampling, "redraw", redraw, BINS),
+    FLAG(eps_sampling, "warm_start", warm_start, SPACED),
+    {COMMON("truncation", POISSON | CYCLIC | SPACED), .kind = API_GROUP, PLACE(eps_sampling, truncation),
+     .object = &truncation_object},
+    COUNT(eps_sampling, "examples_per_user", examples_per_user, POISSON | SPACED),
+    FLAG(eps_sampling, "last_iterate", last_iterate, POISSON),
+};
+
+static const struct api_object sampling_object = {FIELDS(sampling_fields), .has_variants = true,
+                                                  .variant_name = scheme_at};
+/* A user's examples are those of the whole training. */
+static const struct api_object phase_sampling_object = {FIELDS(sampling_fields), .without = "examples_per_user",
+                                                        .has_variants = true, .variant_name = scheme_at};
+
+/* ---------------------------------------------------------------- workload */
+
+static const struct api_field cooldown_fields[] = {
+    NEEDED_REAL(eps_workload, "from", cooldown_from, API_ALL),
+    NEEDED_REAL(eps_workload, "to", cooldown_to, API_ALL),
+};
+
+static const struct api_object cooldown_object = {FIELDS(cooldown_fields)};
+
+static const struct api_field workload_fields[] = {
+    NEEDED_NAME(eps_workload, "type", type, workload_at, BIT(EPS_WORKLOAD_COUNT) - 1),
+    NEEDED_REAL(eps_workload, "momentum", momentum, BIT(EPS_WORKLOAD_MOMENTUM)),
+    REAL(eps_workload, "decay", decay, BIT(EPS_WORKLOAD_MOMENTUM)),
+    {COMMON("cooldown", BIT(EPS_WORKLOAD_MOMENTUM)), .kind = API_GROUP, PLACE(eps_workload, cooldown),
+     .object = &cooldown_object},
+    NEEDED_NUMBERS(eps_workload, "coefficients", coefficients, coefficients_len, BIT(EPS_WORKLOAD_TOEPLITZ)),
+};
+
+const struct api_object api__workload_object = {FIELDS(workload_fields), .has_variants = true,
+                                                .variant_name = workload_at};
+
+/* ---------------------------------------------------------------- accountant */
+
+#define METHOD(name) BIT(EPS_ACCOUNTANT_##name)
+#define SHARED (METHOD(AUTO) | METHOD(MMCC) | METHOD(CONDITIONAL_COMPOSITION))
+#define RENYI (METHOD(AUTO) | METHOD(RENYI))
+#define SAMPLED (METHOD(AUTO) | METHOD(MONTE_CARLO))
+#define GIVEN(member) .given_offset = offsetof(struct eps_tuning, given), .given = BIT(EPS_TUNING_##member)
+
+static const struct api_field tuning_fields[] = {
+    NEEDED_NAME(eps_tuning, "method", method, accountant_at, BIT(EPS_ACCOUNTANT_COUNT) - 1),
+    {.name = "tolerance",
+     .kind = API_REAL,
+     .variants = ~METHOD(MONTE_CARLO),
+     PLACE(eps_tuning, tolerance),
+     GIVEN(TOLERANCE)},
+    {.name = "bad_event_share",
+     .kind = API_SHARE,
+     .variants = SHARED,
+     PLACE(eps_tuning, bad_event_share),
+     GIVEN(BAD_EVENT_SHARE)},
+    {COMMON("max_order", RENYI), .kind = API_INTEGER, PLACE(eps_tuning, max_order), .least = 2, .most = 1000000},
+    COUNT(eps_tuning, "bandwidth", bandwidth, RENYI),
+    COUNT(eps_tuning, "samples", samples, SAMPLED),
+    {COMMON("seed", SAMPLED), .kind = API_INTEGER, PLACE(eps_tuning, seed), .least = 0, .most = API_MAX_EXACT,
+     .absent = -1},
+    {.name = "threshold_share",
+     .kind = API_REAL,
+     .variants = SAMPLED,
+     PLACE(eps_tuning, threshold_share),
+     GIVEN(THRESHOLD_SHARE)},
+    {.name = "estimator",
+     .kind = API_NAME,
+     .variants = SAMPLED,
+     PLACE(eps_tuning, estimator),
+     GIVEN(ESTIMATOR),
+     .name_at = estimator_at,
+     .allowed = BIT(EPS_ESTIMATOR_COUNT) - 1},
+    REAL(eps_tuning, "max_seconds", max_seconds, SAMPLED),
+    COUNT(eps_tuning, "audit", audit, API_ALL),
+};
+
+static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_variants = true,
+                                                .variant_name = accountant_at};
+
+/* ---------------------------------------------------------------- the job and its phases */
+
+enum { ALONE, PHASED };
+
+static const char *const misplaced[] = {
+    [ALONE] = "goes beside phases; a job without them has it in sampling",
+    [PHASED] = "is said by each of the phases: leave it out here, or leave phases out",
+};
+
+/* The members of a mechanism, of a job alone or of a phase. */
+#define STEPS(type, masks)                                                                            \
+    {COMMON("n", masks), .kind = API_INTEGER, PLACE(type, mechanism.n), .least = 1, .largest = true}, \
+    {                                                                                                 \
+        COMMON("epochs", masks), .kind = API_REAL, .unwritten = true, PLACE(type, mechanism.epochs)   \
+    }
+#define MATRIX(type, masks)                                                                                  \
+    {                                                                                                        \
+        COMMON("matrix", masks), .kind = API_OBJECT, PLACE(type, mechanism.matrix), .object = &matrix_object \
+    }
+#define SAMPLING(type, masks, of)                                                                         \
+    {                                                                                                     \
+        COMMON("sampling", masks), .kind = API_OBJECT, .required = true, PLACE(type, mechanism.sampling), \
+                                   .object = (of)                                                         \
+    }
+#define WORKLOAD(type, masks)                                                           \
+    {                                                                                   \
+        COMMON("workload", masks), .kind = API_OBJECT, PLACE(type, mechanism.workload), \
+                                   .object = &api__workload_object                      \
+    }
+
+static const struct api_field phase_fields[] = {
+    STEPS(eps_phase, API_ALL),
+    MATRIX(eps_phase, API_ALL),
+    SAMPLING(eps_phase, API_ALL, &phase_sampling_object),
+    WORKLOAD(eps_phase, API_ALL),
+    REAL(eps_phase, "noise_scale", noise_scale, API_ALL),
+    {COMMON("count", API_ALL), .kind = API_INTEGER, PLACE(eps_phase, count), .least = 1, .most = API_MAX_EXACT,
+     .largest = true},
+};
+
+const struct api_object api__phase_object = {FIELDS(phase_fields)};
+
+static const struct api_field job_fields[] = {
+    STEPS(eps_job, BIT(ALONE)),
+    MATRIX(eps_job, BIT(ALONE)),
+    SAMPLING(eps_job, BIT(ALONE), &sampling_object),
+    {COMMON("phases", API_ALL), .kind = API_PHASES, PLACE(eps_job, phases),
+     .len_offset = offsetof(struct eps_job, phases_len), .object = &api__phase_object, .settles = PHASED},
+    COUNT(eps_job, "examples_per_user", mechanism.sampling.examples_per_user, BIT(PHASED)),
+    REAL(eps_job, "epsilon", query.epsilon, API_ALL),
+    REAL(eps_job, "delta", query.delta, API_ALL),
+    REAL(eps_job, "noise_multiplier", query.noise_multiplier, API_ALL),
+    NAME(eps_job, "adjacency", mechanism.adjacency, API_ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
+    {COMMON("accountant", API_ALL), .kind = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
+    WORKLOAD(eps_job, BIT(ALONE)),
+    FLAG(eps_job, "curve", query.curve, API_ALL),
+    {COMMON("label", API_ALL), .kind = API_LABEL},
+};
+
+const struct api_object api__job_object = {FIELDS(job_fields), .has_variants = true, .misplaced = misplaced};
+
+/* ---------------------------------------------------------------- batches */
+
+static const struct api_field batches_fields[] = {
+    {COMMON("job", API_ALL), .kind = API_JOB_ID, PLACE(api_batches, job)},
+    {COMMON("n", API_ALL), .kind = API_INTEGER, PLACE(api_batches, mechanism.n), .least = 1},
+    {COMMON("sampling", API_ALL), .kind = API_OBJECT, PLACE(api_batches, mechanism.sampling),
+     .object = &sampling_object},
+    COUNT(api_batches, "dataset_size", dataset_size, API_ALL),
+    {COMMON("seed", API_ALL), .kind = API_INTEGER, PLACE(api_batches, seed), .least = 0, .most = API_MAX_EXACT,
+     .absent = -1},
+};
+
+const struct api_object api__batches_object = {FIELDS(batches_fields)};

@@ -1,0 +1,119 @@
+/*
+ * What is kept of a plan: what was asked and the candidates, as text and as what is read of that.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/requests/plan_text.h"
+
+/* A candidate as an object; NULL: out of memory. */
+static json_t *encode_candidate(const struct eps_plan_candidate *candidate)
+{
+    const struct eps_mechanism *mechanism = &candidate->job.mechanism;
+    struct api_job job = {.job = candidate->job}; /* its arrays are the plan's */
+    bool posts = candidate->status == EPS_OK || candidate->status == EPS_TOO_COSTLY;
+    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:o, s:o}", "family",
+                     eps_family_name(mechanism->matrix.family), "bands",
+                     candidate->bands ? json_integer((json_int_t)candidate->bands) : json_null(), "scheme",
+                     eps_scheme_name(mechanism->sampling.scheme), "n", (json_int_t)mechanism->n, "batch_size",
+                     (json_int_t)mechanism->sampling.batch_size, "pair", (json_int_t)candidate->pair, "buffers",
+                     (json_int_t)candidate->buffers, "bounded", candidate->bounded, "reference", candidate->reference,
+                     "reason", candidate->reason[0] ? json_string(candidate->reason) : json_null(), "job",
+                     posts ? api_job_encode(&job, false) : json_null());
+}
+
+static json_t *encode_candidates(const struct eps_plan_candidate *candidates, size_t len)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < len; i++)
+        if (json_array_append_new(array, encode_candidate(&candidates[i])) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    return array;
+}
+
+/* As it was asked, without the label and what is null; the objective is always there. */
+static json_t *encode_asked(const json_t *json, enum eps_objective objective)
+{
+    json_t *asked = json_object();
+    bool ok = asked;
+    for (size_t i = 0; ok && api__plan_members[i]; i++) {
+        json_t *value = json_object_get(json, api__plan_members[i]);
+        if (value && !json_is_null(value) && strcmp(api__plan_members[i], "label") != 0)
+            ok = json_object_set(asked, api__plan_members[i], value) == 0;
+    }
+    if (ok && json_object_set_new(asked, "objective", json_string(eps_objective_name(objective))) == 0)
+        return asked;
+    json_decref(asked);
+    return NULL;
+}
+
+struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective,
+                                 const struct eps_plan_candidate *candidates, size_t len)
+{
+    struct api_plan *plan = calloc(1, sizeof *plan);
+    if (plan) {
+        plan->objective = objective;
+        plan->asked = encode_asked(json, objective);
+        plan->candidates = encode_candidates(candidates, len);
+    }
+    char *asked = plan && plan->asked ? api_json_text(plan->asked) : NULL;
+    char *list = plan && plan->candidates ? api_json_text(plan->candidates) : NULL;
+    size_t size = asked && list ? strlen(asked) + strlen(list) + 32 : 0;
+    if (size && (plan->request = malloc(size)) != NULL) {
+        snprintf(plan->request, size, "{\"asked\":%s,\"candidates\":%s}", asked, list);
+    } else {
+        api_plan_destroy(plan);
+        plan = NULL;
+    }
+    free(asked);
+    free(list);
+    return plan;
+}
+
+struct api_plan *api_plan_read(const char *request)
+{
+    char message[64];
+    struct api_plan *plan = calloc(1, sizeof *plan);
+    json_t *json = plan ? api_json_parse(request, strlen(request), message, sizeof message) : NULL;
+    if (json) {
+        plan->asked = json_incref(json_object_get(json, "asked"));
+        plan->candidates = json_incref(json_object_get(json, "candidates"));
+        const char *objective = json_string_value(json_object_get(plan->asked, "objective"));
+        bool largest = objective && !strcmp(objective, eps_objective_name(EPS_OBJECTIVE_MAX_SQUARED));
+        plan->objective = largest ? EPS_OBJECTIVE_MAX_SQUARED : EPS_OBJECTIVE_MEAN_SQUARED;
+    }
+    bool whole = plan && json_is_object(plan->asked) && json_is_array(plan->candidates);
+    json_decref(json);
+    if (!whole) {
+        api_plan_destroy(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+void api_plan_destroy(struct api_plan *plan)
+{
+    if (!plan)
+        return;
+    json_decref(plan->asked);
+    json_decref(plan->candidates);
+    free(plan->label);
+    free(plan->request);
+    free(plan);
+}
+
+double api_plan_error(const struct api_plan *plan, double mean_squared, double max_squared)
+{
+    return plan->objective == EPS_OBJECTIVE_MAX_SQUARED ? max_squared : mean_squared;
+}
+
+double api_plan_rank(const struct api_plan *plan, size_t i, double error)
+{
+    double batch = (double)json_integer_value(api_plan_member(plan, i, "batch_size"));
+    return error / (batch * batch);
+}

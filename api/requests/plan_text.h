@@ -1,0 +1,18 @@
+/*
+ * Writing down what was decoded of a plan. Internal to api/.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef API_REQUESTS_PLAN_TEXT_H
+#define API_REQUESTS_PLAN_TEXT_H
+
+#include "api/requests/plan.h"
+
+/* Those that the body of a POST may have; NULL ends. */
+extern const char *const api__plan_members[];
+
+/* From the body and the candidates; without the label. NULL: out of memory. */
+struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective,
+                                 const struct eps_plan_candidate *candidates, size_t len);
+
+#endif

@@ -1,0 +1,512 @@
+/*
+ * Conditional composition for balls in bins (RA section 4).
+ *
+ * An example adds m_i to the noise, i its bin. Row by row, given the rows before, its bin has a law of its own, under which the
+ * row is a mixture of Gaussians; that law is bounded, in the order of the row's means, by one that does not depend on
+ * what was seen, unless a bad event happens (L12, L13). The rows then compose like dominating pairs, and delta(eps) is at
+ * most delta_1, the bad events' (accountants/bad_events.h), plus delta_2(eps), the composition's.
+ *
+ * The two directions have their own bad events: add is measured without the example, remove with it, in whichever bin. Rows
+ * that are equal up to a factor are merged, and may be taken backwards: the Gram matrix of the m_i is all that matters (L10).
+ * Which way is taken, each direction decides by quick answers; either way is proven.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/accountant.h"
+#include "lib/accountants/bad_events.h"
+#include "lib/accountants/conditional_composition/compose.h"
+#include "lib/base/error.h"
+#include "lib/numerics/bound.h"
+#include "lib/sampling/pairs.h"
+#include "lib/sampling/scheme.h"
+#include "lib/strategy/merged.h"
+
+#define REACH 190.0 /* a sigma under the largest norm / 190 is out of a PLD's reach */
+#define STALE 2.5   /* minorants found for one ln beta serve another that is so near */
+
+/* The bins of one class: every `classes`-th one. */
+struct part {
+    struct eps__cc_steps *steps;
+    struct eps__composition *composition;
+    double share; /* of all bins */
+};
+
+struct side {
+    enum eps_direction direction;
+    bool reversed; /* the rows from the last one on */
+    struct part *parts;
+    size_t classes;
+    struct eps__cc_sketch *sketch;    /* of the first class */
+    double sketched;                  /* the ln beta it was made for */
+    struct eps__composition *quickly; /* of the sketch, proves nothing */
+    bool chosen, composed;
+    struct eps__bad_events spent;
+};
+
+/* Estimated operations. */
+struct work {
+    double once;   /* of making the rows */
+    double sketch; /* of a sample of their minorants */
+    double trial;  /* of composing that for one delta_1 */
+    double proven; /* of all minorants and their composition */
+};
+
+struct cc_profile {
+    struct eps__profile base;
+    const struct eps__setting *setting;
+    struct work work;
+    double sigma;
+    struct eps__accuracy accuracy;
+    struct eps__cc_matrix matrix;
+    struct side sides[EPS_DIRECTIONS];
+};
+
+/* ------------------------------------------------------------ rows */
+
+/* How often an example's bin is drawn: the rows of one epoch then are those of all. */
+static size_t draws_of(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    return mechanism->sampling.redraw ? mechanism->n / eps__sampling_bins(mechanism) : 1;
+}
+
+static enum eps_status read_matrix(struct eps__cc_matrix *matrix, const struct eps__setting *setting)
+{
+    const struct eps_strategy *strategy = setting->strategy;
+    size_t bins = eps__sampling_bins(&setting->job->mechanism), draws = draws_of(setting);
+    size_t rows = eps_strategy_rows(strategy) / draws;
+    double *row = malloc(bins * sizeof *row), *scratch = malloc(eps_strategy_columns(strategy) * sizeof *scratch);
+    enum eps_status status = row && scratch ? EPS_OK : EPS_NO_MEMORY;
+    double error = eps__merged_error(strategy, bins);
+    assert(rows * draws == eps_strategy_rows(strategy));
+    *matrix = (struct eps__cc_matrix){.bins = bins, .draws = draws};
+    for (size_t i = 0; i < rows && status == EPS_OK; i++) {
+        eps__merged_row(strategy, row, bins, i, scratch);
+        status = eps__cc_matrix_add(matrix, row, error);
+        if (status == EPS_OK)
+            status = eps__poll(setting->context);
+    }
+    free(row);
+    free(scratch);
+    if (status == EPS_OK)
+        eps__cc_matrix_close(matrix);
+    return status;
+}
+
+/* ------------------------------------------------------------ classes */
+
+static void forget_parts(struct side *side)
+{
+    eps__cc_sketch_destroy(side->sketch);
+    eps__composition_destroy(side->quickly);
+    for (size_t r = 0; side->parts && r < side->classes; r++) {
+        eps__composition_destroy(side->parts[r].composition);
+        eps__cc_steps_destroy(side->parts[r].steps);
+    }
+    free(side->parts);
+    side->sketch = NULL;
+    side->quickly = NULL;
+    side->parts = NULL;
+    side->classes = 0;
+    side->composed = false;
+}
+
+static enum eps_status make_steps(const struct cc_profile *m, struct side *side, size_t class)
+{
+    struct part *part = &side->parts[class];
+    struct eps__cc_matrix own = {0};
+    part->share = 1;
+    if (side->classes == 1)
+        return eps__cc_steps_create(&part->steps, m->setting->context, &m->matrix, m->sigma, side->reversed);
+    enum eps_status status = eps__cc_matrix_class(&own, &m->matrix, side->classes, class);
+    part->share = (double)own.bins / (double)m->matrix.bins;
+    if (status == EPS_OK)
+        status = eps__cc_steps_create(&part->steps, m->setting->context, &own, m->sigma, side->reversed);
+    eps__cc_matrix_clear(&own);
+    return status;
+}
+
+/* So many classes, this way; of the first one the steps. */
+static enum eps_status set_parts(const struct cc_profile *m, struct side *side, size_t classes, bool reversed)
+{
+    forget_parts(side);
+    side->parts = calloc(classes, sizeof *side->parts);
+    if (!side->parts)
+        return EPS_NO_MEMORY;
+    side->classes = classes;
+    side->reversed = reversed;
+    return make_steps(m, side, 0);
+}
+
+/* ------------------------------------------------------------ compositions */
+
+static enum eps_status compose_quickly(const struct cc_profile *m, struct side *side)
+{
+    const struct eps__cc_steps *steps = side->parts[0].steps;
+    double log_beta = eps__cc_log_beta(steps, side->spent.log_delta1);
+    enum eps_status status = EPS_OK;
+    if (side->sketch && fabs(log_beta - side->sketched) > STALE) {
+        eps__cc_sketch_destroy(side->sketch);
+        side->sketch = NULL;
+    }
+    if (!side->sketch) {
+        status = eps__cc_sketch_create(&side->sketch, steps, m->setting->context, side->direction, log_beta);
+        side->sketched = log_beta;
+        eps__meter_add(m->setting->meter, m->work.sketch);
+    }
+    eps__composition_destroy(side->quickly);
+    side->quickly = NULL;
+    if (status == EPS_OK)
+        status = eps__composition_create(&side->quickly, m->setting->context, NULL, &m->accuracy);
+    if (status == EPS_OK)
+        status = eps__cc_sketch_compose(side->quickly, side->sketch, log_beta);
+    eps__meter_add(m->setting->meter, m->work.trial);
+    return status;
+}
+
+static enum eps_status compose_part(const struct cc_profile *m, const struct side *side, struct part *part)
+{
+    struct eps__tally *tally = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__cc_plan plan = {.direction = side->direction,
+                                .log_beta = eps__cc_log_beta(part->steps, side->spent.log_delta1),
+                                .meter = m->setting->meter,
+                                .operations = m->work.proven / (double)side->classes};
+    eps__composition_destroy(part->composition);
+    part->composition = NULL;
+    enum eps_status status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+    return status == EPS_OK ? eps__cc_compose(part->composition, part->steps, m->setting->context, &plan) : status;
+}
+
+static enum eps_status compose(const struct cc_profile *m, struct side *side)
+{
+    enum eps_status status = EPS_OK;
+    for (size_t r = 0; r < side->classes && status == EPS_OK; r++) {
+        if (!side->parts[r].steps)
+            status = make_steps(m, side, r);
+        if (status == EPS_OK)
+            status = compose_part(m, side, &side->parts[r]);
+    }
+    side->composed = status == EPS_OK;
+    return status;
+}
+
+/* ------------------------------------------------------------ the choice of delta_1, of the way and of the classes */
+
+struct asked {
+    const struct cc_profile *m;
+    struct side *side;
+};
+
+static enum eps_status ask_compose(void *user)
+{
+    const struct asked *asked = user;
+    return compose_quickly(asked->m, asked->side);
+}
+
+static double ask_log_delta2(void *user, double eps)
+{
+    return eps__composition_approximate(((const struct asked *)user)->side->quickly, eps);
+}
+
+static double ask_epsilon(void *user, double log_delta2)
+{
+    return eps__composition_guess(((const struct asked *)user)->side->quickly, log_delta2);
+}
+
+/* How good this way is: the smaller the better. */
+static enum eps_status try_way(const struct cc_profile *m, struct side *side, size_t classes, bool reversed,
+                               double *value)
+{
+    double log_delta = m->accuracy.log_delta, eps = m->setting->job->query.epsilon;
+    bool at_eps = isnan(log_delta) || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
+    enum eps_status status = set_parts(m, side, classes, reversed);
+    side->spent.log_delta1 = isnan(log_delta) ? -14 : log_delta - M_LN2;
+    if (status == EPS_OK)
+        status = compose_quickly(m, side);
+    if (status == EPS_OK)
+        *value = at_eps ? eps__composition_approximate(side->quickly, eps)
+                        : eps__composition_guess(side->quickly, log_delta - M_LN2);
+    return status;
+}
+
+/* Both ways; then, of one draw, so many classes that the bins of one hardly overlap, and fewer as long as that is better. */
+static enum eps_status arrange(const struct cc_profile *m, struct side *side)
+{
+    double best, value;
+    size_t classes = 1, bands = eps_strategy_bands(m->setting->strategy), some = m->matrix.bins / 4;
+    size_t most = m->matrix.draws > 1 ? 1 : bands < some ? bands : some;
+    bool reversed = false;
+    enum eps_status status = try_way(m, side, 1, false, &best);
+    if (status != EPS_OK || side->parts[0].steps->bounds == 0)
+        return status;
+    status = try_way(m, side, 1, true, &value);
+    if (status == EPS_OK && value < best) {
+        best = value;
+        reversed = true;
+    }
+    for (size_t tried = most; status == EPS_OK && tried > 1; tried /= 2) {
+        status = try_way(m, side, tried, reversed, &value);
+        /* The first class is asked for all: where it has nothing to bound it is not like the others. */
+        if (status != EPS_OK || !(value < best) || side->parts[0].steps->bounds == 0)
+            break;
+        best = value;
+        classes = tried;
+    }
+    if (status == EPS_OK && (side->classes != classes || side->reversed != reversed))
+        status = set_parts(m, side, classes, reversed);
+    return status;
+}
+
+/* Chooses the way and delta_1; nothing is proven yet. */
+static enum eps_status choose(const struct cc_profile *m, struct side *side)
+{
+    const struct eps_query *query = &m->setting->job->query;
+    if (side->chosen)
+        return EPS_OK;
+    double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
+    enum eps_status status = arrange(m, side);
+    if (status == EPS_OK && side->parts[0].steps->bounds == 0) {
+        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? -14 : log_delta, eps};
+        status = compose_quickly(m, side);
+        if (status == EPS_OK && !isnan(log_delta))
+            side->spent.eps = eps__composition_guess(side->quickly, log_delta);
+    } else if (status == EPS_OK) {
+        struct asked asked = {m, side};
+        const struct eps__bad_events_ask ask = {&asked, ask_compose, ask_log_delta2, ask_epsilon};
+        status = eps__bad_events_choose(&side->spent, &ask, query->accountant.bad_event_share, log_delta, eps,
+                                        m->accuracy.tolerance);
+    }
+    if (status == EPS_OK && m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER)
+        side->spent.eps = eps;
+    side->chosen = status == EPS_OK;
+    return status;
+}
+
+/* ------------------------------------------------------------ the profile */
+
+/* delta is at most the mean of the classes' own, each with bad events of delta_1 (L15). */
+static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
+                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+{
+    struct cc_profile *m = (struct cc_profile *)profile;
+    struct side *side = &m->sides[direction];
+    double sum = -INFINITY;
+    (void)error;
+    enum eps_status status = choose(m, side);
+    if (status == EPS_OK && !side->composed)
+        status = compose(m, side);
+    for (size_t r = 0; r < side->classes && status == EPS_OK; r++) {
+        const struct part *part = &side->parts[r];
+        double own;
+        status = eps__composition_log_delta(part->composition, estimate, eps, &own);
+        if (status == EPS_OK && part->steps->bounds > 0)
+            own = eps__log_add(own, side->spent.log_delta1);
+        if (status == EPS_OK)
+            sum = eps__log_add(sum, own + log(part->share));
+    }
+    if (status != EPS_OK)
+        return status;
+    *out = eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (double)side->classes * (1 + fabs(sum)));
+    if (estimate == EPS__UPPER)
+        *out = fmin(*out, 0);
+    return EPS_OK;
+}
+
+/* What delta_1 the quick answers have spent. */
+static double log_delta1_of(const struct side *side)
+{
+    return side->parts[0].steps->bounds > 0 ? side->spent.log_delta1 : -INFINITY;
+}
+
+static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
+{
+    struct cc_profile *m = (struct cc_profile *)profile;
+    struct side *side = &m->sides[direction];
+    enum eps_status status = choose(m, side);
+    *out = status == EPS_OK
+               ? fmin(eps__log_add(log_delta1_of(side), eps__composition_approximate(side->quickly, eps)), 0)
+               : NAN;
+    return status == EPS_TOO_COSTLY ? EPS_OK : status;
+}
+
+static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
+                             double *eps)
+{
+    struct cc_profile *m = (struct cc_profile *)profile;
+    struct side *side = &m->sides[direction];
+    enum eps_status status = choose(m, side);
+    *eps = 0;
+    if (status != EPS_OK)
+        return status == EPS_TOO_COSTLY ? EPS_OK : status;
+    /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
+    double delta1 = log_delta1_of(side);
+    double left =
+        log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
+    *eps = eps__composition_guess(side->quickly, left);
+    return EPS_OK;
+}
+
+static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
+{
+    struct side *side = &((struct cc_profile *)profile)->sides[direction];
+    bool refined = side->composed;
+    for (size_t r = 0; r < side->classes && refined; r++)
+        refined = eps__composition_refine(side->parts[r].composition, factor);
+    return refined;
+}
+
+static double bad_event_share(const struct eps__profile *profile, enum eps_direction direction, double log_delta_at)
+{
+    const struct side *side = &((const struct cc_profile *)profile)->sides[direction];
+    return side->chosen ? exp(log_delta1_of(side) - log_delta_at) : 0;
+}
+
+static void destroy(struct eps__profile *profile)
+{
+    struct cc_profile *m = (struct cc_profile *)profile;
+    for (int direction = 0; direction < EPS_DIRECTIONS; direction++)
+        forget_parts(&m->sides[direction]);
+    eps__cc_matrix_clear(&m->matrix);
+    free(m);
+}
+
+static const struct eps__profile_class profile_class = {.log_delta = log_delta,
+                                                        .approximate = approximate,
+                                                        .guess = guess,
+                                                        .refine = refine,
+                                                        .bad_event_share = bad_event_share,
+                                                        .destroy = destroy};
+
+/* ------------------------------------------------------------ the accountant */
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    size_t bins = eps__sampling_bins(mechanism);
+    if (bins == 0)
+        return eps__scheme_decline(error, "conditional_composition", eps__scheme_bins);
+    if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
+        return eps__decline(
+            error, "/sampling/redraw",
+            "conditional_composition serves a bin that is drawn anew in every epoch where no row of the "
+            "strategy reaches over one: identity, or stamps that divide the bins; leave redraw out");
+    if (!eps__adjacency_known(error, "conditional_composition", EPS__AGAINST_NOISE, mechanism->adjacency))
+        return false;
+    if (setting->job->query.curve)
+        return eps__decline(error, "/curve",
+                            "conditional_composition spends a fixed part of delta and has no curve of its own; name "
+                            "two of epsilon, delta and noise_multiplier");
+    if (!eps__strategy_nonnegative(setting->strategy))
+        return eps__decline(error, "/matrix",
+                            "amplification by conditional_composition needs a strategy whose entries are all >= 0");
+    return true;
+}
+
+static bool exact(const struct eps__setting *setting)
+{
+    (void)setting;
+    return false;
+}
+
+/* As measured (tests/bench/bench_costs.c). */
+enum { LAWS = 15, QUICK_LAWS = 5, SAMPLED = 48, TRIALS = 14, OPENED = 16, PROVEN = 6 };
+
+struct size {
+    double bins, rows; /* rows: merged ones */
+    double width;      /* entries of a row */
+    double law;        /* operations of one law psi */
+    double pairs;      /* of one pair on the grid */
+    double read;       /* of reading the rows */
+};
+
+static struct size size_of(const struct eps__setting *setting)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    double bins = (double)eps__sampling_bins(&setting->job->mechanism), n = (double)setting->job->mechanism.n;
+    double bands = (double)eps_strategy_bands(setting->strategy), draws = (double)draws_of(setting);
+    double all = (double)eps_strategy_rows(setting->strategy) / draws;
+    double tolerance = setting->job->query.accountant.tolerance;
+    struct size size = {.bins = bins, .rows = all, .width = fmin(bands, bins)};
+    if (blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.stamps == 1)
+        size.rows = fmin(n / draws, bins + bands);
+    size.law = bins * (0.6 * fmin(2 * size.width, bins) + 60);
+    double grid = 12 * sqrt(size.rows * draws) / sqrt(0.6 * tolerance) + 4096;
+    size.pairs = grid * (30 + 10 * fmin(size.width, 48)) + 2e6 / sqrt(tolerance * 1e3);
+    size.read = all * (blocks.shape == EPS__SHAPE_TREE ? n : bins + bands) + all * size.rows;
+    return size;
+}
+
+static struct work work_of(const struct eps__setting *setting)
+{
+    struct size size = size_of(setting);
+    /* Where the bins of a class may be apart, they mostly are. */
+    double bounds = size.width * (4 * size.width <= size.bins && size.width > 1 ? 0.1 : 1);
+    double sampled = fmin(size.rows, SAMPLED), walk = size.rows * (size.width * size.width + 10 * size.bins);
+    return (struct work){.once = size.read + 2 * walk,
+                         .sketch = walk + sampled * size.width * QUICK_LAWS * size.law,
+                         .trial = sampled * (size.width * 1e4 + 1e5),
+                         .proven = walk + size.rows * (bounds * LAWS * size.law + size.pairs)};
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    struct size size = size_of(setting);
+    struct work work = work_of(setting);
+    bool given = setting->job->query.noise_multiplier > 0;
+    double opened = given ? 1 : OPENED, proven = given ? 1 : PROVEN;
+    *operations = 2 * (opened * (work.once + 3 * work.sketch + TRIALS * work.trial) + proven * work.proven);
+    *bytes = 16 * size.rows * size.bins + 48 * size.bins * size.bins + 2 * size.rows * 4e4 + 1e6 +
+             SAMPLED * size.width * 1500;
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    return setting->sensitivity.value / REACH;
+}
+
+static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
+                                    const struct eps__accuracy *accuracy, struct eps__profile **profile,
+                                    struct eps_error *error)
+{
+    if (sigma <
+        eps__lower(least_sigma(setting), 1e7)) /* what a step is looked at on grows with the square of its shifts */
+        return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
+                          "conditional_composition does not resolve a noise multiplier under %.3g here; raise it",
+                          least_sigma(setting));
+    struct cc_profile *m = calloc(1, sizeof *m);
+    if (!m)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    m->base.class = &profile_class;
+    m->setting = setting;
+    m->sigma = sigma;
+    m->accuracy = *accuracy;
+    m->work = work_of(setting);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        m->sides[direction] = (struct side){.direction = direction, .spent.log_delta1 = -INFINITY};
+    enum eps_status status = read_matrix(&m->matrix, setting);
+    eps__meter_add(setting->meter, m->work.once);
+    if (status != EPS_OK) {
+        destroy(&m->base);
+        return status == EPS_NO_MEMORY ? eps__error(error, EPS_NO_MEMORY, "", "out of memory") : status;
+    }
+    *profile = &m->base;
+    return EPS_OK;
+}
+
+const struct eps__accountant eps__accountant_conditional_composition = {
+    .method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
+    .name = "conditional_composition",
+    .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE,
+    .amplifies = true,
+    .composes = true,
+    .assume = eps__assume_causal_order,
+    .serves = serves,
+    .exact = exact,
+    .cost = cost,
+    .open = open_profile,
+    .least_sigma = least_sigma,
+};

@@ -1,0 +1,320 @@
+/*
+ * See draws.h.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/accountants/monte_carlo/draws.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/error.h"
+#include "lib/numerics/bound.h"
+#include "lib/numerics/hash.h"
+
+enum { ALIGNED = 64, WAVE = 16, BLOCK_MOST = 4096, BATCHES = EPS__MC_CHUNK / EPS__LANES };
+
+#define BLOCK_OPERATIONS 4e8 /* of one block, about: what is lost where the process is killed */
+#define POLL_OPERATIONS 3e6
+
+double eps__mc_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+uint64_t eps__mc_whole(uint64_t samples)
+{
+    return (samples + EPS__MC_CHUNK - 1) / EPS__MC_CHUNK * EPS__MC_CHUNK;
+}
+
+uint64_t eps__mc_seed(const struct eps__setting *setting)
+{
+    const struct eps_query *query = &setting->job->query;
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    const char *id = eps_strategy_id(setting->strategy);
+    double absent = -1, numbers[] = {setting->p, isnan(query->epsilon) ? absent : query->epsilon,
+                                     isnan(query->delta) ? absent : query->delta,
+                                     isnan(query->noise_multiplier) ? absent : query->noise_multiplier,
+                                     query->accountant.threshold_share};
+    uint64_t counts[] = {sampling->scheme,         sampling->groups,          sampling->bins,
+                         sampling->separation,     sampling->warm_start,      sampling->truncation,
+                         sampling->max_batch_size, sampling->dataset_size,    sampling->examples_per_user,
+                         mechanism->adjacency,     query->accountant.samples, query->accountant.estimator};
+    uint8_t digest[EPS__HASH_BYTES];
+    struct eps__hash hash;
+    uint64_t seed = 0;
+    if (query->accountant.seed >= 0)
+        return (uint64_t)query->accountant.seed;
+    eps__hash_init(&hash, "epsilond seed");
+    eps__hash_bytes(&hash, id, strlen(id));
+    eps__hash_doubles(&hash, numbers, sizeof numbers / sizeof *numbers);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        eps__hash_u64(&hash, counts[i]);
+    eps__hash_final(&hash, digest);
+    for (size_t i = 0; i < 8; i++)
+        seed = seed << 8 | digest[i];
+    return seed >> 11; /* 53 bits */
+}
+
+/* One wave of blocks, which threads share. */
+struct wave {
+    const struct eps__mc_run *run;
+    struct eps__mc_tally tallies[WAVE];
+    enum eps_status status[WAVE];
+    bool late[WAVE];        /* its time was over before it began: it is empty, and those after it do not count either */
+    uint64_t first, chunks; /* of the first block; of all */
+    uint64_t block;         /* chunks of one */
+    atomic_uint_fast64_t drawn; /* chunks, each once, those that were fetched with them; at most all */
+    struct eps__stream stream;
+    uint8_t key[EPS__HASH_BYTES];
+};
+
+/* What sets these draws apart from all others: the mechanism, the law, the seed, and what they are for. */
+static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run, const struct eps__mc_tally *tally)
+{
+    const struct eps__mc_grid *grid = &tally->grid;
+    const struct eps_sampling *sampling = &run->setting->job->mechanism.sampling;
+    const struct eps__mc_law *law = run->law;
+    struct eps__hash hash;
+    double numbers[] = {run->sigma, run->setting->p, law->loss_error, law->log_weight_error, grid->first, grid->step};
+    uint64_t counts[] = {EPS_ACCOUNTING_VERSION,
+                         run->seed,
+                         run->candidate,
+                         tally->estimate,
+                         sampling->scheme,
+                         sampling->groups,
+                         sampling->bins,
+                         sampling->separation,
+                         sampling->warm_start,
+                         sampling->truncation,
+                         sampling->max_batch_size,
+                         sampling->dataset_size,
+                         sampling->examples_per_user,
+                         law->direction,
+                         law->tilted,
+                         law->order,
+                         grid->len,
+                         run->setting->job->mechanism.adjacency};
+    const char *id = eps_strategy_id(run->setting->strategy);
+    eps__hash_init(&hash, "epsilond draws");
+    eps__hash_bytes(&hash, id, strlen(id));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        eps__hash_u64(&hash, counts[i]);
+    eps__hash_doubles(&hash, numbers, sizeof numbers / sizeof *numbers);
+    eps__hash_final(&hash, digest);
+}
+
+/* ------------------------------------------------------------ a block */
+
+/* As a blob: the count, the largest, the sums. */
+static size_t blob_len(const struct eps__mc_tally *tally)
+{
+    return sizeof(double) * (EPS__MC_HEADER + tally->grid.len * EPS__MC_SUMS);
+}
+
+static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uint64_t block)
+{
+    struct eps__hash hash;
+    eps__hash_init(&hash, "epsilond block of draws");
+    eps__hash_bytes(&hash, wave->key, sizeof wave->key);
+    eps__hash_u64(&hash, block);
+    eps__hash_u64(&hash, wave->block);
+    eps__hash_u64(&hash, wave->chunks);
+    eps__hash_final(&hash, key);
+}
+
+static bool fetch(struct eps__mc_tally *tally, const struct eps_context *context, const uint8_t *key, uint64_t draws)
+{
+    void *blob = NULL;
+    size_t len = 0;
+    if (!context || !context->cache_get || !context->cache_put ||
+        !context->cache_get(context->user, EPS_CACHE_CHUNK, key, &blob, &len))
+        return false;
+    bool whole = len == blob_len(tally);
+    if (whole) {
+        const double *numbers = blob;
+        whole = numbers[0] == (double)draws;
+        tally->count = draws;
+        tally->largest = numbers[1];
+        memcpy(tally->sums, numbers + EPS__MC_HEADER, len - EPS__MC_HEADER * sizeof *numbers);
+    }
+    free(blob);
+    return whole;
+}
+
+static void offer(const struct eps__mc_tally *tally, const struct eps_context *context, const uint8_t *key)
+{
+    if (!context || !context->cache_get || !context->cache_put)
+        return;
+    double *blob = tally->sums - EPS__MC_HEADER;
+    blob[0] = (double)tally->count;
+    blob[1] = tally->largest;
+    context->cache_put(context->user, EPS_CACHE_CHUNK, key, blob, blob_len(tally));
+}
+
+/* So many more chunks are there: of these draws' share of the task, or of its time where that is nearer to its end. */
+static void tell(struct wave *wave, uint64_t chunks)
+{
+    const struct eps__mc_run *run = wave->run;
+    uint64_t drawn = atomic_fetch_add(&wave->drawn, chunks) + chunks;
+    assert(drawn <= wave->chunks);
+    double share = run->from + (run->to - run->from) * ((double)drawn / (double)wave->chunks);
+    if (run->until < INFINITY)
+        share = fmax(share, (eps__mc_now() - run->begun) / (run->until - run->begun));
+    eps__meter_tell(run->setting->meter, fmin(share, 1));
+}
+
+struct stop {
+    const struct eps_context *context;
+    enum eps_status status;
+};
+
+static bool stops(void *user)
+{
+    struct stop *stop = user;
+    if (stop->status == EPS_OK)
+        stop->status = eps__poll(stop->context);
+    return stop->status != EPS_OK;
+}
+
+/* The draws of one chunk. */
+static enum eps_status draw_chunk(struct eps__mc_tally *tally, struct wave *wave, uint64_t chunk, double *scratch)
+{
+    const struct eps__mc_law *law = wave->run->law;
+    struct eps__stream stream = wave->stream;
+    double loss[EPS__LANES], log_weight[EPS__LANES], since = INFINITY;
+    struct stop stop = {wave->run->setting->context, EPS_OK};
+    stream.chunk = chunk;
+    stream.stop = stops;
+    stream.user = &stop;
+    for (uint32_t first = 0; first < EPS__MC_CHUNK; first += EPS__LANES) {
+        if (since >= POLL_OPERATIONS) {
+            (void)stops(&stop);
+            since = 0;
+        }
+        if (stop.status == EPS_OK)
+            law->kind->draw(law, &stream, first, scratch, loss, log_weight);
+        if (stop.status != EPS_OK)
+            break;
+        eps__mc_tally_add(tally, law, loss, log_weight);
+        since += law->operations;
+    }
+    tell(wave, 1);
+    return stop.status;
+}
+
+static void run_block(void *arg, size_t index)
+{
+    struct wave *wave = arg;
+    struct eps__mc_tally *tally = &wave->tallies[index];
+    const struct eps_context *context = wave->run->setting->context;
+    uint64_t block = wave->first + index, from = block * wave->block;
+    uint64_t to = from + wave->block < wave->chunks ? from + wave->block : wave->chunks;
+    uint8_t key[EPS__HASH_BYTES];
+    assert(from < to);
+    eps__mc_tally_reset(tally);
+    wave->status[index] = EPS_OK;
+    wave->late[index] = block > 0 && eps__mc_now() >= wave->run->until;
+    if (wave->late[index])
+        return;
+    block_key(key, wave, block);
+    if (fetch(tally, context, key, (to - from) * EPS__MC_CHUNK)) {
+        tell(wave, to - from);
+        wave->status[index] = EPS_OK;
+        return;
+    }
+    char *room = malloc(wave->run->law->scratch * sizeof(double) + ALIGNED);
+    enum eps_status status = room ? EPS_OK : EPS_NO_MEMORY;
+    for (uint64_t chunk = from; chunk < to && status == EPS_OK; chunk++)
+        status = draw_chunk(tally, wave, chunk, (void *)(room + (ALIGNED - (uintptr_t)room % ALIGNED)));
+    free(room);
+    if (status == EPS_OK)
+        offer(tally, context, key);
+    wave->status[index] = status;
+}
+
+/* ------------------------------------------------------------ waves of them */
+
+static void run_wave(struct wave *wave, size_t len)
+{
+    const struct eps_context *context = wave->run->setting->context;
+    if (context && context->parallel_for && len > 1) {
+        context->parallel_for(context->user, len, run_block, wave);
+        return;
+    }
+    for (size_t i = 0; i < len; i++)
+        run_block(wave, i);
+}
+
+/* Whether the mean over all draws is over `enough` whatever those still to come are worth. */
+static bool is_over(const struct eps__mc_tally *tally, const struct eps__mc_run *run, uint64_t samples)
+{
+    if (!(run->enough < INFINITY) || tally->count == 0)
+        return false;
+    double least = eps__mc_tally_mean(tally, 0) * ((double)tally->count / (double)samples);
+    return eps__lower(least, 2 * (double)tally->count + 1e6) > run->enough;
+}
+
+/* No value is over what the law says it is at most. */
+static bool is_bounded(const struct eps__mc_tally *tally, const struct eps__mc_law *law)
+{
+    double most = law->kind->log_most ? law->kind->log_most(law, tally->grid.first) : 0;
+    return tally->largest <= eps__raise(eps__exp_bound(EPS__UPPER, most, 0), 64);
+}
+
+static enum eps_status draw_waves(struct wave *wave, struct eps__mc_tally *tally, bool *complete, bool *over)
+{
+    const struct eps__mc_run *run = wave->run;
+    uint64_t blocks = (wave->chunks + wave->block - 1) / wave->block;
+    enum eps_status status = EPS_OK;
+    for (; wave->first < blocks && status == EPS_OK; wave->first += WAVE) {
+        size_t len = (size_t)(blocks - wave->first < WAVE ? blocks - wave->first : WAVE);
+        run_wave(wave, len);
+        for (size_t i = 0; i < len && status == EPS_OK && !wave->late[i]; i++) {
+            status = wave->status[i];
+            if (status == EPS_OK)
+                eps__mc_tally_join(tally, &wave->tallies[i]);
+        }
+        if (status == EPS_OK && !is_bounded(tally, run->law))
+            return EPS_INTERNAL;
+        *complete = status == EPS_OK && tally->count == wave->chunks * EPS__MC_CHUNK;
+        *over = status == EPS_OK && is_over(tally, run, wave->chunks * EPS__MC_CHUNK);
+        if (*over || (!*complete && eps__mc_now() >= run->until))
+            break;
+    }
+    return status;
+}
+
+/* As few operations as a block should have, in whole chunks; a short run is still shared out. */
+static uint64_t block_of(const struct eps__mc_law *law, uint64_t chunks)
+{
+    double one = law->operations * BATCHES;
+    double wanted = fmin(fmax(BLOCK_OPERATIONS / fmax(one, 1), 1), BLOCK_MOST);
+    uint64_t share = (chunks + WAVE - 1) / WAVE;
+    return (uint64_t)wanted < share ? (uint64_t)wanted : share;
+}
+
+enum eps_status eps__mc_draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct eps__mc_run *run)
+{
+    struct wave wave = {.run = run, .chunks = eps__mc_whole(run->samples) / EPS__MC_CHUNK};
+    enum eps_status status = EPS_OK;
+    assert(run->samples > 0 && tally->count == 0);
+    wave.block = block_of(run->law, wave.chunks);
+    hash_run(wave.key, run, tally);
+    memcpy(wave.stream.key, wave.key, sizeof wave.stream.key);
+    for (size_t i = 0; i < WAVE && status == EPS_OK; i++)
+        status = eps__mc_tally_make(&wave.tallies[i], &tally->grid, tally->estimate);
+    *complete = *over = false;
+    if (status == EPS_OK)
+        status = draw_waves(&wave, tally, complete, over);
+    for (size_t i = 0; i < WAVE; i++)
+        eps__mc_tally_clear(&wave.tallies[i]);
+    return status;
+}

@@ -1,0 +1,313 @@
+/*
+ * See multisets.h.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/accountants/monte_carlo/laws/multisets.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/numerics/bound.h"
+
+#define ROUNDED 1e-10 /* an entry this small may be a rounding of 0 */
+
+double eps__mc_tilted_log_most(unsigned order, double log_moment, double eps)
+{
+    double a = order, terms = (a - 1) * fabs(eps) + fabs(log_moment) + 2 + log(a);
+    double log_most = log_moment - (a - 1) * eps + a * log1p(-1 / a) - log(a - 1);
+    return eps__shift(EPS__UPPER, log_most, 32 * EPS__UNIT_ROUNDOFF * terms);
+}
+
+void eps__mc_multisets_clear(struct eps__mc_multisets *sets)
+{
+    free(sets->any);
+    free(sets->row);
+    free(sets->start);
+    free(sets->partner);
+    free(sets->ends);
+    free(sets->together);
+    eps__mc_chain_clear(&sets->chain);
+    *sets = (struct eps__mc_multisets){0};
+}
+
+static enum eps_status make_any(struct eps__mc_multisets *sets)
+{
+    sets->any = malloc(sets->bins * sizeof *sets->any);
+    if (!sets->any)
+        return EPS_NO_MEMORY;
+    for (size_t i = 0; i < sets->bins; i++)
+        sets->any[i] = 1;
+    sets->any_sum = eps__wheel_make(sets->any, sets->any, sets->bins);
+    return EPS_OK;
+}
+
+static uint32_t draw_any(const struct eps__mc_multisets *sets, const struct eps__stream *stream, uint32_t draw,
+                         size_t index)
+{
+    return (uint32_t)eps__wheel_turn(sets->any, sets->bins, eps__uniform(stream, draw, index));
+}
+
+/* ------------------------------------------------------------ pairs, whatever the matrix */
+
+/* An upper end of <f_i, f_j>. */
+static double product_upper(const struct eps__mc_factor *factor, const double *gram_upper, size_t i, size_t j)
+{
+    if (gram_upper)
+        return gram_upper[i * factor->len + j];
+    double own = factor->entries[i];
+    return i == j ? eps__multiply_up(own, own) : 0;
+}
+
+static bool meet(const struct eps__mc_factor *factor, size_t i, size_t j)
+{
+    return i > j ? factor->first[i] <= j : factor->first[j] <= i;
+}
+
+static size_t count_partners(const struct eps__mc_factor *factor)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < factor->len; i++)
+        for (size_t j = factor->first[i]; j <= i; j++)
+            count += i == j ? 1 : 2;
+    return count;
+}
+
+/* The wheel of the partners of bin i, those it shares a coordinate with. Returns its sum. */
+static double make_row(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor, const double *gram_upper,
+                       size_t i)
+{
+    size_t from = sets->start[i], end = from;
+    for (size_t j = gram_upper ? 0 : i; j < (gram_upper ? sets->bins : i + 1); j++)
+        if (meet(factor, i, j)) {
+            double product = fmax(product_upper(factor, gram_upper, i, j), 0);
+            sets->partner[end] = (uint32_t)j;
+            sets->ends[end++] = fmax(eps__add_up(eps__exp_bound(EPS__UPPER, product, 0), -1), 0);
+        }
+    sets->start[i + 1] = end;
+    return eps__wheel_make(sets->ends + from, sets->ends + from, end - from);
+}
+
+static enum eps_status make_pairs(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
+                                  const double *gram_upper)
+{
+    size_t bins = sets->bins, partners = count_partners(factor);
+    sets->order = 2;
+    sets->row = malloc(bins * sizeof *sets->row);
+    sets->start = malloc((bins + 1) * sizeof *sets->start);
+    sets->partner = malloc(partners * sizeof *sets->partner);
+    sets->ends = malloc(partners * sizeof *sets->ends);
+    if (!sets->row || !sets->start || !sets->partner || !sets->ends)
+        return EPS_NO_MEMORY;
+    sets->start[0] = 0;
+    for (size_t i = 0; i < bins; i++)
+        sets->row[i] = make_row(sets, factor, gram_upper, i);
+    assert(sets->start[bins] == partners); /* every pair that meets is counted */
+    sets->part[0] = eps__multiply_up(sets->any_sum, sets->any_sum);
+    sets->part[1] = eps__wheel_make(sets->row, sets->row, bins);
+    double sum = eps__wheel_make(sets->part, sets->part, 2);
+    if (isinf(sum))
+        return EPS_UNSUPPORTED;
+    sets->log_moment = eps__shift(EPS__UPPER, eps__log_bound(EPS__UPPER, sum, 2) - 2 * log((double)bins),
+                                  16 * EPS__UNIT_ROUNDOFF * (log((double)bins) + fabs(log(sum))));
+    return EPS_OK;
+}
+
+static void draw_pair(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
+                      uint32_t draw)
+{
+    if (eps__wheel_turn(sets->part, 2, eps__uniform(stream, draw, 0)) == 0) {
+        chosen[0] = draw_any(sets, stream, draw, 1);
+        chosen[1] = draw_any(sets, stream, draw, 2);
+        return;
+    }
+    size_t i = eps__wheel_turn(sets->row, sets->bins, eps__uniform(stream, draw, 1)), from = sets->start[i];
+    chosen[0] = (uint32_t)i;
+    chosen[1] = sets->partner[from + eps__wheel_turn(sets->ends + from, sets->start[i + 1] - from,
+                                                     eps__uniform(stream, draw, 2))];
+}
+
+/* ------------------------------------------------------------ orthogonal vectors of one length */
+
+/* Whether they are. */
+static bool alike(const struct eps__mc_factor *factor)
+{
+    for (size_t i = 0; i < factor->len; i++)
+        if (factor->first[i] != i || factor->entries[i] != factor->entries[0])
+            return false;
+    return true;
+}
+
+/* The wheel for `left` draws, `used` bins in use: item s - 1 is s of them. */
+static double *wheel_of(const struct eps__mc_multisets *sets, unsigned used, unsigned left)
+{
+    return sets->together + ((size_t)used * EPS__MC_ORDER_MAX + (left - 1)) * EPS__MC_ORDER_MAX;
+}
+
+/*
+ * sum[left], of b^-left e^(..) over the ways of `left` draws into bins that are not in use: the first of them and s - 1 others are in one of
+ * b - used, and the rest somewhere else.
+ */
+static void fill_together(struct eps__mc_multisets *sets, const double *same, unsigned used, const double *after,
+                          double *sum)
+{
+    double free = eps__raise(fmax(sets->any_sum - used, 0) / (double)sets->bins, 4);
+    sum[0] = 1;
+    for (unsigned left = 1; left + used <= EPS__MC_ORDER_MAX; left++) {
+        double *wheel = wheel_of(sets, used, left), ways = 1; /* C(left - 1, s - 1) */
+        for (unsigned s = 1; s <= left; s++) {
+            bool possible = used < sets->bins && after[left - s] > 0;
+            wheel[s - 1] = possible ? fmax(eps__raise(ways * same[s] * free * after[left - s], 8), DBL_MIN) : 0;
+            ways = eps__raise(ways * (left - s) / s, 4);
+        }
+        sum[left] = eps__wheel_make(wheel, wheel, left);
+    }
+}
+
+static enum eps_status make_powers(struct eps__mc_multisets *sets, double square, double eps)
+{
+    double same[EPS__MC_ORDER_MAX + 1], sums[2][EPS__MC_ORDER_MAX + 1] = {{1}, {1}}, least = INFINITY;
+    sets->together = malloc((size_t)EPS__MC_ORDER_MAX * EPS__MC_ORDER_MAX * EPS__MC_ORDER_MAX * sizeof *sets->together);
+    if (!sets->together)
+        return EPS_NO_MEMORY;
+    double log_bins = log((double)sets->bins);
+    for (unsigned s = 1; s <= EPS__MC_ORDER_MAX; s++) { /* b^(1-s) e^(s (s-1) |f|^2/2) */
+        double exponent = 0.5 * s * (s - 1) * square, other = (s - 1) * log_bins;
+        same[s] = eps__exp_bound(EPS__UPPER, exponent - other, 16 * EPS__UNIT_ROUNDOFF * (exponent + other));
+    }
+    for (unsigned used = EPS__MC_ORDER_MAX; used-- > 0;)
+        fill_together(sets, same, used, sums[(used + 1) % 2], sums[used % 2]);
+    for (unsigned a = 2; a <= EPS__MC_ORDER_MAX; a++) {
+        double log_moment = eps__log_bound(EPS__UPPER, sums[0][a], 2),
+               log_most = eps__mc_tilted_log_most(a, log_moment, eps);
+        if (!(log_most < least))
+            continue;
+        least = log_most;
+        sets->order = a;
+        sets->log_moment = log_moment;
+    }
+    return isinf(least) ? EPS_UNSUPPORTED : EPS_OK;
+}
+
+/* A bin that is none of the first `used` of those chosen. */
+static uint32_t draw_other(const struct eps__mc_multisets *sets, const uint32_t *bin, unsigned used,
+                           const struct eps__stream *stream, uint32_t draw, size_t *index)
+{
+    for (;;) {
+        uint32_t drawn = draw_any(sets, stream, draw, (*index)++);
+        unsigned at = 0;
+        while (at < used && bin[at] != drawn)
+            at++;
+        if (at == used)
+            return drawn;
+    }
+}
+
+static void draw_powers(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
+                        uint32_t draw)
+{
+    uint32_t bin[EPS__MC_ORDER_MAX];
+    unsigned used = 0, left = sets->order;
+    for (size_t index = 0; left > 0; used++) {
+        double turn = eps__uniform(stream, draw, index++);
+        unsigned s = 1 + (unsigned)eps__wheel_turn(wheel_of(sets, used, left), left, turn);
+        bin[used] = draw_other(sets, bin, used, stream, draw, &index);
+        assert(s <= left);
+        for (; s > 0; s--)
+            chosen[--left] = bin[used];
+    }
+}
+
+/* ------------------------------------------------------------ few bins that meet */
+
+/* The order for which log_most is least; 0 where none is finite. */
+static unsigned best_order(const struct eps__mc_chain *chain, double eps, double *least)
+{
+    unsigned order = 0;
+    for (unsigned a = 2; a <= chain->most; a++) {
+        double log_most = eps__mc_tilted_log_most(a, chain->log_moment[a], eps);
+        if (log_most < *least) {
+            *least = log_most;
+            order = a;
+        }
+    }
+    return order;
+}
+
+/* The largest entry at a cyclic distance of `width` or more; with 0, the largest that is no more than a rounding. */
+static double tau_of(const double *gram, size_t bins, size_t width)
+{
+    double tau = 0;
+    for (size_t i = 0; i < bins; i++)
+        for (size_t j = 0; j < i; j++) {
+            double entry = gram[i * bins + j];
+            if (width > 0 ? eps__bins_distance(bins, i, j) >= width : entry <= ROUNDED)
+                tau = fmax(tau, entry);
+        }
+    return tau;
+}
+
+/* Over the whole matrix where it may be, else over the band that is best. */
+static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *gram_upper, double eps, double *least)
+{
+    static const size_t widths[] = {0, 12, 8, 6, 5, 4, 3, 2, 1};
+    double before = INFINITY;
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        struct eps__mc_chain chain;
+        double tau = tau_of(gram_upper, sets->bins, widths[w]);
+        if (tau == before || (w > 0 && tau <= ROUNDED))
+            continue;
+        before = tau;
+        enum eps_status status = eps__mc_chain_make(&chain, gram_upper, sets->bins, tau);
+        if (status == EPS_NO_MEMORY)
+            return status;
+        unsigned most = status == EPS_OK ? chain.most : 0, order = most > 0 ? best_order(&chain, eps, least) : 0;
+        if (order > 0) {
+            eps__mc_chain_clear(&sets->chain);
+            sets->chain = chain;
+            sets->order = order;
+            sets->log_moment = chain.log_moment[order];
+        } else if (status == EPS_OK) {
+            eps__mc_chain_clear(&chain);
+        }
+        if (w == 0 && order > 0 && order < most) /* no higher order would be better, and no other matrix is less */
+            break;
+    }
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ any of them */
+
+enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
+                                       const double *gram_upper, double eps)
+{
+    *sets = (struct eps__mc_multisets){.bins = factor->len};
+    enum eps_status status = make_any(sets);
+    double least = INFINITY;
+    if (status == EPS_OK && alike(factor)) {
+        status = make_powers(sets, eps__multiply_up(factor->entries[0], factor->entries[0]), eps);
+    } else if (status == EPS_OK) {
+        status = make_pairs(sets, factor, gram_upper);
+        if (status == EPS_OK)
+            least = eps__mc_tilted_log_most(2, sets->log_moment, eps);
+        if (status == EPS_OK && gram_upper)
+            status = make_chain(sets, gram_upper, eps, &least);
+    }
+    if (status != EPS_OK)
+        eps__mc_multisets_clear(sets);
+    return status;
+}
+
+double eps__mc_multisets_draw(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
+                              uint32_t draw)
+{
+    if (sets->chain.ends)
+        return eps__mc_chain_draw(chosen, &sets->chain, sets->order, stream, draw);
+    if (sets->together)
+        draw_powers(chosen, sets, stream, draw);
+    else
+        draw_pair(chosen, sets, stream, draw);
+    return 0;
+}

@@ -1,0 +1,30 @@
+/*
+ * b-min-sep sampling whose separation is below the strategy's bands, in the direction of add: P/Q has no recursion, and a lower bound on it will do, of
+ * which a draw is one normal number.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_SPACED_MINORANT_H
+#define EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_SPACED_MINORANT_H
+
+#include "lib/accountants/monte_carlo/laws/columns.h"
+#include "lib/accountants/monte_carlo/law.h"
+
+/*
+ * P/Q >= never + (1 - never) e^(slope z - level), z = <a, y>/|a| a standard normal under Q, a = E h x (L67). The errors bound, absolutely, what level and slope
+ * are off by.
+ */
+struct eps__spaced_minorant {
+    double level, slope, never;
+    double level_error, slope_error;
+};
+
+/* O(n width) where all columns begin alike, else O(n width^2). EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+enum eps_status eps__spaced_minorant(struct eps__spaced_minorant *minorant, const struct eps_context *context,
+                                     const struct eps__mc_columns *columns, const struct eps__spaced_steps *steps);
+
+/* Its law, whose kind destroys it: EPS_OK, or as above. */
+enum eps_status eps__mc_spaced_minorant(struct eps__mc_law **law, const struct eps_context *context,
+                                        const struct eps__mc_columns *columns, const struct eps__spaced_steps *steps);
+
+#endif

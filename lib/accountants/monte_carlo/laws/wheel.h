@@ -1,0 +1,19 @@
+/*
+ * A wheel: which of n items, drawn by one uniform number such that the probability of each, as it is drawn and not as it is meant, is at
+ * least its weight over a known sum (L58).
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_WHEEL_H
+#define EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_WHEEL_H
+
+#include <stddef.h>
+
+/* weight: n >= 1 numbers >= 0, under 2^30 of them; ends: n numbers, may be the same array. Returns the sum; 0: all weights are 0, and the
+ * wheel cannot be turned; INFINITY: nor can it where they have no finite sum. */
+double eps__wheel_make(double *ends, const double *weight, size_t n);
+
+/* uniform: of eps__uniform(). No item of weight 0 is drawn. */
+size_t eps__wheel_turn(const double *ends, size_t n, double uniform);
+
+#endif

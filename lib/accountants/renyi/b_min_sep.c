@@ -1,0 +1,242 @@
+/*
+ * The law of X for b-min-sep sampling whose separation is at least the strategy's bands: cold, warm, or with several examples
+ * of one user.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/renyi/banded.h"
+#include "lib/accountants/renyi/poisson.h"
+#include "lib/base/error.h"
+#include "lib/moments/laws/b_min_sep.h"
+#include "lib/numerics/binomial.h"
+#include "lib/sampling/scheme.h"
+
+enum { OPENED = 2, FEW = 4 };
+
+#define LOW 4e9              /* operations on the first FEW orders at one sigma, in the direction of remove */
+#define FURTHER 1e8          /* on all of them */
+#define PACE 3.0             /* nanoseconds of one */
+#define SHIFT_MOST 100.0     /* the longest column over sigma */
+#define EXAMPLES_MOST 100000 /* of one user: more than fit, whatever else is asked */
+
+struct spaced_law {
+    struct eps__renyi_law base;
+    const struct eps__setting *setting;
+    struct eps__spaced spaced;
+};
+
+static bool concerns(const struct eps_mechanism *mechanism)
+{
+    return eps__scheme_of(mechanism)->spaced;
+}
+
+/* All but the matrix. */
+static struct eps__spaced spaced_of(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    size_t examples = mechanism->sampling.examples_per_user;
+    return (struct eps__spaced){.coins = {.len = mechanism->n,
+                                          .width = eps_strategy_bands(setting->strategy),
+                                          .p = setting->p,
+                                          .changes = (size_t)eps__banded_changes(setting)},
+                                .separation = mechanism->sampling.separation,
+                                .examples = (unsigned)(examples < EXAMPLES_MOST ? examples : EXAMPLES_MOST),
+                                .warm = mechanism->sampling.warm_start};
+}
+
+/* The orders that fit, the operations that they may take, and do. In the add direction few moments are better than the geometric mean. */
+static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *budget, double *spent)
+{
+    struct eps__spaced spaced = spaced_of(setting);
+    unsigned max_order = setting->job->query.accountant.max_order,
+             low = max_order > 0 && max_order < FEW ? max_order : FEW;
+    *budget = direction == EPS_REMOVE ? FURTHER : FURTHER / 4;
+    unsigned most = eps__spaced_fits(&spaced, *budget, max_order, spent);
+    if (most >= FEW)
+        return most;
+    *budget = direction == EPS_REMOVE ? LOW : FURTHER;
+    return eps__spaced_fits(&spaced, *budget, low, spent);
+}
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    double budget, spent;
+    if (setting->job->query.accountant.bandwidth > 0)
+        return eps__decline(error, "/accountant/bandwidth",
+                            "renyi takes all bands under b_min_sep; leave bandwidth out");
+    if (!eps__strategy_lower_triangular(setting->strategy) ||
+        eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
+        return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy under b_min_sep");
+    if (eps_strategy_bands(setting->strategy) > sampling->separation)
+        return eps__decline(
+            error, "/sampling/separation",
+            "renyi serves b_min_sep where the separation is at least the strategy's bands; raise it, or "
+            "use fewer bands");
+    if (fits(setting, EPS_REMOVE, &budget, &spent) < 2)
+        return eps__decline(
+            error, "/sampling/separation",
+            "renyi's sums over pairs do not fit here; use fewer steps or examples_per_user, or a smaller "
+            "separation");
+    return true;
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
+    double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
+    struct eps__spaced spaced = spaced_of(setting);
+    *operations = opened * n * bands * bands;
+    *bytes = 24 * n * bands;
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        double budget, spent, numbers;
+        unsigned most = fits(setting, direction, &budget, &spent);
+        *operations += opened * PACE * spent;
+        (void)eps__spaced_operations(&spaced, most, &numbers);
+        *bytes += 32 * numbers;
+    }
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    double examples = (double)setting->job->mechanism.sampling.examples_per_user;
+    return examples * eps__strategy_largest_norm(setting->strategy) / SHIFT_MOST;
+}
+
+static void destroy(struct eps__renyi_law *base)
+{
+    struct spaced_law *law = (struct spaced_law *)base;
+    eps__coins_clear(&law->spaced.coins);
+    free(law);
+}
+
+/*
+ * With draws of probability q instead of p (L25): of the steps at which the user waits, each has a Binomial(k, q) of examples. 2 m =
+ * E_q x'G x + 2 KL, the trace, is over single steps, as two that are near enough to meet are never both taken; the total is E_q x' G E_q x.
+ */
+static struct eps__geometric tilted(const struct eps__spaced *spaced, double *waits, double q)
+{
+    const struct eps__coins *coins = &spaced->coins;
+    double k = spaced->examples, error = eps__spaced_waits(spaced, q, waits) / EPS__UNIT_ROUNDOFF;
+    struct eps__sum trials = {0}, own = {0}, all = {0};
+    for (size_t i = 0; i < coins->len; i++) {
+        eps__sum_add(&trials, k * waits[i]);
+        eps__sum_add(&own, waits[i] * (k * q * (1 - q) + k * q * k * q) * coins->gram[i * coins->width]);
+        for (size_t d = 0; d < coins->width && d <= i; d++)
+            eps__sum_add(&all, (d > 0 ? 2 : 1) * (waits[i] * k * q) * (waits[i - d] * k * q) *
+                                   coins->gram[i * coins->width + d]);
+    }
+    struct eps__interval owns = eps__sum_interval(&own, 0), alls = eps__sum_interval(&all, 0), kl = {0, 0};
+    if (q < coins->p) {
+        struct eps__interval tried = eps__sum_interval(&trials, 0);
+        kl.lower = eps__poisson_divergence(eps__lower(tried.lower, error + 4), coins->p, q).lower;
+        kl.upper = eps__poisson_divergence(eps__raise(tried.upper, error + 4), coins->p, q).upper;
+    }
+    return (struct eps__geometric){
+        .len = 1,
+        .trace = {eps__lower(owns.lower + 2 * kl.lower, error + 16), eps__raise(owns.upper + 2 * kl.upper, error + 16)},
+        .total = {eps__lower(alls.lower, 2 * error + 16), eps__raise(alls.upper, 2 * error + 16)}};
+}
+
+/* L73: the sum over the steps of the probability that the others alone fill the batch, times that the example is drawn. */
+static double cut_of(const struct eps__setting *setting, const struct eps__spaced *spaced, double *waits)
+{
+    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
+    double error = eps__spaced_waits(spaced, spaced->coins.p, waits) / EPS__UNIT_ROUNDOFF, sum = 0, last = -1, full = 0;
+    uint64_t others = sampling->dataset_size - 1;
+    assert(!sampling->truncation || (spaced->examples == 1 && sampling->dataset_size > 0));
+    if (!sampling->truncation || sampling->max_batch_size > others)
+        return 0;
+    for (size_t i = 0; i < spaced->coins.len; i++) {
+        double drawn = fmin(eps__raise(waits[i] * spaced->coins.p, error + 4), 1);
+        if (drawn != last && drawn > 0)
+            full = drawn < 1 ? eps__binomial_at_least(others, drawn, sampling->max_batch_size).upper : 1;
+        last = drawn;
+        sum = eps__add_up(sum, eps__multiply_up(full, drawn));
+    }
+    return fmin(sum, 1);
+}
+
+static enum eps_status make_geometrics(struct spaced_law *law)
+{
+    const struct eps__spaced *spaced = &law->spaced;
+    double p = spaced->coins.p, *waits = malloc(spaced->coins.len * sizeof *waits);
+    if (!waits)
+        return EPS_NO_MEMORY;
+    law->base.geometrics[0] = tilted(spaced, waits, p);
+    if (p < 1)
+        law->base.geometrics[0].empty = eps__poisson_never((double)spaced->coins.len * spaced->examples, p);
+    law->base.geometrics_len = 1;
+    law->base.never = law->base.geometrics[0].empty;
+    law->base.cut = cut_of(law->setting, spaced, waits);
+    for (size_t i = 1; i < EPS__GEOMETRICS_MAX && p > 0 && p < 1; i++)
+        law->base.geometrics[law->base.geometrics_len++] = tilted(spaced, waits, p * (double)i / EPS__GEOMETRICS_MAX);
+    free(waits);
+    return EPS_OK;
+}
+
+static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
+{
+    struct spaced_law *law = calloc(1, sizeof *law);
+    if (!law)
+        return EPS_NO_MEMORY;
+    law->base.kind = &eps__renyi_b_min_sep;
+    law->setting = setting;
+    law->spaced = spaced_of(setting);
+    enum eps_status status = eps__banded_make(&law->spaced.coins, setting, sigma);
+    if (status == EPS_OK)
+        status = make_geometrics(law);
+    if (status != EPS_OK) {
+        destroy(&law->base);
+        return status;
+    }
+    *out = &law->base;
+    return EPS_OK;
+}
+
+static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
+{
+    const struct spaced_law *law = (const struct spaced_law *)base;
+    double budget, spent;
+    unsigned most = fits(law->setting, orders ? EPS_REMOVE : EPS_ADD, &budget, &spent);
+    enum eps_status status = eps__spaced_moments(law->setting->context, orders, laws, &law->spaced, budget, most);
+    if (status == EPS_OK)
+        eps__meter_add(law->setting->meter, PACE * spent);
+    return status;
+}
+
+/* As of coins that are tossed as often as examples are drawn in the long run. */
+static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+{
+    const struct spaced_law *law = (const struct spaced_law *)base;
+    const struct eps__coins *coins = &law->spaced.coins;
+    double budget, spent, at_all = -expm1(law->spaced.examples * log1p(-fmin(coins->p, 1 - 1e-9)));
+    double rate = fmin(at_all / (1 + (double)(law->spaced.separation - 1) * at_all), 1 - 1e-9);
+    unsigned most = fits(law->setting, EPS_REMOVE, &budget, &spent);
+    double *mean = malloc(coins->width * sizeof *mean);
+    enum eps_status status = mean ? EPS_OK : EPS_NO_MEMORY;
+    if (status == EPS_OK && orders)
+        status = eps__orders_alloc(orders, most);
+    if (status == EPS_OK) {
+        eps__banded_means(coins, mean);
+        *variance = expm1(eps__banded_log_order(coins, mean, rate, 2));
+    }
+    for (unsigned a = 2; status == EPS_OK && orders && a <= most; a++)
+        orders->log_upper[a] = orders->log_lower[a] = eps__banded_log_order(coins, mean, rate, a);
+    free(mean);
+    return status;
+}
+
+const struct eps__renyi_kind eps__renyi_b_min_sep = {.concerns = concerns,
+                                                     .serves = serves,
+                                                     .cost = cost,
+                                                     .least_sigma = least_sigma,
+                                                     .open = open_law,
+                                                     .know = know,
+                                                     .sketch = sketch,
+                                                     .destroy = destroy};

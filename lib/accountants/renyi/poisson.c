@@ -1,0 +1,78 @@
+/*
+ * What coins have in common, whatever the strategy.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/accountants/renyi/poisson.h"
+
+#include <math.h>
+
+#include "lib/base/error.h"
+#include "lib/sampling/scheme.h"
+
+#define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
+
+bool eps__poisson_concerns(const struct eps_mechanism *mechanism)
+{
+    return eps__sampling_coins(mechanism);
+}
+
+bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    if (eps__sampling_turns(mechanism))
+        return eps__decline(error, "/sampling/scheme", "renyi serves coins where no groups take turns: poisson");
+    if (sampling->truncation)
+        return eps__decline(error, "/sampling/truncation",
+                            "renyi does not serve truncated batches; leave truncation out");
+    if (sampling->examples_per_user > 1)
+        return eps__decline(error, "/sampling/examples_per_user", "renyi serves one example per user");
+    if (sampling->last_iterate)
+        return eps__decline(error, "/sampling/last_iterate", "renyi accounts for every iterate; use pld");
+    if (setting->job->query.accountant.bandwidth > 0)
+        return eps__decline(error, "/accountant/bandwidth",
+                            "renyi takes all bands where rounds are coins; leave bandwidth out");
+    return true;
+}
+
+struct eps__interval eps__poisson_divergence(double n, double p, double q)
+{
+    double less = q * log(p / q), more = (1 - q) * log1p((p - q) / (1 - p));
+    double error = 8 * EPS__UNIT_ROUNDOFF * n * (less + q + more);
+    return (struct eps__interval){fmax(eps__shift(EPS__LOWER, n * (more - less), error), 0),
+                                  fmax(eps__shift(EPS__UPPER, n * (more - less), error), 0)};
+}
+
+/*
+ * By coins of probability q instead of p (L24): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
+ * 2 m = q (1 - q) tr G + q^2 sum G + 2 n KL, its total q^2 sum G.
+ */
+static struct eps__geometric tilted(size_t len, double p, struct eps__interval own, struct eps__interval all, double q)
+{
+    double square = q * q, alone = q * (1 - q);
+    struct eps__interval kl = {0, 0};
+    if (q < p)
+        kl = eps__poisson_divergence((double)len, p, q);
+    return (struct eps__geometric){.len = 1,
+                                   .trace = {eps__lower(alone * own.lower + square * all.lower + 2 * kl.lower, 12),
+                                             eps__raise(alone * own.upper + square * all.upper + 2 * kl.upper, 12)},
+                                   .total = {eps__lower(square * all.lower, 8), eps__raise(square * all.upper, 8)}};
+}
+
+double eps__poisson_never(double n, double p)
+{
+    double exponent = n * log1p(-p);
+    double never = eps__exp_bound(EPS__LOWER, exponent, 4 * EPS__UNIT_ROUNDOFF * fmin(-exponent, 1e4));
+    return fmin(floor(never * NEVER_UNIT) / NEVER_UNIT, 1 - 1 / NEVER_UNIT);
+}
+
+void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, struct eps__interval own,
+                             struct eps__interval all)
+{
+    law->geometrics[0] = tilted(len, p, own, all, p);
+    law->geometrics[0].empty = eps__poisson_never((double)len, p);
+    law->geometrics_len = 1;
+    for (size_t k = 1; k < EPS__GEOMETRICS_MAX && p < 1; k++)
+        law->geometrics[law->geometrics_len++] = tilted(len, p, own, all, p * (double)k / EPS__GEOMETRICS_MAX);
+}

@@ -1,0 +1,430 @@
+/*
+ * The Renyi accountant: deterministic, for laws whose moments are known (law.h), strategies with no negative entry.
+ *
+ * Remove: E X^a, X = P/Q under Q, for integer orders a; the best single order, real ones by convexity, or the bound
+ * from all moments that are exact at once, which is never more than that of any one of them. Add: the bound by the
+ * geometric mean, closed and without amplification in its mean, or the put from the same moments, which is amplified.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/renyi/law.h"
+#include "lib/base/error.h"
+#include "lib/sampling/pairs.h"
+#include "lib/sampling/scheme.h"
+
+#define EPS_MOST 1e6
+#define CLOSED_UNITS 64 /* what a closed form of moments may round */
+
+/* One direction, made when it is first asked; one thread at a time uses it. */
+struct side {
+    bool known, quickly_known;
+    struct eps__orders orders[EPS__LEVELS_MAX], quick; /* remove */
+    struct eps__laws laws[EPS__LEVELS_MAX];
+    double variance;            /* about: mu_2 */
+    struct eps__moments likely; /* remove: what quick would make of the moments; len = 0 where nothing */
+    struct {
+        double eps, upper, lower;
+        unsigned order, moments;
+    } last;
+};
+
+/* Of L73: 1/0.9 and more than it, and 1 - ln 0.1 and more than it. */
+#define CUT_SHARE 1.1112
+#define CUT_BACK 3.3026
+
+struct renyi_profile {
+    struct eps__profile base;
+    const struct eps__setting *setting;
+    struct eps__renyi_law *law;
+    double sought; /* ln delta that a noise multiplier is sought for, or NAN */
+    struct side sides[EPS_DIRECTIONS];
+};
+
+/* ------------------------------------------------------------ the profile */
+
+static size_t levels_of(const struct eps__renyi_law *law)
+{
+    assert(law->levels <= EPS__LEVELS_MAX);
+    return law->levels > 0 ? law->levels : 1;
+}
+
+static void forget(struct side *side, size_t level)
+{
+    eps__orders_clear(&side->orders[level]);
+    eps__laws_clear(&side->laws[level]);
+}
+
+static enum eps_status know(struct renyi_profile *renyi, enum eps_direction direction)
+{
+    struct side *side = &renyi->sides[direction];
+    if (side->known)
+        return EPS_OK;
+    const struct eps__renyi_law *law = renyi->law;
+    enum eps_status status = EPS_OK;
+    for (size_t level = 0; status == EPS_OK && level < levels_of(law); level++) {
+        struct eps__orders *orders = direction == EPS_REMOVE ? &side->orders[level] : NULL;
+        forget(side, level); /* of a try that was canceled */
+        status = law->levels > 0 ? law->kind->know_level(law, level, orders, &side->laws[level])
+                                 : law->kind->know(law, orders, &side->laws[level]);
+    }
+    side->known = status == EPS_OK;
+    return status;
+}
+
+/* The least by any of what is at most X. */
+static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__estimate estimate, double eps)
+{
+    double least = 0;
+    assert(law->geometrics_len >= 1 && law->geometrics_len <= EPS__GEOMETRICS_MAX);
+    for (size_t i = 0; i < law->geometrics_len; i++)
+        least = fmin(least, eps__geometric_log_delta(&law->geometrics[i], estimate, eps));
+    return least;
+}
+
+/* ln delta with what is left out of P (moments/LEMMAS.md, L44). */
+static double with_rare(double rare, enum eps__estimate estimate, double log_delta)
+{
+    if (rare == 0 || isnan(log_delta) || log_delta == INFINITY)
+        return log_delta;
+    double sum = eps__log_add(log_delta, log(rare));
+    return eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum) + fabs(log(rare))));
+}
+
+/* What was found so far, a bound and its lower end, and by what. */
+struct least {
+    double upper, lower;
+    unsigned order, moments;
+};
+
+static void ask_orders(struct least *least, const struct eps__orders *orders, double rare, double eps)
+{
+    unsigned order, ignored;
+    double upper = with_rare(rare, EPS__UPPER, eps__orders_log_delta(orders, EPS__UPPER, eps, &order));
+    double lower = with_rare(rare, EPS__LOWER, eps__orders_log_delta(orders, EPS__LOWER, eps, &ignored));
+    if (upper < least->upper) {
+        least->upper = upper;
+        least->order = order;
+        least->moments = 0;
+    }
+    least->lower = fmin(least->lower, lower);
+}
+
+static enum eps_status ask_moments(struct least *least, const struct renyi_profile *renyi,
+                                   const struct eps__moments *moments, double rare, enum eps_direction direction,
+                                   double eps)
+{
+    double own, attained;
+    size_t used;
+    enum eps_status status =
+        eps__moments_log_delta(renyi->setting->context, moments, direction, eps, &own, &attained, &used);
+    if (status != EPS_OK)
+        return status;
+    own = with_rare(rare, EPS__UPPER, own);
+    if (isfinite(attained))
+        attained = with_rare(rare, EPS__LOWER, attained);
+    if (own < least->upper) { /* how much less another polynomial could say; -INFINITY: a closed form (L23) */
+        double rounding = CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(own));
+        double lower = isfinite(attained) ? attained : eps__shift(EPS__LOWER, own, rounding);
+        *least = (struct least){own, fmin(least->lower, lower), 0, (unsigned)used};
+    }
+    return EPS_OK;
+}
+
+/* The least of the bounds on batches that are not cut, and which it was. */
+static enum eps_status ask_whole(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
+                                 double eps)
+{
+    struct side *side = &renyi->sides[direction];
+    enum eps_status status = know(renyi, direction);
+    if (status != EPS_OK)
+        return status;
+    *least = (struct least){INFINITY, INFINITY, 0, 0};
+    if (direction == EPS_ADD) {
+        least->upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
+        least->lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
+    }
+    for (size_t level = 0; level < levels_of(renyi->law); level++) {
+        double rare = renyi->law->rare[level];
+        if (direction == EPS_REMOVE)
+            ask_orders(least, &side->orders[level], rare, eps);
+        for (size_t i = 0; status == EPS_OK && i < side->laws[level].len; i++)
+            if (side->laws[level].items[i].len >= 2)
+                status = ask_moments(least, renyi, &side->laws[level].items[i], rare, direction, eps);
+        if (status != EPS_OK)
+            return status;
+    }
+    least->upper = fmin(least->upper, 0);
+    least->lower = fmin(least->lower, least->upper);
+    return EPS_OK;
+}
+
+/* Whether in the add direction the loss is at most eps but where a batch was cut (L73). */
+static bool never_exceeds(const struct eps__renyi_law *law, double eps)
+{
+    return eps__multiply_down(law->never, eps__exp_bound(EPS__LOWER, eps, 0)) >= 1;
+}
+
+/* What cut batches add to the bound is at least as many times law->cut. */
+static double cut_times_least(const struct eps__renyi_law *law, enum eps_direction direction, double eps)
+{
+    return direction == EPS_REMOVE ? CUT_SHARE : never_exceeds(law, eps) ? 1 : 1 + exp(eps);
+}
+
+/* L73 */
+static enum eps_status add_cut(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
+                               double eps)
+{
+    const struct eps__renyi_law *law = renyi->law;
+    double times = eps__add_up(1, eps__exp_bound(EPS__UPPER, eps, 0));
+    if (direction == EPS_REMOVE) {
+        struct least before = {0};
+        enum eps_status status = eps >= CUT_BACK ? ask_whole(&before, renyi, direction, eps - CUT_BACK) : EPS_OK;
+        if (status != EPS_OK)
+            return status;
+        times = fmin(4, CUT_SHARE + 16 * eps__exp_bound(EPS__UPPER, before.upper, 0));
+    } else if (never_exceeds(law, eps)) {
+        *least = (struct least){-INFINITY, -INFINITY, least->order, least->moments};
+        times = 1;
+    }
+    double more = fmin(eps__multiply_up(times, law->cut), 1);
+    least->upper = fmin(with_rare(more, EPS__UPPER, least->upper), 0);
+    least->lower = fmin(with_rare(eps__lower(more, 16), EPS__LOWER, least->lower), least->upper);
+    return EPS_OK;
+}
+
+/* The same of all, kept for the next time. */
+static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direction, double eps)
+{
+    struct side *side = &renyi->sides[direction];
+    struct least least;
+    if (side->last.eps == eps)
+        return EPS_OK;
+    enum eps_status status = ask_whole(&least, renyi, direction, eps);
+    if (status == EPS_OK && renyi->law->cut > 0)
+        status = add_cut(&least, renyi, direction, eps);
+    if (status != EPS_OK)
+        return status;
+    side->last.eps = eps;
+    side->last.upper = least.upper;
+    side->last.lower = least.lower;
+    side->last.order = least.order;
+    side->last.moments = least.moments;
+    return EPS_OK;
+}
+
+static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
+                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+{
+    struct renyi_profile *renyi = (struct renyi_profile *)profile;
+    if (renyi->law->cut > 0 && log(cut_times_least(renyi->law, direction, eps) * renyi->law->cut) >= renyi->sought)
+        return eps__error(error, EPS_UNATTAINABLE, "/sampling/truncation/max_batch_size",
+                          "batches are cut too often for renyi to reach this delta; raise max_batch_size");
+    enum eps_status status = ask(renyi, direction, eps);
+    if (status == EPS_OK)
+        *out = estimate == EPS__UPPER ? renyi->sides[direction].last.upper : renyi->sides[direction].last.lower;
+    return status;
+}
+
+static void describe(const struct eps__profile *profile, enum eps_direction direction, double eps,
+                     struct eps__answer *answer)
+{
+    struct renyi_profile *renyi = (struct renyi_profile *)profile;
+    if (ask(renyi, direction, eps) == EPS_OK) {
+        answer->order = renyi->sides[direction].last.order;
+        answer->moments = renyi->sides[direction].last.moments;
+    }
+}
+
+/* What the orders would make of the moments, were they exact. */
+static enum eps_status likely_moments(struct side *side)
+{
+    unsigned len = side->quick.len < EPS__MOMENTS_MAX ? side->quick.len : EPS__MOMENTS_MAX;
+    eps__quad raw[EPS__MOMENTS_MAX + 1];
+    if (!(side->variance > 0))
+        return EPS_OK;
+    enum eps_status status = eps__moments_alloc(&side->likely, len);
+    for (unsigned a = 0; status == EPS_OK && a <= len; a++)
+        raw[a] = a < 2 ? 1 : expq((eps__quad)side->quick.log_upper[a]);
+    if (status == EPS_OK) {
+        eps__moments_centre(&side->likely, raw, 0);
+        eps__moments_keep_known(&side->likely);
+    }
+    return status;
+}
+
+static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction direction)
+{
+    struct side *side = &renyi->sides[direction];
+    if (side->quickly_known)
+        return EPS_OK;
+    enum eps_status status =
+        renyi->law->kind->sketch(renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
+    if (status == EPS_OK && direction == EPS_REMOVE) {
+        status = likely_moments(side);
+        if (status != EPS_OK)
+            eps__orders_clear(&side->quick);
+    }
+    side->quickly_known = status == EPS_OK;
+    return status;
+}
+
+/* ln of Scarf's bound on E (X - 1 - away)_+ or E (1 - away - X)_+ from the variance (moments/LEMMAS.md, L6), about. */
+static double log_scarf(double variance, double away)
+{
+    return log(variance / (sqrt(variance + away * away) + away) / 2);
+}
+
+/* A few orders and their moments, or the closed forms; with the bound from the variance alone where it is less. */
+static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
+{
+    struct renyi_profile *renyi = (struct renyi_profile *)profile;
+    struct side *side = &renyi->sides[direction];
+    unsigned order;
+    enum eps_status status = sketch(renyi, direction);
+    if (status != EPS_OK)
+        return status;
+    if (direction == EPS_REMOVE) {
+        *out = fmin(eps__orders_log_delta(&side->quick, EPS__UPPER, eps, &order), 0);
+        if (side->variance > 0)
+            *out = fmin(*out, log_scarf(side->variance, expm1(eps)));
+        double bound = INFINITY, attained;
+        size_t used;
+        if (side->likely.len >= 2)
+            status = eps__moments_log_delta(renyi->setting->context, &side->likely, direction, eps, &bound, &attained,
+                                            &used);
+        *out = fmin(*out, bound);
+    } else {
+        double put = eps + log_scarf(side->variance, -expm1(-eps));
+        *out = fmin(geometric_log_delta(renyi->law, EPS__UPPER, eps), fmin(put, 0));
+    }
+    return status;
+}
+
+static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double wanted, double *eps)
+{
+    double low = 0, high = 1e-3, value;
+    enum eps_status status = approximate(profile, direction, high, &value);
+    for (; status == EPS_OK && value > wanted && high < EPS_MOST;
+         status = approximate(profile, direction, high, &value)) {
+        low = high;
+        high *= 2;
+    }
+    for (int i = 0; status == EPS_OK && i < 40 && high - low > 1e-3 * high; i++) {
+        double middle = 0.5 * (low + high);
+        status = approximate(profile, direction, middle, &value);
+        *(value > wanted ? &low : &high) = middle;
+    }
+    *eps = high;
+    return status;
+}
+
+static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
+{
+    (void)profile;
+    (void)direction;
+    (void)factor;
+    return false;
+}
+
+static void destroy(struct eps__profile *profile)
+{
+    struct renyi_profile *renyi = (struct renyi_profile *)profile;
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        struct side *side = &renyi->sides[direction];
+        for (size_t level = 0; level < EPS__LEVELS_MAX; level++)
+            forget(side, level);
+        eps__orders_clear(&side->quick);
+        eps__moments_clear(&side->likely);
+    }
+    if (renyi->law)
+        renyi->law->kind->destroy(renyi->law);
+    free(renyi);
+}
+
+static const struct eps__profile_class profile_class = {.log_delta = log_delta,
+                                                        .approximate = approximate,
+                                                        .guess = guess,
+                                                        .refine = refine,
+                                                        .describe = describe,
+                                                        .destroy = destroy};
+
+/* ------------------------------------------------------------ the accountant */
+
+static const struct eps__renyi_kind *kind_of(const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    if (eps__renyi_b_min_sep.concerns(mechanism))
+        return &eps__renyi_b_min_sep;
+    if (!eps__renyi_coins.concerns(mechanism))
+        return &eps__renyi_bins;
+    bool tree = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
+    return tree ? &eps__renyi_tree : &eps__renyi_coins;
+}
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    if (!eps__sampling_random(mechanism))
+        return eps__scheme_decline(error, "renyi", eps__scheme_random);
+    if (!eps__adjacency_known(error, "renyi", EPS__AGAINST_NOISE, mechanism->adjacency))
+        return false;
+    if (!eps__strategy_nonnegative(setting->strategy))
+        return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
+    return kind_of(setting)->serves(setting, error);
+}
+
+static bool exact(const struct eps__setting *setting)
+{
+    (void)setting;
+    return false;
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    kind_of(setting)->cost(setting, operations, bytes);
+}
+
+static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
+                                    const struct eps__accuracy *accuracy, struct eps__profile **profile,
+                                    struct eps_error *error)
+{
+    struct renyi_profile *renyi = calloc(1, sizeof *renyi);
+    if (!renyi)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    renyi->base.class = &profile_class;
+    renyi->setting = setting;
+    renyi->sought = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? accuracy->log_delta : NAN;
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        renyi->sides[direction].last.eps = NAN;
+    enum eps_status status = kind_of(setting)->open(&renyi->law, setting, sigma);
+    if (status != EPS_OK) {
+        destroy(&renyi->base);
+        return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
+    }
+    *profile = &renyi->base;
+    return EPS_OK;
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    return kind_of(setting)->least_sigma(setting);
+}
+
+const struct eps__accountant eps__accountant_renyi = {
+    .method = EPS_ACCOUNTANT_RENYI,
+    .name = "renyi",
+    .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_MAX_ORDER | 1u << EPS_TUNING_BANDWIDTH,
+    .curves = true,
+    .amplifies = true,
+    .composes = true,
+    .assume = eps__assume_causal_order,
+    .serves = serves,
+    .exact = exact,
+    .cost = cost,
+    .open = open_profile,
+    .least_sigma = least_sigma,
+};

@@ -1,0 +1,45 @@
+/*
+ * How good a candidate of a plan can be at best, from its strategy alone.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+
+#include "lib/accountants/least.h"
+#include "lib/base/error.h"
+#include "lib/job/setting.h"
+
+/* The error at noise 1. */
+static enum eps_status measure(double *found, struct eps_error *error, const struct eps__setting *setting,
+                               enum eps_objective objective)
+{
+    double mean, max, last;
+    enum eps_status status =
+        eps__strategy_error(setting->context, setting->strategy, &setting->job->mechanism, &mean, &max, &last);
+    if (status != EPS_OK)
+        return eps__error(error, status, "", "the error figures were not finished");
+    if (!isfinite(max) || !isfinite(mean))
+        return eps__error(error, EPS_UNSUPPORTED, "/matrix", "its error is not defined, or more than doubles hold");
+    *found = objective == EPS_OBJECTIVE_MAX_SQUARED ? max : mean;
+    return EPS_OK;
+}
+
+enum eps_status eps_plan_least(const struct eps_context *context, double *least, struct eps_error *error,
+                               const struct eps_job *job, enum eps_objective objective)
+{
+    struct eps__setting setting;
+    double sigma = 0, found = 0;
+    enum eps_status status = eps__setting_open(&setting, error, context, job);
+    if (status != EPS_OK)
+        return status;
+    status = measure(&found, error, &setting, objective);
+    if (status == EPS_OK) {
+        status = eps__least_noise(&sigma, &setting);
+        if (status != EPS_OK)
+            eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the bound was not finished");
+    }
+    if (status == EPS_OK)
+        *least = eps__lower(found * sigma * sigma, 8);
+    eps__setting_close(&setting);
+    return status;
+}

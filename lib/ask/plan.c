@@ -1,0 +1,476 @@
+/*
+ * The mechanisms that a plan tries. Families and schemes tell in their rows what is worth trying; what fits together is asked
+ * of the checks that every job goes through, and of the accountants. Nothing is optimised here and nothing solved.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/accountants/least.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/ask/plan_choose.h"
+#include "lib/sampling/scheme.h"
+#include "lib/strategy/families/family.h"
+#include "lib/strategy/strategy.h"
+
+#define DEFAULT_MAX_N ((size_t)1 << 24)
+#define OPERATIONS 6e11 /* of all candidates' accounting, each an equal part at most; most take far less */
+#define LONG 3e10       /* operations of a strategy that comes last */
+#define LITTLE 3e8      /* operations of a candidate that comes first: a few tenths of a second */
+#define NEAR 20         /* steps may change by one in so many, to fill whole epochs */
+
+void eps_plan_init(struct eps_plan *plan)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    *plan = (struct eps_plan){.epsilon = NAN,
+                              .delta = NAN,
+                              .workload = job.mechanism.workload,
+                              .objective = job.mechanism.matrix.objective,
+                              .adjacency = job.mechanism.adjacency};
+}
+
+/* ---------------------------------------------------------------- its rules */
+
+static bool wanted(uint32_t bits, int value)
+{
+    return bits == 0 || (bits >> value & 1);
+}
+
+static size_t lengths_of(const struct eps_plan *plan)
+{
+    return plan->n_len > 0 ? plan->n_len : plan->epochs_len;
+}
+
+/* Of number i of a list of so many. */
+static void point(char *out, size_t size, const char *name, size_t i, size_t len)
+{
+    snprintf(out, size, len > 1 ? "/%s/%zu" : "/%s", name, i);
+}
+
+static struct eps_job job_of(const struct eps_plan *plan, size_t batch, size_t length)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    if (plan->n_len > 0)
+        job.mechanism.n = plan->n[length];
+    else
+        job.mechanism.epochs = plan->epochs[length];
+    job.mechanism.workload = plan->workload;
+    job.mechanism.adjacency = plan->adjacency;
+    job.mechanism.sampling.batch_size = plan->batch_sizes[batch];
+    job.mechanism.sampling.dataset_size = plan->dataset_size;
+    job.query.epsilon = plan->epsilon;
+    job.query.delta = plan->delta;
+    return job;
+}
+
+/* Passes on what is wrong with a job under the plan's own pointer. */
+struct forward {
+    struct eps__check *check;
+    const char *length, *batch; /* pointers */
+};
+
+static void forward(void *user, const char *pointer, const char *message)
+{
+    const struct forward *to = user;
+    if (!strcmp(pointer, "/n") || !strcmp(pointer, "/epochs"))
+        pointer = to->length;
+    else if (!strcmp(pointer, "/sampling/batch_size"))
+        pointer = to->batch;
+    eps__check_fail(to->check, pointer, "%s", message);
+}
+
+/* The rules of DP-SGD with these sizes. False where they are broken. */
+static bool check_job(struct eps__check *check, const struct eps_plan *plan, size_t batch, size_t length)
+{
+    char at_length[40], at_batch[40];
+    struct eps_job job = job_of(plan, batch, length);
+    const struct forward to = {check, at_length, at_batch};
+    point(at_length, sizeof at_length, plan->n_len > 0 ? "n" : "epochs", length, lengths_of(plan));
+    point(at_batch, sizeof at_batch, "batch_size", batch, plan->batch_sizes_len);
+    eps_job_defaults(&job);
+    return eps_job_check(&job, check->max_n, forward, (void *)&to) == 0;
+}
+
+static void check_lists(struct eps__check *check, const struct eps_plan *plan)
+{
+    size_t before = check->violations, lengths = lengths_of(plan);
+    if ((plan->n_len > 0) + (plan->epochs_len > 0) != 1)
+        eps__check_fail(check, "/n", "give n, or epochs, and not both: the number of steps, or a list of such");
+    if (plan->batch_sizes_len == 0)
+        eps__check_fail(check, "/batch_size", "is required: the expected size of a batch, or a list of such");
+    for (size_t i = 0; i < plan->batch_sizes_len; i++) {
+        char at[40];
+        point(at, sizeof at, "batch_size", i, plan->batch_sizes_len);
+        if (plan->batch_sizes[i] == 0)
+            eps__check_fail(check, at, "must be an integer of at least 1");
+    }
+    if (plan->dataset_size == 0)
+        eps__check_fail(check, "/dataset_size", "is required: an integer of at least 1");
+    if (lengths > EPS_PLAN_PAIRS_MAX || plan->batch_sizes_len > EPS_PLAN_PAIRS_MAX ||
+        lengths * plan->batch_sizes_len > EPS_PLAN_PAIRS_MAX)
+        eps__check_fail(check, "/batch_size", "with the list of %s makes %zu times %zu pairs: at most %d are tried",
+                        plan->n_len > 0 ? "n" : "epochs", plan->batch_sizes_len, lengths, EPS_PLAN_PAIRS_MAX);
+    if (check->violations > before)
+        return;
+    for (size_t batch = 0; batch < plan->batch_sizes_len; batch++)
+        for (size_t length = 0; length < lengths; length++)
+            if (!check_job(check, plan, batch, length))
+                return; /* most rules are of all pairs */
+}
+
+static bool plannable(enum eps_family family)
+{
+    const struct eps_matrix matrix = {.family = family};
+    return eps__family_of(&matrix)->planned;
+}
+
+static void check_choice(struct eps__check *check, const struct eps_plan *plan)
+{
+    const char *names[EPS_FAMILY_COUNT];
+    char list[200];
+    size_t len = 0;
+    for (int f = 0; f < EPS_FAMILY_COUNT; f++)
+        if (plannable((enum eps_family)f))
+            names[len++] = eps_family_name((enum eps_family)f);
+    eps__list(list, sizeof list, names, len);
+    for (int f = 0; f < 32; f++)
+        if ((plan->families >> f & 1) && !plannable((enum eps_family)f))
+            eps__check_fail(check, "/families", "%s is not tried, as its numbers are given: choose from %s",
+                            f < EPS_FAMILY_COUNT ? eps_family_name((enum eps_family)f) : "another", list);
+    if (plan->schemes >> EPS_SCHEME_COUNT)
+        eps__check_fail(check, "/schemes", "has what is no scheme");
+    if (eps_objective_name(plan->objective) == NULL)
+        eps__check_fail(check, "/objective", "must be mean_squared or max_squared");
+    if (isnan(plan->epsilon))
+        eps__check_fail(check, "/epsilon", "is required");
+    if (isnan(plan->delta))
+        eps__check_fail(check, "/delta", "is required");
+}
+
+size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user)
+{
+    struct eps__check check = {
+        .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+    check_choice(&check, plan);
+    if (!isnan(plan->epsilon) && !isnan(plan->delta))
+        check_lists(&check, plan);
+    return check.violations;
+}
+
+/* ---------------------------------------------------------------- the candidates */
+
+struct list {
+    const struct eps_context *context;
+    struct eps_plan_candidate *items;
+    size_t len, size;
+    size_t pair; /* of sizes, at hand; of it: what was accepted, and the first that was not */
+    bool scheme_served[EPS_SCHEME_COUNT], family_served[EPS_FAMILY_COUNT];
+    struct eps_plan_candidate *scheme_refused[EPS_SCHEME_COUNT], *family_refused[EPS_FAMILY_COUNT];
+};
+
+static enum eps_status append(struct list *list, const struct eps_plan_candidate *candidate)
+{
+    if (list->len == list->size) {
+        size_t size = 2 * list->size + 64;
+        struct eps_plan_candidate *items = realloc(list->items, size * sizeof *items);
+        if (!items)
+            return EPS_NO_MEMORY;
+        list->items = items;
+        list->size = size;
+    }
+    list->items[list->len] = *candidate;
+    list->items[list->len++].pair = list->pair;
+    return EPS_OK;
+}
+
+static void keep_first(void *user, const char *pointer, const char *message)
+{
+    struct eps_plan_candidate *candidate = user;
+    if (!candidate->reason[0])
+        snprintf(candidate->reason, sizeof candidate->reason, "%s %s", pointer, message);
+}
+
+/* Whether the job is one, and is served. */
+static void judge(const struct eps_context *context, struct eps_plan_candidate *candidate, size_t max_n)
+{
+    const struct eps_mechanism *mechanism = &candidate->job.mechanism;
+    struct eps_error error = {0};
+    if (eps_job_check(&candidate->job, max_n, keep_first, candidate) > 0) {
+        candidate->status = EPS_INVALID;
+        return;
+    }
+    if (eps__sampling_random(mechanism) && eps__strategy_is_optimised(&mechanism->matrix) &&
+        !eps__strategy_forecast(mechanism).nonnegative) {
+        candidate->status = EPS_UNSUPPORTED;
+        snprintf(candidate->reason, sizeof candidate->reason,
+                 "sampling amplifies strategies whose entries are all >= 0, and those of %s are not",
+                 eps_family_name(mechanism->matrix.family));
+        return;
+    }
+    candidate->status = eps__plan_serves(context, &error, &candidate->job);
+    if (candidate->status != EPS_OK)
+        snprintf(candidate->reason, sizeof candidate->reason, "%s", error.message);
+}
+
+static enum eps_status remember_refused(struct eps_plan_candidate **place, const struct eps_plan_candidate *candidate)
+{
+    if (*place)
+        return EPS_OK;
+    *place = malloc(sizeof **place);
+    if (!*place)
+        return EPS_NO_MEMORY;
+    **place = *candidate;
+    return EPS_OK;
+}
+
+static enum eps_status consider(struct list *list, struct eps_plan_candidate *candidate, size_t max_n)
+{
+    enum eps_scheme scheme = candidate->job.mechanism.sampling.scheme;
+    enum eps_family family = candidate->job.mechanism.matrix.family;
+    judge(list->context, candidate, max_n);
+    switch (candidate->status) {
+    case EPS_CANCELED:
+    case EPS_TIMEOUT:
+    case EPS_NO_MEMORY:
+        return candidate->status;
+    case EPS_OK:
+        list->scheme_served[scheme] = list->family_served[family] = true;
+        return append(list, candidate);
+    default: {
+        enum eps_status status = remember_refused(&list->scheme_refused[scheme], candidate);
+        return status ? status : remember_refused(&list->family_refused[family], candidate);
+    }
+    }
+}
+
+/* DP-SGD: the mechanism that eps_job_init() makes. */
+static bool is_reference(const struct eps_mechanism *mechanism)
+{
+    struct eps_job plain;
+    eps_job_init(&plain);
+    return mechanism->sampling.scheme == plain.mechanism.sampling.scheme &&
+           mechanism->matrix.family == plain.mechanism.matrix.family;
+}
+
+/* The matrices of one family under one scheme. */
+static enum eps_status add_family(struct list *list, const struct eps_plan *plan, const struct eps_job *base,
+                                  enum eps_family family, size_t max_n)
+{
+    struct eps_plan_candidate candidate = {.job = *base};
+    struct eps_mechanism *mechanism = &candidate.job.mechanism;
+    mechanism->matrix.family = family;
+    const struct eps__family *row = eps__family_of(&mechanism->matrix);
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; status == EPS_OK; i++) {
+        candidate.job = *base;
+        candidate.reason[0] = '\0';
+        mechanism->matrix.family = family;
+        if (!row->planned(&mechanism->matrix, mechanism->n, i))
+            break;
+        candidate.bands = mechanism->matrix.bands;
+        candidate.bounded = eps__least_noise_concerns(mechanism);
+        candidate.reference = is_reference(mechanism);
+        candidate.buffers = row->buffers ? row->buffers(&mechanism->matrix, mechanism->n) : mechanism->n - 1;
+        if (plan->max_bands > 0 && candidate.buffers >= plan->max_bands)
+            continue;
+        if (eps__strategy_is_optimised(&mechanism->matrix))
+            mechanism->matrix.objective = plan->objective;
+        eps_job_defaults(&candidate.job);
+        status = eps__poll(list->context);
+        if (status == EPS_OK)
+            status = consider(list, &candidate, max_n);
+    }
+    return status;
+}
+
+/* The nearest number of steps that fills whole epochs of bins, where that is nearly n; else n, which is refused. */
+static size_t whole_epochs(const struct eps_mechanism *mechanism, size_t max_n)
+{
+    size_t n = mechanism->n, bins = eps__sampling_bins(mechanism);
+    if (bins == 0)
+        return n;
+    size_t below = n - n % bins, more = bins - n % bins;
+    bool down = below > 0 && (n - below <= more || more > max_n - n);
+    return (down ? n - below : more) <= n / NEAR ? (down ? below : n + more) : n;
+}
+
+static enum eps_status add_scheme(struct list *list, const struct eps_plan *plan, struct eps_job base,
+                                  enum eps_scheme scheme, size_t max_n)
+{
+    enum eps_status status = EPS_OK;
+    base.mechanism.sampling.scheme = scheme;
+    const struct eps__scheme *row = eps__scheme_of(&base.mechanism);
+    if (row->planned)
+        row->planned(&base.mechanism.sampling);
+    if (base.mechanism.n == 0)
+        base.mechanism.n = eps__sampling_steps(&base.mechanism);
+    else
+        base.mechanism.n = whole_epochs(&base.mechanism, max_n > 0 ? max_n : DEFAULT_MAX_N);
+    base.mechanism.epochs = NAN;
+    for (int family = 0; family < EPS_FAMILY_COUNT && status == EPS_OK; family++)
+        if (wanted(plan->families, family) && plannable((enum eps_family)family))
+            status = add_family(list, plan, &base, (enum eps_family)family, max_n);
+    return status;
+}
+
+/* Why nothing of a scheme, or of a family, is tried. */
+static enum eps_status add_refused(struct list *list)
+{
+    enum eps_status status = EPS_OK;
+    for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++)
+        if (!list->scheme_served[scheme] && list->scheme_refused[scheme] && status == EPS_OK)
+            status = append(list, list->scheme_refused[scheme]);
+    for (int family = 0; family < EPS_FAMILY_COUNT; family++) {
+        struct eps_plan_candidate *refused = list->family_refused[family];
+        bool told = refused && list->scheme_refused[refused->job.mechanism.sampling.scheme] &&
+                    !list->scheme_served[refused->job.mechanism.sampling.scheme];
+        if (!list->family_served[family] && refused && !told && status == EPS_OK)
+            status = append(list, refused);
+    }
+    return status;
+}
+
+/* Before the next pair of sizes. */
+static void forget(struct list *list)
+{
+    for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
+        free(list->scheme_refused[scheme]);
+        list->scheme_refused[scheme] = NULL;
+        list->scheme_served[scheme] = false;
+    }
+    for (int family = 0; family < EPS_FAMILY_COUNT; family++) {
+        free(list->family_refused[family]);
+        list->family_refused[family] = NULL;
+        list->family_served[family] = false;
+    }
+}
+
+static enum eps_status add_pair(struct list *list, const struct eps_plan *plan, size_t batch, size_t length,
+                                size_t max_n)
+{
+    enum eps_status status = EPS_OK;
+    for (int scheme = 0; scheme < EPS_SCHEME_COUNT && status == EPS_OK; scheme++)
+        if (wanted(plan->schemes, scheme))
+            status = add_scheme(list, plan, job_of(plan, batch, length), (enum eps_scheme)scheme, max_n);
+    if (status == EPS_OK)
+        status = add_refused(list);
+    forget(list);
+    list->pair++;
+    return status;
+}
+
+/* ---------------------------------------------------------------- their order */
+
+/* DP-SGD, the cheap ones, the others, and those whose strategy takes long; of either, those that may be ruled out come last. What
+ * amplifies is likely to be better than what does not. */
+enum turn { REFERENCE, CHEAP_AMPLIFIED, CHEAP, CHEAP_BOUNDED, COSTLY, COSTLY_BOUNDED, LAST };
+
+struct place {
+    size_t index; /* in the list as it was made */
+    enum turn turn;
+    double operations;
+};
+
+static enum turn turn_of(const struct eps_plan_candidate *candidate, double strategy, double accounting)
+{
+    bool served = candidate->status == EPS_OK;
+    bool little = served ? strategy + accounting < LITTLE : candidate->status != EPS_TOO_COSTLY;
+    if (served && strategy > LONG)
+        return LAST;
+    if (served && candidate->reference)
+        return REFERENCE;
+    if (candidate->bounded)
+        return little ? CHEAP_BOUNDED : COSTLY_BOUNDED;
+    if (!little)
+        return COSTLY;
+    return served && eps__sampling_random(&candidate->job.mechanism) ? CHEAP_AMPLIFIED : CHEAP;
+}
+
+static int by_turn(const void *x, const void *y)
+{
+    const struct place *a = x, *b = y;
+    if (a->turn != b->turn)
+        return a->turn < b->turn ? -1 : 1;
+    if (a->operations < b->operations || a->operations > b->operations)
+        return a->operations < b->operations ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+/* Each has the same share of what a plan may cost. */
+static enum eps_status choose_accountants(struct list *list, struct place *places)
+{
+    for (size_t i = 0; i < list->len; i++) {
+        struct eps_plan_candidate *candidate = &list->items[i];
+        struct eps_error error = {0};
+        double strategy = 0, accounting = 0, bytes;
+        if (candidate->status == EPS_OK) {
+            eps__strategy_cost(&candidate->job.mechanism, &strategy, &bytes);
+            candidate->status =
+                eps__plan_choose(list->context, &accounting, &error, &candidate->job, OPERATIONS / (double)list->len);
+        }
+        if (candidate->status == EPS_CANCELED || candidate->status == EPS_TIMEOUT || candidate->status == EPS_NO_MEMORY)
+            return candidate->status;
+        if (candidate->status != EPS_OK && !candidate->reason[0])
+            snprintf(candidate->reason, sizeof candidate->reason, "%s", error.message);
+        places[i] = (struct place){i, turn_of(candidate, strategy, accounting), strategy + accounting};
+    }
+    return EPS_OK;
+}
+
+static enum eps_status put_in_turn(struct list *list)
+{
+    size_t len = list->len ? list->len : 1;
+    struct place *places = calloc(len, sizeof *places);
+    struct eps_plan_candidate *ordered = malloc(len * sizeof *ordered);
+    enum eps_status status = places && ordered ? choose_accountants(list, places) : EPS_NO_MEMORY;
+    if (status == EPS_OK) {
+        qsort(places, list->len, sizeof *places, by_turn);
+        for (size_t i = 0; i < list->len; i++)
+            ordered[i] = list->items[places[i].index];
+        free(list->items);
+        list->items = ordered;
+        list->size = list->len;
+        ordered = NULL;
+    }
+    free(ordered);
+    free(places);
+    return status;
+}
+
+static void first_violation(void *user, const char *pointer, const char *message)
+{
+    struct eps_error *error = user;
+    if (error && !error->status)
+        eps__error(error, EPS_INVALID, pointer, "%s", message);
+}
+
+enum eps_status eps_plan_candidates(const struct eps_context *context, struct eps_plan_candidate **candidates,
+                                    size_t *len, struct eps_error *error, const struct eps_plan *plan, size_t max_n)
+{
+    struct list list = {.context = context};
+    struct eps_error first = {0};
+    if (eps_plan_check(plan, max_n, first_violation, &first) > 0) {
+        if (error)
+            *error = first;
+        return EPS_INVALID;
+    }
+    enum eps_status status = EPS_OK;
+    for (size_t batch = 0; batch < plan->batch_sizes_len && status == EPS_OK; batch++)
+        for (size_t length = 0; length < lengths_of(plan) && status == EPS_OK; length++)
+            status = add_pair(&list, plan, batch, length, max_n);
+    if (status == EPS_OK)
+        status = put_in_turn(&list);
+    if (status != EPS_OK) {
+        free(list.items);
+        return eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the plan was not made");
+    }
+    *candidates = list.items;
+    *len = list.len;
+    return EPS_OK;
+}

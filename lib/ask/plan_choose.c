@@ -1,0 +1,146 @@
+/*
+ * Accountants serve and cost by the shape of a strategy: its bands, its kind, that no entry is negative. None of those that a plan
+ * tries is computed to ask them: a Toeplitz matrix of as many bands, which is there at once, stands in.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/ask/plan_choose.h"
+
+#include <math.h>
+
+#include "lib/base/error.h"
+#include "lib/sampling/sampling.h"
+#include "lib/job/setting.h"
+#include "lib/strategy/kinds/kinds.h"
+#include "lib/strategy/making.h"
+
+#define QUICK_TOLERANCE 0.01
+#define QUICK_SHARE 0.3
+#define THRIFT 8 /* where there is a quick bound, any other may take so small a part of what it may */
+
+/* The job with a strategy of the same shape, if it is one that takes long. */
+static struct eps_job stand_in(const struct eps_job *job)
+{
+    struct eps_job other = *job;
+    struct eps__forecast c = eps__strategy_forecast(&job->mechanism);
+    if (c.kind == &eps__strategy_toeplitz && c.bands > 1)
+        other.mechanism = eps__strategy_stand_in(&job->mechanism);
+    return other;
+}
+
+enum eps_status eps__plan_serves(const struct eps_context *context, struct eps_error *error, const struct eps_job *job)
+{
+    struct eps_job other = stand_in(job);
+    enum eps_status status = eps__strategy_check_cost(context, error, &job->mechanism);
+    return status == EPS_OK ? eps_job_serves(context, error, &other, NULL, NULL) : status;
+}
+
+static enum eps_status too_costly(struct eps_error *error, double operations, double max_operations)
+{
+    eps__error(
+        error, EPS_TOO_COSTLY, "",
+        "its accounting takes about %.2g operations, and a plan spends at most %.2g on a candidate: post its job "
+        "for an answer, or plan with fewer schemes and families",
+        operations, max_operations);
+    if (error)
+        error->operations = operations;
+    return EPS_TOO_COSTLY;
+}
+
+/* What bounds of bad events cost little with: the noise is a few thousandths more than the least that they give. */
+static struct eps_tuning quick_tuning(const struct eps_tuning *tuning)
+{
+    struct eps_tuning quick = *tuning;
+    quick.tolerance = fmax(quick.tolerance, QUICK_TOLERANCE);
+    quick.bad_event_share = QUICK_SHARE;
+    quick.given |= 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE;
+    return quick;
+}
+
+static bool takes_share(const struct eps__accountant *accountant)
+{
+    return accountant->tuning >> EPS_TUNING_BAD_EVENT_SHARE & 1;
+}
+
+/* A way to account for a job. */
+struct way {
+    const struct eps__accountant *only; /* NULL: `auto` */
+    bool quick;
+};
+
+/* Operations; those that do not amplify cost nothing to speak of. job: that of the setting. */
+static double cost_of(const struct way *way, const struct eps__setting *setting, struct eps_job *job,
+                      const struct eps__accountant *const *serving, size_t len)
+{
+    const struct eps_tuning plain = job->query.accountant;
+    double total = 0, operations, bytes;
+    if (way->quick)
+        job->query.accountant = quick_tuning(&plain);
+    for (size_t i = 0; i < len; i++)
+        if (!way->only || way->only == serving[i]) {
+            serving[i]->cost(setting, &operations, &bytes);
+            total += operations;
+        }
+    job->query.accountant = plain;
+    return total;
+}
+
+/* All of them, then each that amplifies; for each accountant the quick way where that saves something. */
+static size_t ways_of(struct way *ways, const struct eps__accountant *const *serving, size_t len, bool saves)
+{
+    size_t ways_len = 0;
+    for (int quick = 0; quick <= saves; quick++)
+        ways[ways_len++] = (struct way){NULL, quick};
+    for (int quick = 0; quick <= saves; quick++)
+        for (size_t i = 0; i < len; i++)
+            if (serving[i]->amplifies && (!quick || takes_share(serving[i])))
+                ways[ways_len++] = (struct way){serving[i], quick};
+    return ways_len;
+}
+
+/* The first way that is cheap enough. asked: the job of the setting. */
+static enum eps_status choose(double *takes, struct eps_error *error, struct eps_job *job,
+                              const struct eps__setting *setting, struct eps_job *asked, double max_operations)
+{
+    const struct eps__accountant *serving[EPS__ACCOUNTANTS_MAX];
+    struct way ways[2 + 2 * EPS__ACCOUNTANTS_MAX];
+    size_t len = eps__setting_accountants(setting, serving, error);
+    double least = INFINITY;
+    if (len == 0)
+        return EPS_UNSUPPORTED;
+    const struct way plain = {NULL, false}, quick = {NULL, true};
+    bool saves = cost_of(&quick, setting, asked, serving, len) < cost_of(&plain, setting, asked, serving, len) / 2;
+    size_t ways_len = ways_of(ways, serving, len, saves);
+    for (size_t i = 0; i < ways_len; i++) {
+        double operations = cost_of(&ways[i], setting, asked, serving, len);
+        bool thrifty = saves && !ways[i].quick && (!ways[i].only || takes_share(ways[i].only));
+        least = fmin(least, operations);
+        if (operations > (thrifty ? max_operations / THRIFT : max_operations))
+            continue;
+        if (ways[i].only)
+            job->query.accountant.method = ways[i].only->method;
+        if (ways[i].quick)
+            job->query.accountant = quick_tuning(&job->query.accountant);
+        *takes = operations;
+        return EPS_OK;
+    }
+    return too_costly(error, least, max_operations);
+}
+
+enum eps_status eps__plan_choose(const struct eps_context *context, double *operations, struct eps_error *error,
+                                 struct eps_job *job, double max_operations)
+{
+    struct eps_job other = stand_in(job);
+    struct eps__setting setting;
+    *operations = 0;
+    if (!eps__sampling_random(&job->mechanism)) /* one formula */
+        return EPS_OK;
+    enum eps_status status = eps__setting_probe(&setting, error, context, &other);
+    if (status != EPS_OK)
+        return status;
+    struct eps_job own = *setting.job;
+    setting.job = &own;
+    status = choose(operations, error, job, &setting, &own, max_operations);
+    eps__setting_close(&setting);
+    return status;
+}

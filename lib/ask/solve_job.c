@@ -1,0 +1,215 @@
+/*
+ * A job is one mechanism, or a training of phases, or one mechanism of which the largest number of steps is asked for.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/base/check.h"
+#include "lib/solve/curve.h"
+#include "lib/base/error.h"
+#include "lib/solve/largest.h"
+#include "lib/sampling/sampling.h"
+#include "lib/solve/solve.h"
+#include "lib/training/solve_phases.h"
+
+static enum eps_status check(struct eps_error *error, const struct eps_job *job)
+{
+    struct eps__first_violation first = {error, false};
+    return eps_job_check(job, 0, eps__keep_first, &first) > 0 ? EPS_INVALID : EPS_OK;
+}
+
+/* The job with the number of steps, for epsilon: what the answer is made of. */
+static struct eps_job with_steps(const struct eps_job *job, size_t n)
+{
+    struct eps_job own = *job;
+    own.mechanism.n = n;
+    own.query.epsilon = NAN;
+    return own;
+}
+
+enum eps_status eps_job_serves(const struct eps_context *context, struct eps_error *error, const struct eps_job *job,
+                               double *operations, double *bytes)
+{
+    bool steps = eps_job_unknown(job) == EPS_SOLVE_N;
+    if (!steps && job->phases_len == 0)
+        return eps__mechanism_serves(context, error, job, operations, bytes);
+    enum eps_status status = check(error, job);
+    if (status != EPS_OK || !steps)
+        return status == EPS_OK ? eps__phases_serve(context, error, job, operations, bytes) : status;
+    struct eps_job own = with_steps(job, eps__sampling_groups(&job->mechanism));
+    return eps__mechanism_serves(context, error, &own, operations, bytes);
+}
+
+/* ------------------------------------------------------------ how many steps */
+
+#define STEPS_LIMIT (UINT64_C(1) << 24) /* as of a job that gives its n */
+
+struct steps {
+    const struct eps_context *context;
+    struct eps_job job; /* with a number of steps, for epsilon */
+    size_t groups;      /* steps of a round */
+    struct eps__setting setting;
+    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
+};
+
+static enum eps_status at_rounds(void *user, uint64_t rounds, const struct eps__setting **setting,
+                                 const struct eps__accountant *const **accountants, size_t *len,
+                                 struct eps_error *error)
+{
+    struct steps *steps = user;
+    size_t kept = 0;
+    eps__setting_close(&steps->setting);
+    steps->job.mechanism.n = (size_t)rounds * steps->groups;
+    enum eps_status status = eps__setting_open(&steps->setting, error, steps->context, &steps->job);
+    if (status != EPS_OK)
+        return status;
+    *len = eps__setting_accountants(&steps->setting, steps->accountants, error);
+    for (size_t i = 0; i < *len; i++)
+        if (steps->accountants[i]->open)
+            steps->accountants[kept++] = steps->accountants[i];
+    *setting = &steps->setting;
+    *accountants = steps->accountants;
+    if (*len > 0 && kept == 0)
+        return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
+                          "the largest n is not found by draws; ask for auto, gaussian, pld, mmcc or renyi");
+    *len = kept;
+    return kept > 0 ? EPS_OK : EPS_UNSUPPORTED;
+}
+
+/* The least of both directions: rounds that keep the promise, and most that may. */
+static enum eps_status search_rounds(const struct eps_context *context, struct eps_error *error,
+                                     const struct eps_job *job, size_t groups,
+                                     struct eps__largest_answer found[EPS_DIRECTIONS])
+{
+    struct steps steps = {.context = context, .job = with_steps(job, groups), .groups = groups};
+    enum eps_status status = EPS_OK;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++) {
+        const struct eps__largest_question question = {.context = context,
+                                                       .query = &job->query,
+                                                       .direction = d,
+                                                       .limit = STEPS_LIMIT / groups,
+                                                       .alone = true,
+                                                       .user = &steps,
+                                                       .at = at_rounds};
+        status = eps__largest(&found[d], error, &question);
+    }
+    eps__setting_close(&steps.setting);
+    return status;
+}
+
+static enum eps_status no_steps(struct eps_result **result, struct eps_error *error, const struct eps_job *job)
+{
+    struct eps_result *made = calloc(1, sizeof *made);
+    if (!made)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    made->adjacency = job->mechanism.adjacency;
+    made->delta = job->query.delta;
+    made->noise_multiplier = job->query.noise_multiplier;
+    made->p = made->expected_batch_size = made->sensitivity = made->optimality_gap = NAN;
+    made->error_mean_squared = made->error_max_squared = made->error_last_squared = NAN;
+    *result = made;
+    return EPS_OK;
+}
+
+static enum eps_status solve_steps(const struct eps_context *context, struct eps_result **result,
+                                   struct eps_error *error, const struct eps_job *job)
+{
+    struct eps__largest_answer found[EPS_DIRECTIONS];
+    struct eps_result *made = NULL;
+    enum eps_status status =
+        eps_job_serves(context, error, job, NULL, NULL); /* also where no round keeps the promise */
+    size_t groups = eps__sampling_groups(&job->mechanism);
+    if (status == EPS_OK)
+        status = search_rounds(context, error, job, groups, found);
+    if (status != EPS_OK)
+        return status;
+    uint64_t least = found[EPS_REMOVE].least, most = found[EPS_REMOVE].most;
+    least = found[EPS_ADD].least < least ? found[EPS_ADD].least : least;
+    most = found[EPS_ADD].most < most ? found[EPS_ADD].most : most;
+    struct eps_job own = with_steps(job, (size_t)least * groups);
+    status = least > 0 ? eps__mechanism_solve(context, &made, error, &own, NULL) : no_steps(&made, error, job);
+    if (status != EPS_OK)
+        return status;
+    made->solved_for = EPS_SOLVE_N;
+    made->epsilon = job->query.epsilon;
+    made->largest = (size_t)least * groups;
+    made->bracket_lower = (double)made->largest;
+    made->bracket_upper = (double)(most * groups);
+    made->bracket_exact = false; /* it was about epsilon */
+    made->least = NAN;
+    made->candidates_len = 0;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps__accountant *accountant = found[d].accountant;
+        made->directions[d] =
+            (struct eps_candidate){.accountant = accountant ? accountant->method : EPS_ACCOUNTANT_AUTO,
+                                   .direction = d,
+                                   .value = (double)(found[d].least * groups),
+                                   .bad_event_share = found[d].bad_event_share};
+    }
+    made->accountant =
+        made->directions[found[EPS_ADD].least < found[EPS_REMOVE].least ? EPS_ADD : EPS_REMOVE].accountant;
+    struct eps__sentences hints = {&made->hints, &made->hints_len, false};
+    if (least == STEPS_LIMIT / groups)
+        eps__sentence(&hints, "no more than %llu steps are tried: more may keep this epsilon and delta",
+                      (unsigned long long)STEPS_LIMIT);
+    if (hints.failed) {
+        eps_result_destroy(made);
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    }
+    *result = made;
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ the answers */
+
+enum eps_status eps_solve(const struct eps_context *context, struct eps_result **result, struct eps_error *error,
+                          const struct eps_job *job)
+{
+    bool steps = eps_job_unknown(job) == EPS_SOLVE_N;
+    if (!steps && job->phases_len == 0)
+        return eps__mechanism_solve(context, result, error, job, NULL);
+    enum eps_status status = check(error, job);
+    if (status != EPS_OK)
+        return status;
+    return steps ? solve_steps(context, result, error, job) : eps__phases_solve(context, result, error, job);
+}
+
+static enum eps_status mechanism_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
+                                       struct eps_error *error, const struct eps_job *job, double noise_multiplier)
+{
+    struct eps__setting setting;
+    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
+    enum eps_status status = eps__setting_open(&setting, error, context, job);
+    if (status != EPS_OK)
+        return status;
+    size_t accountants_len = eps__setting_accountants(&setting, accountants, error);
+    status = accountants_len
+                 ? eps__curve_points(points, len, error, &setting, accountants, accountants_len, noise_multiplier)
+                 : EPS_UNSUPPORTED;
+    eps__setting_close(&setting);
+    return status;
+}
+
+enum eps_status eps_privacy_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
+                                  struct eps_error *error, const struct eps_job *job, double noise_multiplier)
+{
+    if (!(noise_multiplier > 0) || isinf(noise_multiplier))
+        return eps__error(error, EPS_UNATTAINABLE, "/noise_multiplier", "without noise there is no curve");
+    bool steps = eps_job_unknown(job) == EPS_SOLVE_N;
+    if (!steps && job->phases_len == 0)
+        return mechanism_curve(context, points, len, error, job, noise_multiplier);
+    enum eps_status status = check(error, job);
+    if (status != EPS_OK || !steps)
+        return status == EPS_OK ? eps__phases_curve(context, points, len, error, job, noise_multiplier) : status;
+    struct eps_result *found = NULL;
+    status = solve_steps(context, &found, error, job);
+    if (status != EPS_OK)
+        return status;
+    struct eps_job own = with_steps(job, found->largest);
+    status = found->largest > 0 ? mechanism_curve(context, points, len, error, &own, noise_multiplier)
+                                : eps__error(error, EPS_UNATTAINABLE, "/n", "of no steps there is no curve");
+    eps_result_destroy(found);
+    return status;
+}

@@ -1,0 +1,154 @@
+/*
+ * What a training has spent so far: epsilon at its delta after each phase, and between, where what was released by then is a mechanism
+ * that is accounted: whole runs, and steps of independent noise of which each has its own coins.
+ *
+ * A training that stops between two points has spent no more than the later one says: what it released is a function of what is
+ * released by that point. The steps of a phase that releases its last iterate alone are an exception: an iterate before the last one
+ * is no function of the last, and may show more. Inside such a phase every iterate is counted as released, of which any one of them is
+ * a function.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/accountant.h"
+#include "lib/base/error.h"
+#include "lib/base/progress.h"
+#include "lib/sampling/scheme.h"
+#include "lib/training/solve_phases.h"
+#include "lib/strategy/families/family.h"
+
+enum { BETWEEN = 200 };
+
+#define TOLERANCE 1e-2 /* of a point: it is looked at */
+
+struct spending {
+    const struct eps_job *job;             /* of phases */
+    struct eps_phase *phases;              /* a copy, of which the last one is cut short */
+    double noise_multiplier, delta, total; /* steps */
+    struct eps_spend_point *points;
+    size_t len;
+};
+
+/* Whether the first steps of a run are a run of so many steps: each alone, and with its own coins. */
+static bool divisible(const struct eps_phase *phase)
+{
+    const struct eps_mechanism *mechanism = &phase->mechanism;
+    return eps__family_of(&mechanism->matrix)->diagonal && eps__scheme_of(mechanism)->coins;
+}
+
+/* Asks for the first `phases_len` phases of spending->phases. */
+static enum eps_status ask(struct spending *spending, const struct eps_context *context, size_t phases_len,
+                           uint64_t step, struct eps_error *error)
+{
+    struct eps_job job = *spending->job;
+    struct eps__context_part part;
+    double epsilon, before = spending->len > 0 ? (double)spending->points[spending->len - 1].step : 0;
+    job.phases = spending->phases;
+    job.phases_len = phases_len;
+    job.query.curve = false;
+    job.query.delta = spending->delta;
+    job.query.noise_multiplier = spending->noise_multiplier;
+    job.query.epsilon = NAN;
+    job.query.accountant.tolerance = fmax(job.query.accountant.tolerance, TOLERANCE);
+    const struct eps_context *own =
+        eps__context_part(&part, context, before / spending->total, (double)step / spending->total);
+    enum eps_status status = eps__phases_epsilon(own, &epsilon, error, &job);
+    if (status == EPS_OK)
+        spending->points[spending->len++] = (struct eps_spend_point){step, epsilon};
+    return status;
+}
+
+/* Asks for the phases before `index`, and of this one, of which every iterate is released, for so many runs and then steps
+ * (lib/training, L6). */
+static enum eps_status ask_within(struct spending *spending, const struct eps_context *context, size_t index,
+                                  uint64_t first, uint64_t runs, uint64_t steps, struct eps_error *error)
+{
+    struct eps_phase phase = spending->job->phases[index];
+    size_t len = index;
+    uint64_t n = phase.mechanism.n;
+    phase.mechanism.sampling.last_iterate = false;
+    if (runs > 0) {
+        spending->phases[len] = phase;
+        spending->phases[len++].count = (size_t)runs;
+    }
+    if (steps > 0) {
+        spending->phases[len] = phase;
+        spending->phases[len].count = 1;
+        spending->phases[len].mechanism.epochs = NAN;
+        spending->phases[len].mechanism.matrix.stamps = 1; /* C is diagonal */
+        spending->phases[len++].mechanism.n = (size_t)steps;
+    }
+    return ask(spending, context, len, first + runs * n + steps, error);
+}
+
+/* The points within a phase that begins at step `first`: every `stride` steps, where there is a point; at its end; and, where only the
+ * last iterate is released, at the step before the end, after which less may have been spent (lib/training, L6). */
+static enum eps_status ask_phase(struct spending *spending, const struct eps_context *context, size_t index,
+                                 uint64_t first, double stride, struct eps_error *error)
+{
+    const struct eps_phase *phase = &spending->job->phases[index];
+    uint64_t n = phase->mechanism.n, end = first + n * phase->count, last = first;
+    enum eps_status status = EPS_OK;
+    for (uint64_t k = (uint64_t)((double)first / stride) + 1; status == EPS_OK; k++) {
+        uint64_t step = (uint64_t)nearbyint((double)k * stride);
+        if (step >= end)
+            break;
+        uint64_t runs = (step - first) / n, steps = divisible(phase) ? (step - first) % n : 0;
+        step = first + runs * n + steps;
+        if (step <= last)
+            continue;
+        last = step;
+        status = ask_within(spending, context, index, first, runs, steps, error);
+    }
+    if (status == EPS_OK && phase->mechanism.sampling.last_iterate && last + 1 < end)
+        status = ask_within(spending, context, index, first, (end - 1 - first) / n, (end - 1 - first) % n, error);
+    spending->phases[index] = *phase;
+    return status == EPS_OK ? ask(spending, context, index + 1, end, error) : status;
+}
+
+enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_point **points, size_t *len,
+                          struct eps_error *error, const struct eps_job *job, double noise_multiplier, double delta)
+{
+    struct eps_phase only = {.mechanism = job->mechanism, .noise_scale = 1, .count = 1};
+    struct eps_job phased = *job;
+    if (eps_job_unknown(job) == EPS_SOLVE_N || eps_job_unknown(job) == EPS_SOLVE_RUNS)
+        return eps__error(error, EPS_UNSUPPORTED, "",
+                          "say how often and how long: ask with the n or count of the answer");
+    const struct eps__accountant *accountant = eps__accountant_find(job->query.accountant.method);
+    if (accountant && accountant->solve)
+        return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
+                          "%s has one value, and nothing is drawn again for parts of a job", accountant->name);
+    if (!(noise_multiplier > 0) || !(delta > 0) || !(delta < 1))
+        return eps__error(error, EPS_UNATTAINABLE, "", "without noise, or without a delta, there is nothing to add up");
+    if (job->phases_len == 0) {
+        phased.phases = &only;
+        phased.phases_len = 1;
+        phased.mechanism.n = 0;
+        phased.mechanism.epochs = NAN;
+    }
+    struct spending spending = {.job = &phased, .noise_multiplier = noise_multiplier, .delta = delta};
+    for (size_t i = 0; i < phased.phases_len; i++)
+        spending.total += (double)phased.phases[i].mechanism.n * (double)phased.phases[i].count;
+    spending.phases = calloc(phased.phases_len + 2, sizeof *spending.phases);
+    spending.points = calloc(BETWEEN + 2 * phased.phases_len + 1, sizeof *spending.points);
+    enum eps_status status =
+        spending.phases && spending.points ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    uint64_t first = 0;
+    for (size_t i = 0; i < phased.phases_len && status == EPS_OK; i++) {
+        spending.phases[i] = phased.phases[i];
+        status = ask_phase(&spending, context, i, first, spending.total / (BETWEEN + 1), error);
+        first += phased.phases[i].mechanism.n * phased.phases[i].count;
+    }
+    assert(status != EPS_OK || (double)first == spending.total);
+    free(spending.phases);
+    if (status != EPS_OK) {
+        free(spending.points);
+        return status;
+    }
+    *points = spending.points;
+    *len = spending.len;
+    return EPS_OK;
+}

@@ -1,0 +1,437 @@
+/*
+ * The rules of a job that need no computing: ranges, and members that depend on each other.
+ *
+ * All violations are reported, not the first, because a client corrects a form in one go. A rule whose premise
+ * is itself violated (everything measured in n, where n is wrong) is left out: it would only confuse. What an
+ * accountant does not serve is no violation: a right job may find no one who answers it. The matrix and the
+ * workload are in checks_matrix.c.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/job/checks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/accountants/accountant.h"
+#include "lib/sampling/forming/batches.h"
+#include "lib/sampling/scheme.h"
+#include "lib/strategy/families/family.h"
+
+#define DEFAULT_MAX_N ((size_t)1 << 24)
+#define SAMPLES_MOST (UINT64_C(1) << 40)
+#define MAX_SEED ((int64_t)1 << 53)
+
+/* ---------------------------------------------------------------- the sampling */
+
+static const struct {
+    const char *pointer, *name;
+} additions[EPS__ADDITIONS] = {
+    [EPS__TRUNCATION] = {"/sampling/truncation", "truncation"},
+    [EPS__EXAMPLES_PER_USER] = {"/sampling/examples_per_user", "examples_per_user"},
+    [EPS__LAST_ITERATE] = {"/sampling/last_iterate", "last_iterate"},
+};
+
+static void refuse_addition(struct eps__check *check, enum eps__addition addition)
+{
+    char names[120];
+    eps__scheme_names(names, sizeof names, eps__scheme_takes, (int)addition);
+    eps__check_fail(check, additions[addition].pointer, "goes with the scheme%s %s only", strchr(names, ' ') ? "s" : "",
+                    names);
+}
+
+/* Two that the scheme does not have together are refused, because what serves one would ignore the other. */
+static void check_combinations(struct eps__check *check, const struct eps__scheme *scheme,
+                               const struct eps_sampling *sampling)
+{
+    bool given[EPS__ADDITIONS] = {[EPS__TRUNCATION] = sampling->truncation,
+                                  [EPS__EXAMPLES_PER_USER] = sampling->examples_per_user > 1,
+                                  [EPS__LAST_ITERATE] = sampling->last_iterate};
+
+    for (enum eps__addition a = 0; a < EPS__ADDITIONS; a++) {
+        if (!given[a] || eps__scheme_takes(scheme, (int)a))
+            continue;
+        refuse_addition(check, a);
+        given[a] = false;
+    }
+    for (enum eps__addition a = 0; a < EPS__ADDITIONS; a++)
+        for (enum eps__addition b = a + 1; b < EPS__ADDITIONS; b++)
+            if (given[a] && given[b] && !(scheme->together >> a & scheme->together >> b & 1))
+                eps__check_fail(
+                    check, additions[a].pointer,
+                    "does not go with sampling.%s: no dominating pair is known for both together; leave one of "
+                    "them out",
+                    additions[b].name);
+}
+
+/* Counts of a Binomial law must be exact doubles. */
+#define TRIALS_MAX 0x1p52
+/* The tails of a batch's size are sums of as many terms as it has deviations from its mean: millions at this size. */
+#define TRUNCATED_DATASET_MOST UINT64_C(1000000000000)
+
+/* Steps: those that are tried, where their largest number is asked. */
+static double trials_of(const struct eps__check *check)
+{
+    return eps_job_unknown(check->job) == EPS_SOLVE_N ? (double)DEFAULT_MAX_N : fmax((double)check->n, 1);
+}
+
+static void check_additions(struct eps__check *check, const struct eps__scheme *scheme,
+                            const struct eps_sampling *sampling)
+{
+    check_combinations(check, scheme, sampling);
+    if (sampling->truncation) {
+        if (sampling->dataset_size == 0 && eps__scheme_takes(scheme, EPS__TRUNCATION))
+            eps__check_fail(check, "/sampling/dataset_size", "is required with truncation: the bound depends on it");
+        if (sampling->dataset_size > TRUNCATED_DATASET_MOST && eps__scheme_takes(scheme, EPS__TRUNCATION))
+            eps__check_fail(check, "/sampling/dataset_size", "must lie in [1, 1e12] with truncation");
+        if (sampling->max_batch_size == 0)
+            eps__check_fail(check, "/sampling/truncation/max_batch_size", "must be an integer of at least 1");
+    }
+    if (sampling->examples_per_user == 0)
+        eps__check_fail(check, "/sampling/examples_per_user", "must be an integer of at least 1");
+    else if ((double)sampling->examples_per_user * trials_of(check) > TRIALS_MAX)
+        eps__check_fail(check, "/sampling/examples_per_user", "times n must be at most 2^52%s",
+                        eps_job_unknown(check->job) == EPS_SOLVE_N ? ", and \"max\" is up to 2^24 steps" : "");
+    if (sampling->last_iterate && !eps__family_of(&check->job->mechanism.matrix)->diagonal)
+        eps__check_fail(check, "/sampling/last_iterate", "goes with matrix.family identity only");
+}
+
+static void check_sampling(struct eps__check *check)
+{
+    const struct eps_sampling *sampling = &check->job->mechanism.sampling;
+    const struct eps__scheme *scheme = eps__scheme_find(sampling->scheme);
+
+    if (!scheme) {
+        eps__check_fail(check, "/sampling/scheme", "is no scheme");
+        return;
+    }
+    scheme->check(check, sampling);
+    check_additions(check, scheme, sampling);
+}
+
+/* ---------------------------------------------------------------- the query */
+
+/* Where a number of steps or runs is asked for, all three are known. */
+static void check_asked(struct eps__check *check, const char *pointer, int given)
+{
+    if (given != 3)
+        eps__check_fail(check, pointer,
+                        "\"max\" asks for the largest number that keeps the promise: give all of epsilon, delta and "
+                        "noise_multiplier (here %d)",
+                        given);
+}
+
+static void check_query(struct eps__check *check)
+{
+    const struct eps_query *query = &check->job->query;
+    enum eps_unknown unknown = eps_job_unknown(check->job);
+    bool epsilon = !isnan(query->epsilon), delta = !isnan(query->delta), noise = !isnan(query->noise_multiplier);
+
+    if (epsilon)
+        eps__check_range(check, "/epsilon", EPS__EPSILON, query->epsilon);
+    if (delta)
+        eps__check_range(check, "/delta", EPS__DELTA, query->delta);
+    if (noise)
+        eps__check_range(check, "/noise_multiplier", EPS__NOISE_MULTIPLIER, query->noise_multiplier);
+
+    if (query->curve) {
+        if (!noise)
+            eps__check_fail(check, "/noise_multiplier", "is required with curve: true");
+        if (epsilon)
+            eps__check_fail(check, "/epsilon", "leave it out with curve: true, which takes the noise multiplier alone");
+        if (delta)
+            eps__check_fail(check, "/delta", "leave it out with curve: true, which takes the noise multiplier alone");
+    } else if (unknown == EPS_SOLVE_N || unknown == EPS_SOLVE_RUNS) {
+        check_asked(check, unknown == EPS_SOLVE_N ? "/n" : "/phases", epsilon + delta + noise);
+    } else if (epsilon + delta + noise != 2) {
+        eps__check_fail(check, "",
+                        "give exactly two of epsilon, delta and noise_multiplier (here %d): the third is what is "
+                        "solved for",
+                        epsilon + delta + noise);
+    }
+}
+
+/* What was given: by its bit, or by a value that is not the default. */
+static uint32_t tuning_given(const struct eps_tuning *tuning)
+{
+    const bool differs[EPS_TUNING_MEMBERS] = {[EPS_TUNING_BAD_EVENT_SHARE] = !isnan(tuning->bad_event_share),
+                                              [EPS_TUNING_MAX_ORDER] = tuning->max_order != 0,
+                                              [EPS_TUNING_BANDWIDTH] = tuning->bandwidth != 0,
+                                              [EPS_TUNING_SAMPLES] = tuning->samples != 0,
+                                              [EPS_TUNING_SEED] = tuning->seed != -1,
+                                              [EPS_TUNING_MAX_SECONDS] = !isnan(tuning->max_seconds),
+                                              [EPS_TUNING_AUDIT] = tuning->audit > 0};
+    uint32_t given = tuning->given;
+    for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
+        given |= (uint32_t)differs[i] << i;
+    return given;
+}
+
+static void check_tuning_taken(struct eps__check *check, const struct eps_tuning *tuning,
+                               const struct eps__accountant *accountant)
+{
+    static const char *const pointers[EPS_TUNING_MEMBERS] = {
+        [EPS_TUNING_TOLERANCE] = "/accountant/tolerance",
+        [EPS_TUNING_BAD_EVENT_SHARE] = "/accountant/bad_event_share",
+        [EPS_TUNING_MAX_ORDER] = "/accountant/max_order",
+        [EPS_TUNING_BANDWIDTH] = "/accountant/bandwidth",
+        [EPS_TUNING_SAMPLES] = "/accountant/samples",
+        [EPS_TUNING_SEED] = "/accountant/seed",
+        [EPS_TUNING_THRESHOLD_SHARE] = "/accountant/threshold_share",
+        [EPS_TUNING_ESTIMATOR] = "/accountant/estimator",
+        [EPS_TUNING_MAX_SECONDS] = "/accountant/max_seconds",
+        [EPS_TUNING_AUDIT] = "/accountant/audit",
+    };
+
+    for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
+        if (i != EPS_TUNING_AUDIT && (tuning_given(tuning) & ~accountant->tuning) >> i & 1) /* any may be audited */
+            eps__check_fail(check, pointers[i], "is no tuning of %s: leave it out, or ask for auto, which takes all",
+                            accountant->name);
+}
+
+static void refuse_curve(struct eps__check *check, enum eps_accountant name)
+{
+    char names[120];
+    eps__accountant_names_curves(names, sizeof names);
+    eps__check_fail(check, "/accountant/method", "%s returns no curve: %s do", eps_accountant_name(name), names);
+}
+
+static void check_tuning(struct eps__check *check)
+{
+    const struct eps_tuning *tuning = &check->job->query.accountant;
+    const struct eps__accountant *accountant = eps__accountant_find(tuning->method);
+
+    if (!accountant) {
+        eps__check_fail(check, "/accountant/method", "is no accountant");
+        return;
+    }
+    check_tuning_taken(check, tuning, accountant);
+    if (check->job->query.curve && !accountant->curves)
+        refuse_curve(check, accountant->method);
+    eps__check_range(check, "/accountant/tolerance", EPS__TOLERANCE, tuning->tolerance);
+    if (!isnan(tuning->bad_event_share))
+        eps__check_range(check, "/accountant/bad_event_share", EPS__BAD_EVENT_SHARE, tuning->bad_event_share);
+    if (tuning->max_order == 1)
+        eps__check_fail(check, "/accountant/max_order", "must be an integer of at least 2");
+    if (tuning->seed < -1 || tuning->seed > MAX_SEED)
+        eps__check_fail(check, "/accountant/seed", "must lie in [0, 2^53]");
+    eps__check_range(check, "/accountant/threshold_share", EPS__THRESHOLD_SHARE, tuning->threshold_share);
+    if (tuning->samples > 0 && tuning->threshold_share != 0.5)
+        eps__check_fail(check, "/accountant/threshold_share",
+                        "follows from samples where they are given: leave one of the two out");
+    if (tuning->audit > SAMPLES_MOST)
+        eps__check_fail(check, "/accountant/audit", "must be at most 2^40");
+    if (tuning->audit > 0 && check->job->query.curve)
+        eps__check_fail(check, "/accountant/audit", "is of one value, and not of a curve: leave one of the two out");
+    if (tuning->samples > SAMPLES_MOST)
+        eps__check_fail(check, "/accountant/samples", "must be at most 2^40");
+    if (eps_estimator_name(tuning->estimator) == NULL)
+        eps__check_fail(check, "/accountant/estimator", "must be auto, plain or tilted");
+    if (!isnan(tuning->max_seconds))
+        eps__check_range(check, "/accountant/max_seconds", EPS__SECONDS, tuning->max_seconds);
+}
+
+/* The largest n: steps that are all alike, one after the other. */
+static void check_largest(struct eps__check *check)
+{
+    const struct eps_mechanism *mechanism = &check->job->mechanism;
+    const struct eps__scheme *scheme = eps__scheme_find(mechanism->sampling.scheme);
+
+    if (*check->prefix)
+        eps__check_fail(check, "/n", "\"max\" goes with a job of one mechanism; of a phase, ask for count: \"max\"");
+    else if (check->job->query.curve)
+        eps__check_fail(check, "/n", "\"max\" does not go with curve: true");
+    else if (!eps__family_of(&mechanism->matrix)->diagonal || mechanism->matrix.stamps != 1)
+        eps__check_fail(check, "/n", "\"max\" goes with matrix.family identity only, whose steps are all alike");
+    else if (scheme && (!scheme->coins || mechanism->sampling.last_iterate))
+        eps__check_fail(check, "/n",
+                        "\"max\" goes with sampling schemes whose steps are all alike, poisson and cyclic_poisson, and "
+                        "not with last_iterate");
+    else if (eps__sampling_groups(mechanism) > check->max_n)
+        eps__check_fail(check, "/sampling/groups",
+                        "must be at most %zu with n: \"max\", which is a number of whole rounds of all groups, and no "
+                        "more steps than that",
+                        check->max_n);
+}
+
+/* The number of steps, given or by epochs. False, with a violation, where it is not known or over the limit. */
+static bool check_steps(struct eps__check *check)
+{
+    const struct eps_mechanism *mechanism = &check->job->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    size_t before = check->violations, n = mechanism->n;
+
+    if (n == EPS_LARGEST && isnan(mechanism->epochs)) {
+        check_largest(check);
+        return false;
+    }
+    if (isnan(mechanism->epochs)) {
+        if (n == 0 || n > check->max_n)
+            eps__check_fail(check, "/n", "must be an integer in [1, %zu]: the number of steps", check->max_n);
+        return check->violations == before;
+    }
+    size_t steps = eps__sampling_steps(mechanism);
+    if (!(mechanism->epochs > 0 && isfinite(mechanism->epochs)))
+        eps__check_fail(check, "/epochs", "must be over 0");
+    else if (sampling->batch_size == 0 || sampling->dataset_size == 0)
+        eps__check_fail(
+            check, "/epochs",
+            "needs sampling.batch_size and sampling.dataset_size (in the place of p, of bins), from which n = "
+            "ceil(epochs dataset_size/batch_size): give both, or give n");
+    else if (steps > check->max_n)
+        eps__check_fail(check, "/epochs", "makes n = ceil(epochs dataset_size/batch_size) = %zu, over the limit of %zu",
+                        steps, check->max_n);
+    else if (steps > 0 && n != steps)
+        eps__check_fail(check, "/epochs", "makes n = %zu, and n is %zu: give one of the two", steps, n);
+    return check->violations == before && steps > 0;
+}
+
+/* Everything of one mechanism. */
+static void check_mechanism(struct eps__check *check)
+{
+    if (check_steps(check))
+        check->n = check->job->mechanism.n;
+    eps__check_matrix(check);
+    eps__check_workload(check);
+    check_sampling(check);
+}
+
+/* ---------------------------------------------------------------- phases */
+
+#define RUNS_MOST 0x1p52 /* steps of all phases together: exact doubles */
+
+/* The phase's noise multiplier is one of a job, too. */
+static void check_scale(struct eps__check *check, const struct eps_phase *phase)
+{
+    double noise = check->job->query.noise_multiplier;
+
+    if (!eps__check_range(check, "/noise_scale", EPS__NOISE_SCALE, phase->noise_scale))
+        return;
+    if (eps__in_range(EPS__NOISE_MULTIPLIER, noise) &&
+        !eps__in_range(EPS__NOISE_MULTIPLIER, noise * phase->noise_scale))
+        eps__check_fail(check, "/noise_scale",
+                        "times noise_multiplier must lie in [1e-9, 1e9], and is %.3g: change one of the two",
+                        noise * phase->noise_scale);
+}
+
+static void check_phase(struct eps__check *check, const struct eps_phase *phase, size_t index, double *steps)
+{
+    char prefix[32];
+    struct eps_job job = {.mechanism = phase->mechanism, .query = check->job->query};
+    struct eps__check own = *check;
+
+    snprintf(prefix, sizeof prefix, "/phases/%zu", index);
+    own.job = &job;
+    own.prefix = prefix;
+    own.n = own.block = 0;
+    check_mechanism(&own);
+    check_scale(&own, phase);
+    if (phase->count == 0)
+        eps__check_fail(&own, "/count", "must be an integer of at least 1, or \"max\"");
+    if (phase->mechanism.adjacency != check->job->mechanism.adjacency)
+        eps__check_fail(&own, "/adjacency", "is the job's, and not a phase's");
+    if (phase->mechanism.sampling.examples_per_user != check->job->mechanism.sampling.examples_per_user)
+        eps__check_fail(&own, "/sampling/examples_per_user", "is the job's, and not a phase's: give it beside phases");
+    if (phase->count != EPS_LARGEST)
+        *steps += (double)phase->count * (double)own.n;
+    check->violations = own.violations;
+}
+
+static void check_phases(struct eps__check *check)
+{
+    const struct eps_job *job = check->job;
+    const struct eps_tuning *tuning = &job->query.accountant;
+    size_t asked = 0;
+    double steps = 0;
+
+    if (job->phases_len > EPS_PHASES_MAX || !job->phases) {
+        eps__check_fail(check, "/phases", "must be a list of 1 to %d phases", EPS_PHASES_MAX);
+        return;
+    }
+    if (job->mechanism.n != 0 || !isnan(job->mechanism.epochs))
+        eps__check_fail(check, "/phases",
+                        "stand in the place of n, epochs, matrix, sampling and workload: leave those out");
+    for (size_t i = 0; i < job->phases_len; i++) {
+        check_phase(check, &job->phases[i], i, &steps);
+        asked += job->phases[i].count == EPS_LARGEST;
+    }
+    if (steps > RUNS_MOST)
+        eps__check_fail(check, "/phases", "must come to at most 2^52 steps");
+    if (asked > 1)
+        eps__check_fail(check, "/phases", "count: \"max\" may be asked for of one phase; here of %zu", asked);
+    else if (asked > 0 && job->query.curve)
+        eps__check_fail(check, "/phases", "count: \"max\" does not go with curve: true");
+    if (tuning->audit > 0)
+        eps__check_fail(check, "/accountant/audit", "is of one mechanism, and not of phases: leave it out");
+}
+
+/* ---------------------------------------------------------------- batches */
+
+static bool forms(const struct eps__scheme *scheme, int unused)
+{
+    (void)unused;
+    return scheme->former;
+}
+
+static void check_former(struct eps__check *check)
+{
+    const struct eps__scheme *scheme = eps__scheme_find(check->job->mechanism.sampling.scheme);
+    char names[120];
+    if (!scheme || scheme->former)
+        return;
+    eps__scheme_names(names, sizeof names, forms, 0);
+    eps__check_fail(check, "/sampling/scheme", "batches are formed for %s", names);
+}
+
+/* The data set that batches are formed of. */
+static void check_dataset(struct eps__check *check, uint64_t dataset)
+{
+    const struct eps_sampling *sampling = &check->job->mechanism.sampling;
+    if (dataset == 0 && sampling->dataset_size == 0)
+        eps__check_fail(check, "/dataset_size", "is required: the number of examples, which are called 0, 1, 2...");
+    else if (dataset > 0 && sampling->dataset_size > 0 && dataset != sampling->dataset_size)
+        eps__check_fail(check, "/dataset_size", "must be sampling.dataset_size, %llu: leave one of the two out",
+                        (unsigned long long)sampling->dataset_size);
+    else if ((dataset > 0 ? dataset : sampling->dataset_size) > EPS__BATCHED_MAX)
+        eps__check_fail(check, dataset > 0 ? "/dataset_size" : "/sampling/dataset_size",
+                        "must be at most %llu: examples are called by 32 bits", (unsigned long long)EPS__BATCHED_MAX);
+    if (sampling->groups > EPS__BATCHED_MAX)
+        eps__check_fail(check, "/sampling/groups", "must be at most %llu", (unsigned long long)EPS__BATCHED_MAX);
+}
+
+size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset_size, size_t max_n,
+                         eps_report_fn *report, void *user)
+{
+    struct eps_job job;
+    struct eps__check check = {
+        .job = &job, .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+
+    eps_job_init(&job); /* what else a job has is no matter here */
+    job.mechanism.n = mechanism->n;
+    job.mechanism.sampling = mechanism->sampling;
+    if (check_steps(&check))
+        check.n = job.mechanism.n;
+    check_sampling(&check);
+    check_former(&check);
+    check_dataset(&check, dataset_size);
+    return check.violations;
+}
+
+/* ---------------------------------------------------------------- the job */
+
+size_t eps_job_check(const struct eps_job *job, size_t max_n, eps_report_fn *report, void *user)
+{
+    struct eps__check check = {
+        .job = job, .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+
+    if (job->phases_len > 0)
+        check_phases(&check);
+    else
+        check_mechanism(&check);
+    if (eps_adjacency_name(job->mechanism.adjacency) == NULL)
+        eps__check_fail(&check, "/adjacency", "must be zero_out, add_remove or replace_one");
+    check_query(&check);
+    check_tuning(&check);
+    return check.violations;
+}

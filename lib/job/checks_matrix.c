@@ -1,0 +1,65 @@
+/*
+ * The rules of a job's two matrices: the strategy C, whose family brings its own, and the workload A. What needs the
+ * numbers of a computed matrix (singular, negative where amplification needs none) is left to the strategy.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/job/checks.h"
+#include "lib/sampling/sampling.h"
+#include "lib/strategy/families/family.h"
+
+static void check_family(struct eps__check *check, const struct eps_matrix *matrix)
+{
+    const struct eps__family *family = eps__family_of(matrix);
+
+    if (family->check)
+        family->check(check, matrix);
+    if (family->unsampled && eps__sampling_random(&check->job->mechanism))
+        eps__check_fail(check, "/matrix/family", "%s goes with sampling.scheme none only",
+                        eps_family_name(matrix->family));
+}
+
+void eps__check_matrix(struct eps__check *check)
+{
+    const struct eps_matrix *matrix = &check->job->mechanism.matrix;
+
+    if (matrix->stamps == 0)
+        eps__check_fail(check, "/matrix/stamps", "must be an integer of at least 1");
+    else if (check->n > 0 && check->n % matrix->stamps != 0)
+        eps__check_fail(check, "/matrix/stamps", "must divide n: %zu is no multiple of %zu; the nearest n that is: %zu",
+                        check->n, matrix->stamps, eps__check_nearest_multiple(check, matrix->stamps));
+    else
+        check->block = check->n / matrix->stamps;
+
+    if (eps_family_name(matrix->family) == NULL)
+        eps__check_fail(check, "/matrix/family", "is no family");
+    else
+        check_family(check, matrix);
+    if (eps_normalization_name(matrix->normalization) == NULL)
+        eps__check_fail(check, "/matrix/normalization", "must be max_column, none or sensitivity");
+    else if (matrix->normalization == EPS_NORMALIZATION_SENSITIVITY && eps__sampling_random(&check->job->mechanism))
+        eps__check_fail(check, "/matrix/normalization",
+                        "sensitivity goes with sampling.scheme none only: amplified analyses need "
+                        "max_column or none");
+}
+
+void eps__check_workload(struct eps__check *check)
+{
+    const struct eps_workload *workload = &check->job->mechanism.workload;
+
+    if (eps_workload_name(workload->type) == NULL)
+        eps__check_fail(check, "/workload/type", "must be prefix_sum, momentum or toeplitz");
+    if (workload->type == EPS_WORKLOAD_TOEPLITZ)
+        eps__check_first_column(check, "/workload/coefficients", workload->coefficients, workload->coefficients_len,
+                                check->n);
+    if (workload->type != EPS_WORKLOAD_MOMENTUM)
+        return;
+    if (!(workload->momentum >= 0.0 && workload->momentum < 1.0))
+        eps__check_fail(check, "/workload/momentum", "must lie in [0, 1)");
+    if (!(workload->decay > 0.0 && workload->decay <= 1.0))
+        eps__check_fail(check, "/workload/decay", "must lie in (0, 1]");
+    if (workload->cooldown && !(workload->cooldown_from >= 0.0 && workload->cooldown_from <= 1.0))
+        eps__check_fail(check, "/workload/cooldown/from", "must lie in [0, 1]: a fraction of n");
+    if (workload->cooldown && !(workload->cooldown_to >= 0.0 && workload->cooldown_to <= 1.0))
+        eps__check_fail(check, "/workload/cooldown/to", "must lie in [0, 1]: a fraction of the first learning rate");
+}

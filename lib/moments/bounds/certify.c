@@ -1,0 +1,230 @@
+/*
+ * The certificate: that a polynomial dominates the payoff, proven by covering t >= -1 with intervals.
+ *
+ * On each side of the kink the difference f = p - payoff is a polynomial. It is expanded around points, with an error
+ * for every coefficient. Around a contact, where p all but touches the payoff, f is a bowl whose lowest point is over
+ * 0. In between, its coefficients as a Bernstein polynomial of the interval are >= 0, or those of its halves. Far out
+ * all coefficients are >= 0.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+
+#include "lib/moments/bounds/polynomial.h"
+
+/* Intervals that wait: each halving leaves one behind, and none is halved more often than a quad has bits. */
+enum { WAITING_MAX = 256, EXPANSIONS_MAX = 1000, RADII = 48, DOUBLINGS = 60 };
+
+/* What products that underflow may lose (L2). */
+#define UNDERFLOW_LOSS 0x1p-16000L
+/* Every other coefficient is within these, or 0: nothing underflows but near t = 0. */
+#define LARGEST 0x1p7600L
+/* Of the few operations that compare sums of non-negative numbers. */
+#define ROUNDINGS 256
+
+/* ---------------------------------------------------------------- expansions */
+
+/* The coefficients of f in t, and of what bounds their rounding. */
+static void difference(eps__quad *value, eps__quad *size, const struct eps__polynomial *p,
+                       const struct eps__payoff *payoff, bool above)
+{
+    for (size_t j = 0; j <= p->degree; j++) {
+        value[j] = p->c[j];
+        size[j] = fabsq(p->c[j]);
+    }
+    assert(p->degree >= 1);
+    bool slanted = above == (payoff->direction == EPS_REMOVE);
+    if (slanted) {
+        eps__quad slope = above ? 1 : -1;
+        value[0] += slope * payoff->kink;
+        value[1] -= slope;
+        size[0] += fabsq(payoff->kink);
+        size[1] += 1;
+    }
+}
+
+/* (L2) */
+void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__polynomial *p,
+                            const struct eps__payoff *payoff, bool above, eps__quad at)
+{
+    size_t n = p->degree;
+    eps__quad *value = expansion->value, *size = expansion->error, away = fabsq(at);
+    expansion->degree = n;
+    difference(value, size, p, payoff, above);
+    for (size_t k = 0; k < n; k++)
+        for (size_t j = n; j-- > k;) {
+            value[j] += at * value[j + 1];
+            size[j] += away * size[j + 1];
+        }
+    eps__quad units = (eps__quad)(2 * n + 8) * EPS__QUAD_ROUNDOFF;
+    for (size_t k = 0; k <= n; k++)
+        size[k] = units * size[k] + UNDERFLOW_LOSS;
+}
+
+/* ---------------------------------------------------------------- one interval */
+
+/* Whether f is a bowl with its lowest point over 0, within r of the point of expansion (L3). */
+static bool bowl(const struct eps__expansion *f, eps__quad r)
+{
+    eps__quad rest = 0; /* sum over k >= 3 of |f_k| r^(k - 2) */
+    for (size_t k = f->degree + 1; k-- > 3;)
+        rest = (rest + fabsq(f->value[k]) + f->error[k]) * r;
+    eps__quad bent = f->value[2] - f->error[2] - eps__quad_raise(rest, ROUNDINGS);
+    eps__quad least = f->value[0] - f->error[0], slope = fabsq(f->value[1]) + f->error[1];
+    return bent > 0 && least > 0 &&
+           eps__quad_lower(4 * bent * least, ROUNDINGS) > eps__quad_raise(slope * slope, ROUNDINGS) + UNDERFLOW_LOSS;
+}
+
+/* Whether f >= 0 on [at, at + length], at the point of expansion: its coefficients as a Bernstein polynomial are none
+ * of them negative (L4). */
+static bool bernstein(const struct eps__expansion *f, eps__quad length)
+{
+    size_t n = f->degree;
+    eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1], scale = 1;
+    eps__quad units = (eps__quad)(4 * n + 16) * EPS__QUAD_ROUNDOFF;
+    for (size_t k = 0; k <= n; k++) {
+        value[k] = f->value[k] * scale;
+        error[k] = (f->error[k] + units * (fabsq(f->value[k]) + f->error[k])) * scale + UNDERFLOW_LOSS;
+        scale *= length * (eps__quad)(k + 1) / (eps__quad)(n - k > 0 ? n - k : 1); /* length^k / (n over k) */
+    }
+    for (size_t pass = 1; pass <= n; pass++)
+        for (size_t k = n; k >= pass; k--) {
+            value[k] += value[k - 1];
+            error[k] += error[k - 1];
+        }
+    for (size_t k = 0; k <= n; k++)
+        if (!(value[k] >= eps__quad_raise(error[k], ROUNDINGS)))
+            return false;
+    return true;
+}
+
+/* ---------------------------------------------------------------- covering */
+
+struct interval {
+    eps__quad from, to;
+};
+
+struct cover {
+    const struct eps__polynomial *p;
+    const struct eps__payoff *payoff;
+    const struct eps__contacts *hints;
+    bool above;
+    unsigned expansions;
+};
+
+/* In the middle: in size, where the ends differ by much. */
+static eps__quad middle(eps__quad from, eps__quad to)
+{
+    if (from > 0 && to > 8 * from)
+        return sqrtq(from) * sqrtq(to);
+    if (to < 0 && from < 8 * to)
+        return -(sqrtq(-from) * sqrtq(-to));
+    return from + (to - from) / 2;
+}
+
+/* A contact that is in the interval; else NULL. */
+static const eps__quad *contact(const struct cover *cover, const struct interval *whole)
+{
+    for (size_t i = 0; i < cover->hints->len; i++)
+        if (whole->from < cover->hints->node[i] && cover->hints->node[i] < whole->to)
+            return &cover->hints->node[i];
+    return NULL;
+}
+
+/* Around a contact: what is a bowl is covered. */
+static void cover_contact(struct cover *cover, const struct interval *whole, eps__quad at, struct interval left[2])
+{
+    struct eps__expansion f;
+    eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, at);
+    eps__quad r = fmaxq(whole->to - at, at - whole->from), low = at, high = at;
+    for (int i = 0; i < RADII; i++, r /= 2)
+        if (bowl(&f, r)) {
+            eps__quad inwards = 4 * EPS__QUAD_ROUNDOFF * (fabsq(at) + r);
+            low = fminq(at - r + inwards, at);
+            high = fmaxq(at + r - inwards, at);
+            break;
+        }
+    left[0] = (struct interval){whole->from, low};
+    left[1] = (struct interval){high, whole->to};
+}
+
+/* Covers what it can of an interval; what is left is in left[0] and left[1], empty where to <= from. False: no
+ * proof. */
+static bool cover_some(struct cover *cover, const struct interval *whole, struct interval left[2])
+{
+    if (++cover->expansions > EXPANSIONS_MAX)
+        return false;
+    const eps__quad *at = contact(cover, whole);
+    if (at) {
+        cover_contact(cover, whole, *at, left);
+        return true;
+    }
+    struct eps__expansion f;
+    eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, whole->from);
+    eps__quad half = middle(whole->from, whole->to);
+    if (bernstein(&f, eps__quad_raise(whole->to - whole->from, 4))) {
+        left[0] = left[1] = (struct interval){0, 0};
+        return true;
+    }
+    left[0] = (struct interval){whole->from, half};
+    left[1] = (struct interval){half, whole->to};
+    return whole->from < half && half < whole->to && f.value[0] >= f.error[0];
+}
+
+/* Whether f >= 0 on [from, to]. */
+static bool covers(struct cover *cover, eps__quad from, eps__quad to)
+{
+    struct interval waiting[WAITING_MAX];
+    size_t len = 0;
+    waiting[len++] = (struct interval){from, to};
+    while (len > 0) {
+        struct interval left[2], whole = waiting[--len];
+        if (len + 2 > WAITING_MAX || !cover_some(cover, &whole, left))
+            return false;
+        for (int i = 0; i < 2; i++)
+            if (left[i].from < left[i].to)
+                waiting[len++] = left[i];
+    }
+    return true;
+}
+
+/* A t beyond which f >= 0, because none of its coefficients there is negative; NAN if none was found. */
+static eps__quad far_out(const struct cover *cover, eps__quad from)
+{
+    eps__quad at = from > 0 ? 2 * from : from + 1;
+    if (!(cover->p->c[cover->p->degree] >= 0)) /* it is the same at every point of expansion */
+        return (eps__quad)NAN;
+    for (int i = 0; i < DOUBLINGS; i++, at *= 2) {
+        struct eps__expansion f;
+        eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, at);
+        bool positive = true;
+        for (size_t k = 0; k < f.degree && positive; k++)
+            positive = f.value[k] >= f.error[k];
+        if (positive)
+            return at;
+    }
+    return (eps__quad)NAN;
+}
+
+static bool in_range(const struct eps__polynomial *p)
+{
+    for (size_t j = 0; j <= p->degree; j++) {
+        eps__quad size = fabsq(p->c[j]);
+        if (!(size <= LARGEST) || (size > 0 && size < 1 / (eps__quad)LARGEST))
+            return false;
+    }
+    return true;
+}
+
+bool eps__polynomial_dominates(const struct eps__polynomial *p, const struct eps__payoff *payoff,
+                               const struct eps__contacts *hints)
+{
+    assert(1 <= p->degree && p->degree <= EPS__MOMENTS_MAX && hints->len <= EPS__CONTACTS_MAX);
+    if (!in_range(p) || !(payoff->kink > -1) || !(payoff->kink <= LARGEST))
+        return false;
+    struct cover below = {p, payoff, hints, false, 0}, above = {p, payoff, hints, true, 0};
+    eps__quad last = hints->len ? fmaxq(hints->node[hints->len - 1], payoff->kink) : payoff->kink;
+    eps__quad far = far_out(&above, last);
+    return finiteq(far) && covers(&below, -1, payoff->kink) && covers(&above, payoff->kink, far);
+}

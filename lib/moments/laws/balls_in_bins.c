@@ -1,0 +1,447 @@
+/*
+ * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from
+ * graphs, whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band
+ * and as a bound over a narrower one, where they reach further.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/moments/laws/balls_in_bins.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/moments/laws/chain.h"
+#include "lib/moments/laws/low_orders.h"
+#include "lib/moments/laws/powers.h"
+#include "lib/numerics/bound.h"
+#include "lib/numerics/linear/linalg.h"
+
+enum { POWERS_MOST = 64, CHAIN_MOST = 64, BANDS_MOST = 512 };
+
+/* The widths of a band that are tried, and how many neighbouring bins are taken together. */
+static const size_t widths[] = {24, 16, 12, 8, 6, 4, 3, 2, 1}, together[] = {2, 4, 8, 16};
+enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof *together };
+
+#define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
+#define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
+#define ASKED 1e10      /* operations, where both the band and the order are given */
+#define NUMBERS 3e7     /* that a chain may keep */
+
+#define UNDERFLOWN 1e-280 /* products of doubles that are lost add up to less */
+
+/* The orders whose moments quadruple precision holds, 2 at least. */
+static unsigned order_limit(const struct eps__bins *bins, const struct eps__effort *effort, unsigned most)
+{
+    double held = floor(sqrt(2 * LARGEST / fmax(bins->most, 1e-3)));
+    unsigned limit = effort->max_order > 0 ? effort->max_order : most;
+    limit = limit < EPS__ORDERS_MAX ? limit : EPS__ORDERS_MAX;
+    limit = held < limit ? (unsigned)held : limit;
+    return limit > 2 ? limit : 2;
+}
+
+/* As many as eps__moments_log_delta() may use. */
+static unsigned moment_limit(const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    unsigned limit = order_limit(bins, effort, EPS__MOMENTS_MAX);
+    return limit < EPS__MOMENTS_MAX ? limit : EPS__MOMENTS_MAX;
+}
+
+/* ------------------------------------------------------------ orders */
+
+void eps__orders_clear(struct eps__orders *orders)
+{
+    free(orders->log_upper);
+    free(orders->log_lower);
+    *orders = (struct eps__orders){0};
+}
+
+enum eps_status eps__orders_alloc(struct eps__orders *orders, unsigned len)
+{
+    *orders = (struct eps__orders){.len = len,
+                                   .log_upper = malloc((len + 1) * sizeof *orders->log_upper),
+                                   .log_lower = malloc((len + 1) * sizeof *orders->log_lower)};
+    if (!orders->log_upper || !orders->log_lower) {
+        eps__orders_clear(orders);
+        return EPS_NO_MEMORY;
+    }
+    for (unsigned a = 0; a <= len; a++) {
+        orders->log_upper[a] = a < 2 ? 0 : INFINITY;
+        orders->log_lower[a] = a < 2 ? 0 : INFINITY;
+    }
+    return EPS_OK;
+}
+
+/* Another bound: the least counts, of the lower ends as well. */
+static void add_order(struct eps__orders *orders, unsigned a, double log_upper, double log_lower)
+{
+    assert(a >= 2 && a <= orders->len);
+    if (log_upper < orders->log_upper[a]) {
+        orders->log_upper[a] = log_upper;
+        orders->log_lower[a] = fmin(orders->log_lower[a], log_lower);
+    }
+}
+
+/* E X^a = sum_j C(a, j) mu_j, no term of which is negative; mu_j within so many units of itself. */
+static void add_moments(struct eps__orders *orders, const eps__quad *central, unsigned most, double units)
+{
+    for (unsigned a = 2; a <= most; a++) {
+        eps__quad sum = 1, binomial = a;
+        for (unsigned j = 2; j <= a; j++) {
+            binomial = binomial * (a - j + 1) / j;
+            sum += binomial * central[j];
+        }
+        double log_moment = (double)logq(sum), error = (units + 4.0 * a) * (double)EPS__QUAD_ROUNDOFF;
+        if (finiteq(sum))
+            add_order(orders, a, eps__shift(EPS__UPPER, log_moment, error), eps__shift(EPS__LOWER, log_moment, error));
+    }
+}
+
+static enum eps_status add_powers(const struct eps_context *context, struct eps__orders *orders,
+                                  const struct eps__bins *bins)
+{
+    eps__quad central[EPS__ORDERS_MAX + 1];
+    double units;
+    enum eps_status status = eps__powers(context, bins, orders->len, central, &units);
+    if (status == EPS_OK)
+        add_moments(orders, central, orders->len, units);
+    return status;
+}
+
+static enum eps_status add_low_orders(const struct eps_context *context, struct eps__orders *orders,
+                                      const struct eps__bins *bins, unsigned most)
+{
+    double central[5], units;
+    eps__quad exact[5];
+    enum eps_status status = eps__low_orders(context, bins, most, central, &units);
+    for (unsigned j = 0; status == EPS_OK && j <= most; j++)
+        exact[j] = central[j];
+    if (status == EPS_OK)
+        add_moments(orders, exact, most, units * (EPS__UNIT_ROUNDOFF / (double)EPS__QUAD_ROUNDOFF));
+    return status;
+}
+
+/*
+ * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of
+ * the a (a - 1)/2 pairs is worth e^tau at most (L23).
+ */
+static enum eps_status add_chain(const struct eps_context *context, struct eps__orders *orders,
+                                 const struct eps__chain *chain)
+{
+    double log_upper[EPS__ORDERS_MAX + 1], log_lower[EPS__ORDERS_MAX + 1];
+    if (chain->most < 2)
+        return EPS_OK;
+    enum eps_status status = eps__chain_double(context, chain, log_upper, log_lower);
+    for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++) {
+        double cut = chain->tau * (0.5 * a * (a - 1)), error = 2 * EPS__UNIT_ROUNDOFF * cut;
+        add_order(orders, a, eps__shift(EPS__UPPER, log_upper[a] + cut, error),
+                  eps__shift(EPS__LOWER, log_lower[a] + cut, error));
+    }
+    return status;
+}
+
+/* Chains over narrower and narrower bands, from `widest` on, each of which reaches further than those before. */
+static enum eps_status add_chains(const struct eps_context *context, struct eps__orders *orders,
+                                  const struct eps__bins *bins, size_t widest, double operations, unsigned *reached)
+{
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i <= WIDTHS && status == EPS_OK; i++) {
+        size_t width = i == 0 ? widest : widths[i - 1];
+        if ((i > 0 && width >= widest) || width > bins->len / 2 + 1)
+            continue;
+        struct eps__chain chain = eps__chain_of(bins, width, orders->len);
+        chain.most = eps__chain_fit(chain, orders->len, operations, NUMBERS);
+        if (chain.most <= *reached)
+            continue;
+        *reached = chain.most;
+        status = add_chain(context, orders, &chain);
+    }
+    return status;
+}
+
+/* Of the matrix as it is, and of neighbours taken together, which has a narrower band. */
+static enum eps_status add_bands(const struct eps_context *context, struct eps__orders *orders,
+                                 const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    bool given = effort->bandwidth > 0 && effort->bandwidth < bins->width;
+    struct eps__chain whole = eps__chain_of(bins, given ? effort->bandwidth : bins->width, orders->len);
+    bool asked = effort->bandwidth > 0 && effort->max_order > 0; /* then it may take long */
+    whole.most = eps__chain_fit(whole, orders->len, asked ? ASKED : effort->operations / 2, NUMBERS);
+    enum eps_status status = add_chain(context, orders, &whole);
+    unsigned reached = whole.most;
+    if (status == EPS_OK && effort->bandwidth == 0)
+        status = add_chains(context, orders, bins, bins->width, effort->operations / 8, &reached);
+    for (size_t i = 0; i < SIZES && status == EPS_OK && effort->bandwidth == 0 && whole.most < orders->len; i++) {
+        struct eps__bins gathered;
+        if (!bins->gram || bins->len < 4 * together[i])
+            break;
+        status = eps__bins_gather(&gathered, bins, together[i]);
+        if (status != EPS_OK)
+            break;
+        reached = whole.most;
+        status = add_chains(context, orders, &gathered, gathered.width, effort->operations / 32, &reached);
+        eps__bins_clear(&gathered);
+    }
+    return status;
+}
+
+enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
+                                 const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    unsigned limit = order_limit(bins, effort, bins->width == 1 ? POWERS_MOST : CHAIN_MOST);
+    enum eps_status status = eps__orders_alloc(orders, limit);
+    if (status != EPS_OK)
+        return status;
+    double cube = (double)limit * limit * limit;
+    if (bins->width == 1 && (double)eps__powers_kinds(bins) * cube * QUAD_COST <= effort->operations)
+        status = add_powers(context, orders, bins);
+    else
+        status = add_bands(context, orders, bins, effort);
+    for (unsigned most = limit < 4 ? limit : 4; most >= 2 && status == EPS_OK && bins->width > 1; most--)
+        if (most == 2 || eps__low_orders_operations(bins, most) <= effort->operations) {
+            status = add_low_orders(context, orders, bins, most);
+            break;
+        }
+    if (status != EPS_OK)
+        eps__orders_clear(orders);
+    return status;
+}
+
+/* ------------------------------------------------------------ moments */
+
+static enum eps_status moments_of_powers(const struct eps_context *context, struct eps__moments *moments,
+                                         const struct eps__bins *bins)
+{
+    double units;
+    enum eps_status status = eps__powers(context, bins, (unsigned)moments->len, moments->central, &units);
+    for (size_t j = 2; status == EPS_OK && j <= moments->len; j++)
+        moments->error[j] = moments->central[j] * (eps__quad)units * EPS__QUAD_ROUNDOFF;
+    return status;
+}
+
+/* Times a lognormal factor of variance `shared`, which is independent of the rest. */
+static enum eps_status moments_of_chain(const struct eps_context *context, struct eps__moments *moments,
+                                        const struct eps__chain *chain, double shared)
+{
+    eps__quad raw[EPS__MOMENTS_MAX + 1];
+    double units;
+    assert(chain->tau == 0 && chain->most == moments->len); /* the moments themselves, and no bounds */
+    enum eps_status status = eps__chain_quad(context, chain, raw, &units);
+    for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++)
+        raw[a] *= expq((eps__quad)shared * (0.5 * a * (a - 1)));
+    if (status == EPS_OK)
+        eps__moments_centre(moments, raw, units + 6);
+    return status;
+}
+
+static enum eps_status moments_of_graphs(const struct eps_context *context, struct eps__moments *moments,
+                                         const struct eps__bins *bins)
+{
+    double central[5], units;
+    enum eps_status status = eps__low_orders(context, bins, (unsigned)moments->len, central, &units);
+    for (size_t j = 2; status == EPS_OK && j <= moments->len; j++) {
+        moments->central[j] = central[j];
+        moments->error[j] = (eps__quad)central[j] * units * EPS__UNIT_ROUNDOFF + UNDERFLOWN;
+    }
+    return status;
+}
+
+static enum eps_status exact_law(const struct eps_context *context, struct eps__moments *moments,
+                                 const struct eps__bins *bins, const struct eps__effort *effort)
+{
+    unsigned limit = moment_limit(bins, effort), graphs = limit < 4 ? limit : 4, most = limit;
+    bool whole = effort->bandwidth == 0 || effort->bandwidth >= bins->width, powers = bins->width == 1;
+    struct eps__chain chain = {.bins = bins};
+    if (powers) {
+        double kinds = (double)eps__powers_kinds(bins), cube = (double)most * most * most;
+        for (; most > 2 && kinds * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
+            most--;
+    } else {
+        while (graphs > 2 && eps__low_orders_operations(bins, graphs) > effort->operations)
+            graphs--;
+        chain = eps__chain_of(bins, bins->width, limit);
+        most = chain.most = whole ? eps__chain_fit(chain, limit, effort->operations / QUAD_COST, NUMBERS) : 1;
+        most = most >= graphs ? most : graphs;
+    }
+    enum eps_status status = eps__moments_alloc(moments, most);
+    if (status != EPS_OK)
+        return status;
+    if (powers)
+        status = moments_of_powers(context, moments, bins);
+    else if (chain.most == most)
+        status = moments_of_chain(context, moments, &chain, 0);
+    else
+        status = moments_of_graphs(context, moments, bins);
+    if (status != EPS_OK)
+        eps__moments_clear(moments);
+    else
+        eps__moments_keep_known(moments);
+    return status;
+}
+
+/* ------------------------------------------------------------ laws with a narrower band */
+
+/* What the diagonal is raised by, of its largest entry, until the matrix is proven to be one of inner products. */
+static const double raises[] = {0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1};
+
+/* What the diagonal was raised by, no bin needs for itself again (L27). */
+static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bins *bins, double added)
+{
+    band->total = bins->total;
+    band->count = malloc(bins->len * sizeof *band->count);
+    band->own = malloc(bins->len * sizeof *band->own);
+    if (!band->count || !band->own) {
+        eps__bins_clear(band);
+        return EPS_NO_MEMORY;
+    }
+    memcpy(band->count, bins->count, bins->len * sizeof *band->count);
+    for (size_t k = 0; k < bins->len; k++)
+        band->own[k] = fmax(eps__add_up(bins->own[k], -added), 0);
+    return EPS_OK;
+}
+
+/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one.
+ * */
+static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
+{
+    size_t len = chain->bins->len;
+    double *gram = malloc(len * len * sizeof *gram), *tried = malloc(len * len * sizeof *tried), trace = 0, added = 0;
+    enum eps_status status = gram && tried ? EPS_OK : EPS_NO_MEMORY;
+    *found = false;
+    for (size_t i = 0; status == EPS_OK && i < len; i++) {
+        for (size_t j = 0; j < len; j++)
+            gram[i * len + j] = eps__chain_entry(chain, i, j);
+        trace += gram[i * len + i];
+    }
+    for (size_t k = 0; status == EPS_OK && k < sizeof raises / sizeof *raises && !*found; k++) {
+        added = 2 * eps__positive_margin(trace, len) + raises[k] * chain->bins->most;
+        memcpy(tried, gram, len * len * sizeof *gram);
+        for (size_t i = 0; i < len; i++)
+            tried[i * len + i] += added;
+        *found = eps__proven_positive(tried, len, 0);
+    }
+    if (*found) {
+        for (size_t i = 0; i < len; i++)
+            gram[i * len + i] = eps__add_up(gram[i * len + i], added);
+        status = eps__bins_make(band, gram, NULL, len, 0, 1);
+    }
+    free(gram);
+    free(tried);
+    if (*found && status == EPS_OK && chain->bins->count)
+        status = keep_groups(band, chain->bins, added);
+    return status;
+}
+
+/* A law that dominates: a band, and a lognormal factor that all bins share (L26). */
+static enum eps_status add_law(const struct eps_context *context, struct eps__laws *laws,
+                               const struct eps__chain *chain)
+{
+    struct eps__moments *moments = &laws->items[laws->len];
+    struct eps__bins band;
+    bool found;
+    enum eps_status status = band_alone(&band, &found, chain);
+    if (status != EPS_OK || !found)
+        return status;
+    struct eps__chain alone = eps__chain_of(&band, chain->width < band.width ? chain->width : band.width, chain->most);
+    status = eps__moments_alloc(moments, chain->most);
+    if (status == EPS_OK) {
+        laws->len++;
+        status = moments_of_chain(context, moments, &alone, chain->tau);
+    }
+    if (status == EPS_OK)
+        eps__moments_keep_known(moments);
+    eps__bins_clear(&band);
+    return status;
+}
+
+void eps__laws_clear(struct eps__laws *laws)
+{
+    for (size_t i = 0; i < laws->len; i++)
+        eps__moments_clear(&laws->items[i]);
+    laws->len = 0;
+}
+
+/* A chain that a law may be made of: so many neighbours together, a band of that width. */
+struct candidate {
+    size_t size, width;
+    unsigned most;
+    double variance; /* about: of the law */
+};
+
+static double variance_of(const struct eps__chain *chain)
+{
+    const struct eps__bins *bins = chain->bins;
+    double sum = 0, total = (double)bins->total;
+    for (size_t k = 0; k < bins->len; k++)
+        for (size_t l = 0; l < bins->len; l++) {
+            double w = expm1(eps__chain_entry(chain, k, l) + chain->tau),
+                   count = bins->count ? (double)bins->count[k] : 1;
+            sum += w * count * (bins->count ? (double)bins->count[l] : 1);
+            if (k == l && bins->own)
+                sum += (w + 1) * expm1(bins->own[k]) * count;
+        }
+    return sum / (total * total);
+}
+
+/* The one of the least variance that has `least` moments or more, over the matrix of neighbours together in `size`. */
+static void consider(struct candidate *best, const struct eps__bins *bins, const struct eps__effort *effort,
+                     size_t size, unsigned least, unsigned limit)
+{
+    for (size_t i = 0; i <= WIDTHS; i++) {
+        size_t width = effort->bandwidth > 0 ? effort->bandwidth : i == 0 ? bins->width : widths[i - 1];
+        if (width > bins->width || (i > 0 && (width == bins->width || effort->bandwidth > 0)))
+            continue;
+        struct eps__chain chain = eps__chain_of(bins, width, limit);
+        chain.most = eps__chain_fit(chain, limit, effort->operations / QUAD_COST / 2, NUMBERS);
+        double variance = chain.most >= least ? variance_of(&chain) : INFINITY;
+        if (variance < best->variance)
+            *best = (struct candidate){size, width, chain.most, variance};
+    }
+}
+
+/* A law with at least so many moments, where there is one. */
+static enum eps_status add_best(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
+                                const struct eps__effort *effort, unsigned least)
+{
+    struct candidate best = {.variance = INFINITY};
+    unsigned limit = moment_limit(bins, effort);
+    struct eps__bins gathered = {0};
+    enum eps_status status = EPS_OK;
+    consider(&best, bins, effort, 1, least, limit);
+    for (size_t i = 0; i < SIZES && effort->bandwidth == 0 && bins->len >= 4 * together[i]; i++) {
+        status = eps__bins_gather(&gathered, bins, together[i]);
+        if (status != EPS_OK)
+            return status;
+        consider(&best, &gathered, effort, together[i], least, limit);
+        eps__bins_clear(&gathered);
+    }
+    if (isinf(best.variance))
+        return EPS_OK;
+    if (best.size > 1)
+        status = eps__bins_gather(&gathered, bins, best.size);
+    if (status == EPS_OK) {
+        struct eps__chain chain = eps__chain_of(best.size > 1 ? &gathered : bins, best.width, best.most);
+        status = add_law(context, laws, &chain);
+    }
+    eps__bins_clear(&gathered);
+    return status;
+}
+
+enum eps_status eps__bins_laws(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
+                               const struct eps__effort *effort)
+{
+    laws->len = 0;
+    enum eps_status status = exact_law(context, &laws->items[0], bins, effort);
+    if (status != EPS_OK)
+        return status;
+    laws->len = 1;
+    unsigned reached = (unsigned)laws->items[0].len, limit = moment_limit(bins, effort);
+    static const unsigned least[EPS__LAWS_MAX - 1] = {6, 10};
+    for (size_t i = 0; i < EPS__LAWS_MAX - 1 && status == EPS_OK && bins->width > 1 && bins->len <= BANDS_MOST; i++)
+        if (least[i] >= reached + 2 && least[i] <= limit)
+            status = add_best(context, laws, bins, effort, least[i]);
+    if (status != EPS_OK)
+        eps__laws_clear(laws);
+    return status;
+}

@@ -1,0 +1,44 @@
+/*
+ * Real Fourier transforms by FFTW, with plans shared between threads, and a bound on their rounding.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_NUMERICS_FFT_FFT_H
+#define EPS_NUMERICS_FFT_FFT_H
+
+#include <complex.h>
+#include <stddef.h>
+
+/* FFTW's planner is the library's one piece of global state: hold this lock around every planner call.
+ * Executing a plan on new arrays needs no lock. */
+void eps__fftw_lock(void);
+void eps__fftw_unlock(void);
+
+/* The least length >= n of the form 2^k, 3 2^k or 5 2^k, k >= 1: what FFTW does fast and by Cooley-Tukey alone, for
+ * which eps__fft_error() is finite; few, because planning a new length costs more than a transform. */
+size_t eps__fft_length(size_t n);
+
+/* Aligned arrays for the transforms; NULL without memory. Release with eps__fft_free(). */
+double *eps__fft_alloc_real(size_t n);
+double complex *eps__fft_alloc_complex(size_t n);
+void eps__fft_free(void *array);
+
+/* out[k] = sum_j in[j] exp(-2 pi i j k / n), k = 0..n/2. Both arrays from eps__fft_alloc_*(). Returns 0, or -1
+ * if FFTW made no plan. Thread-safe. */
+int eps__fft_forward(double complex *out, double *in, size_t n);
+
+/* out[j] = sum_k in[k] exp(+2 pi i j k / n) over the full Hermitian spectrum (unnormalised); destroys in. */
+int eps__fft_backward(double *out, double complex *in, size_t n);
+
+/*
+ * A bound kappa such that each number computed by a transform of length n, of either direction, is within
+ * kappa * ||in||_1 of the exact transform of the stored input (backward: the 1-norm of the full spectrum), for 1-norms of
+ * 0 or at least 1e-250. It is read off the plans that FFTW made for n, codelet by codelet (LEMMAS.md, L4). INFINITY where
+ * they contain anything that the lemma does not know: then nothing is proven. NAN without memory for the plans.
+ */
+double eps__fft_error(size_t n);
+
+/* That bound for one plan, from what fftw_sprint_plan() prints of it: for fft.c, and its tests. */
+double eps__fft_printed_error(const char *text);
+
+#endif

@@ -1,0 +1,601 @@
+/*
+ * Composition by FFT that keeps its relative accuracy in the far tail.
+ *
+ * The masses are multiplied by e^{t loss} and normalised, so that the asked epsilon lies in the middle of the tilted
+ * sum: an error that is small against the largest tilted mass is small against delta. The sum is periodic in the
+ * transform's length; Chernoff bounds on the stored masses say how much of it can lie outside the window. In an upper
+ * estimate what wraps in only adds, and what lies above is added once more; in a lower one the whole of it is taken
+ * away.
+ *
+ * Rounding. Let r_k bound the modulus of a coefficient, computed or exact, and e the error of the forward transform.
+ * The product of powers errs by at most prod r^n * sum n (e/r + 3 u) at frequency k, the mean of that over the
+ * frequencies bounds the error of every output, and the backward transform adds its own. The bound is added to
+ * (upper) or taken from (lower) every output before anything is summed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/numerics/fft/fft.h"
+#include "lib/numerics/normal.h"
+#include "lib/pld/grid/knots.h"
+#include "lib/pld/grid/sketch.h"
+
+/* A coefficient whose modulus stays under e^-100 is taken as zero, which is within the same bound. */
+#define NEGLIGIBLE_LOG (-100.0)
+
+/* Tails are bounded on the masses before they are inflated for rounding: more than the difference that makes. */
+#define TAIL_SLACK 1.01
+
+struct spectrum {
+    size_t n, half; /* length of the transform; number of coefficients */
+    double complex *product, *factor;
+    double *modulus;  /* prod r^n */
+    double *relative; /* sum n e / r */
+    double steps;     /* sum n */
+};
+
+/* product *= factor^count, and the bounds with it. */
+static void multiply_power(struct spectrum *spectrum, uint64_t count, double error)
+{
+    double cutoff = exp(2 * NEGLIGIBLE_LOG / (double)count);
+    for (size_t k = 0; k < spectrum->half; k++) {
+        double re = creal(spectrum->factor[k]), im = cimag(spectrum->factor[k]);
+        double square = re * re + im * im;
+        if (square < cutoff * 0.5 && sqrt(square) + error < sqrt(cutoff)) {
+            spectrum->product[k] = 0;
+            spectrum->modulus[k] *= exp(NEGLIGIBLE_LOG);
+            spectrum->relative[k] += 1;
+            continue;
+        }
+        double r = eps__raise(sqrt(square), 4) + error;
+        double power_re = 1, power_im = 0, power_r = 1, base_r = r;
+        for (uint64_t bits = count;;) {
+            if (bits & 1) {
+                double old = power_re;
+                power_re = old * re - power_im * im;
+                power_im = old * im + power_im * re;
+                power_r *= base_r;
+            }
+            if (!(bits >>= 1))
+                break;
+            double old = re;
+            re = old * old - im * im;
+            im = 2 * old * im;
+            base_r *= base_r;
+        }
+        spectrum->product[k] *= power_re + I * power_im;
+        spectrum->modulus[k] *= power_r;
+        spectrum->relative[k] += (double)count * error / r;
+    }
+    spectrum->steps += (double)count;
+}
+
+/* The bound on |out_j - exact| before the backward transform, and the mean modulus (L10). */
+static double spectrum_error(const struct spectrum *spectrum, double *mean_modulus)
+{
+    double error = 0, total = 0, power = 4 * spectrum->steps * EPS__UNIT_ROUNDOFF;
+    for (size_t k = 0; k < spectrum->half; k++) {
+        double weight = k == 0 || 2 * k == spectrum->n ? 1 : 2;
+        error += weight * spectrum->modulus[k] * (spectrum->relative[k] + power);
+        total += weight * spectrum->modulus[k];
+    }
+    *mean_modulus = total / (double)spectrum->n;
+    return error / (double)spectrum->n;
+}
+
+/* fill(user, i, array, &norm) writes distribution i into a zeroed array of n and says its 1-norm. */
+typedef void fill_fn(const void *user, size_t i, double *array, size_t n, double *norm);
+
+static enum eps_status convolve(const struct eps_context *context, double *out, double *error, fill_fn *fill,
+                                const void *user, const uint64_t *counts, size_t powers_len, size_t n)
+{
+    enum eps_status status = EPS_NO_MEMORY;
+    struct spectrum spectrum = {.n = n, .half = n / 2 + 1};
+    double transform_error = eps__fft_error(n);
+    spectrum.product = eps__fft_alloc_complex(spectrum.half);
+    spectrum.factor = eps__fft_alloc_complex(spectrum.half);
+    spectrum.modulus = eps__fft_alloc_real(spectrum.half);
+    spectrum.relative = eps__fft_alloc_real(spectrum.half);
+    if (!spectrum.product || !spectrum.factor || !spectrum.modulus || !spectrum.relative || !isfinite(transform_error))
+        goto out; /* no memory, or no plan whose rounding is known */
+    for (size_t k = 0; k < spectrum.half; k++) {
+        spectrum.product[k] = spectrum.modulus[k] = 1;
+        spectrum.relative[k] = 0;
+    }
+    for (size_t i = 0; i < powers_len; i++) {
+        double norm;
+        memset(out, 0, n * sizeof *out);
+        fill(user, i, out, n, &norm);
+        status = eps__poll(context);
+        if (status != EPS_OK)
+            goto out;
+        status = EPS_NO_MEMORY;
+        if (eps__fft_forward(spectrum.factor, out, n) != 0)
+            goto out;
+        status = eps__poll(context);
+        if (status != EPS_OK)
+            goto out;
+        multiply_power(&spectrum, counts[i], transform_error * norm);
+    }
+    double mean_modulus, bound = spectrum_error(&spectrum, &mean_modulus);
+    status = eps__poll(context);
+    if (status != EPS_OK)
+        goto out;
+    status = EPS_NO_MEMORY;
+    if (eps__fft_backward(out, spectrum.product, n) != 0)
+        goto out;
+    double scale = 1 / (double)n;
+    for (size_t j = 0; j < n; j++)
+        out[j] *= scale;
+    *error = 1.01 * (bound + (transform_error + 4 * EPS__UNIT_ROUNDOFF) * mean_modulus);
+    status = eps__poll(context);
+out:
+    eps__fft_free(spectrum.product);
+    eps__fft_free(spectrum.factor);
+    eps__fft_free(spectrum.modulus);
+    eps__fft_free(spectrum.relative);
+    return status;
+}
+
+static void fill_plain(const void *user, size_t i, double *array, size_t n, double *norm)
+{
+    const double *masses = ((const double *const *)user)[i];
+    *norm = 0;
+    for (size_t j = 0; j < n; j++) {
+        array[j] = masses[j];
+        *norm += fabs(masses[j]);
+    }
+}
+
+enum eps_status eps__convolve_powers(const struct eps_context *context, double *out, double *error,
+                                     const double *const *masses, const uint64_t *counts, size_t powers_len, size_t n)
+{
+    double *aligned = eps__fft_alloc_real(n);
+    if (!aligned)
+        return EPS_NO_MEMORY;
+    enum eps_status status = convolve(context, aligned, error, fill_plain, masses, counts, powers_len, n);
+    if (status == EPS_OK)
+        memcpy(out, aligned, n * sizeof *out);
+    eps__fft_free(aligned);
+    return status;
+}
+
+/* ------------------------------------------------------------ the tilted sum */
+
+struct tilted {
+    const struct eps__pld_power *powers;
+    size_t len;
+    double tilt;
+    double *log_moment, *moment_error; /* per power, at the tilt */
+    double mean, variance, log_scale, scale_error, offset, widening, infinity, excess, shrink, steps;
+};
+
+/* In units of e^log_moment: whatever that number is, log_scale holds it too, and only the rounding of sums counts (L10). */
+static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
+{
+    const struct eps__pld *pld = tilted->powers[i].pld;
+    double exponent = (tilted->tilt - pld->tilt) * eps__pld_loss(pld, j);
+    double shifted = exponent + pld->log_scale - tilted->log_moment[i];
+    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(exponent) + 2 * fabs(shifted) + 2 * fabs(pld->log_scale) +
+                                         2 * fabs(tilted->log_moment[i]));
+    return pld->mass[j] * eps__exp_bound(pld->estimate, shifted, error);
+}
+
+static void measure(struct tilted *tilted)
+{
+    for (size_t i = 0; i < tilted->len; i++) {
+        const struct eps__pld *pld = tilted->powers[i].pld;
+        double count = (double)tilted->powers[i].count, mean = 0, square = 0;
+        tilted->log_moment[i] = eps__pld_log_moment(pld, tilted->tilt, &tilted->moment_error[i]);
+        for (size_t j = 0; j < pld->len; j++) {
+            double mass = tilted_mass(tilted, i, j), loss = eps__pld_loss(pld, j);
+            mean += mass * loss;
+            square += mass * loss * loss;
+        }
+        tilted->mean += count * mean;
+        tilted->variance += count * fmax(square - mean * mean, 0);
+        tilted->log_scale += count * tilted->log_moment[i];
+        tilted->scale_error += 8 * EPS__UNIT_ROUNDOFF * count * fabs(tilted->log_moment[i]);
+        tilted->offset += count * pld->offset;
+        tilted->widening += count * pld->loss_error;
+        tilted->infinity += count * pld->infinity;
+        /* what is too much is so of a mass of 1, of which e^(log_moment - log_scale) is left (L6) */
+        assert(pld->excess == 0 || pld->tilt == tilted->tilt);
+        tilted->excess += count * pld->excess;
+        if (pld->excess > 0)
+            tilted->shrink += count * fmax(pld->log_scale - tilted->log_moment[i] + tilted->moment_error[i], 0);
+        tilted->steps += count;
+    }
+}
+
+/* Takes the measures of the powers at a tilt; to be closed, also where there was no memory (false). */
+static bool tilted_open(struct tilted *tilted, const struct eps__pld_power *powers, size_t len, double tilt)
+{
+    *tilted = (struct tilted){.powers = powers, .len = len, .tilt = tilt};
+    tilted->log_moment = malloc(2 * len * sizeof *tilted->log_moment);
+    if (!tilted->log_moment)
+        return false;
+    tilted->moment_error = tilted->log_moment + len;
+    measure(tilted);
+    return true;
+}
+
+static void tilted_close(struct tilted *tilted)
+{
+    free(tilted->log_moment);
+    tilted->log_moment = tilted->moment_error = NULL;
+}
+
+/* ln of the ratio of moment generating functions of the sum, at `to` over `from`, rounded up. */
+static double log_moment_ratio(const struct tilted *tilted, double to, double from)
+{
+    double total = 0;
+    for (size_t i = 0; i < tilted->len; i++) {
+        const struct eps__pld_power *power = &tilted->powers[i];
+        double error = tilted->moment_error[i], other, start = tilted->log_moment[i];
+        if (from != tilted->tilt)
+            start = eps__pld_log_moment(power->pld, from, &error);
+        double end = eps__pld_log_moment(power->pld, to, &other);
+        error += other + 4 * EPS__UNIT_ROUNDOFF * (fabs(start) + fabs(end));
+        total += (double)power->count * (end - start + error);
+    }
+    return total;
+}
+
+/* What a Chernoff bound is for: which side, how small the tail must be, and of which measure: at tilt t it is the
+ * tilted one, at 0 the untilted. */
+struct tail {
+    double sign, needed, tilt;
+};
+
+/* The sum lies beyond this with at most the tail's mass, by the exponent s = e^log_s relative to tilt. */
+static double chernoff_bound(const struct tilted *tilted, const struct tail *tail, double log_s)
+{
+    double s = exp(log_s), log_ratio = log_moment_ratio(tilted, tail->tilt + tail->sign * s, tail->tilt);
+    double bound = (log_ratio + tail->needed) / s;
+    return isnan(bound) ? INFINITY : bound;
+}
+
+/* The exponent at which a Chernoff bound on the tail is the least, about. Golden section over ln s: the bound is unimodal
+ * there. The best s of a normal sum is the middle of the first interval; heavy tails want a smaller one. */
+static double best_exponent(const struct tilted *tilted, const struct tail *tail)
+{
+    const double ratio = 0.61803398874989484820;
+    double deviation = sqrt(tilted->variance) + tilted->powers[0].pld->spacing;
+    double normal = log(sqrt(2 * tail->needed) / deviation), low = normal - 1, high = normal + 1;
+    while (low > normal - 30 && chernoff_bound(tilted, tail, low) < chernoff_bound(tilted, tail, low + 0.5))
+        low -= 2;
+    if (low < normal - 1)
+        high = low + 3;
+    double a = high - ratio * (high - low), b = low + ratio * (high - low);
+    double at_a = chernoff_bound(tilted, tail, a), at_b = chernoff_bound(tilted, tail, b);
+    double best = at_a < at_b ? a : b, least = fmin(at_a, at_b);
+    for (int i = 0; i < 4; i++) {
+        if (at_a < at_b) {
+            high = b;
+            b = a;
+            at_b = at_a;
+            a = high - ratio * (high - low);
+            at_a = chernoff_bound(tilted, tail, a);
+        } else {
+            low = a;
+            a = b;
+            at_a = at_b;
+            b = low + ratio * (high - low);
+            at_b = chernoff_bound(tilted, tail, b);
+        }
+        if (fmin(at_a, at_b) < least) {
+            least = fmin(at_a, at_b);
+            best = at_a < at_b ? a : b;
+        }
+    }
+    return best;
+}
+
+/* The least x (to a few per cent) beyond which a Chernoff bound leaves no more than the tail's mass. Any exponent is valid:
+ * it is sought on the sketch, and the bound is then that of the masses themselves. */
+static double chernoff_edge(const struct tilted *tilted, const struct tilted *sketch, const struct tail *tail)
+{
+    return tail->sign * chernoff_bound(tilted, tail, best_exponent(sketch, tail));
+}
+
+static void fill_tilted(const void *user, size_t i, double *array, size_t n, double *norm)
+{
+    const struct tilted *tilted = user;
+    const struct eps__pld *pld = tilted->powers[i].pld;
+    /* Masses that meet at one position are added, each time with a rounding. */
+    double meeting = ceil((double)(pld->index[pld->len - 1] - pld->index[0]) / (double)n);
+    *norm = 0;
+    for (size_t j = 0; j < pld->len; j++) {
+        int64_t position = pld->index[j] % (int64_t)n;
+        double mass = eps__outward(pld->estimate, tilted_mass(tilted, i, j), meeting + 2);
+        array[position < 0 ? position + (int64_t)n : position] += mass;
+        *norm += mass;
+    }
+    *norm = eps__raise(*norm, 8 + meeting + (double)pld->len);
+}
+
+/* The tilted sum on a circle: position j holds the masses of the indices j modulo len, each within `rounding`, and
+ * all but tail_mass on either side lies in the window of len indices from `first` on. */
+struct circle {
+    double *mass;
+    size_t len;
+    int64_t first;
+    double rounding;
+};
+
+/* Between *low and *high lies all of the sum but the plan's tail masses; Chernoff's exponents are sought on a sketch. */
+static void find_edges(const struct tilted *tilted, const struct tilted *sketch, const struct eps__compose_plan *plan,
+                       double *low, double *high)
+{
+    const struct tail above = {1, -log(plan->tail_mass), plan->tilt}, below = {-1, above.needed, plan->tilt};
+    const struct tail infinite = {1, -plan->log_infinity, 0};
+    *high = chernoff_edge(tilted, sketch, &above);
+    *low = chernoff_edge(tilted, sketch, &below);
+    if (plan->log_infinity < 0)
+        *high = fmax(*high, chernoff_edge(tilted, sketch, &infinite));
+}
+
+/* The window, as narrow as the masses themselves tell where the sketch's would be too long. */
+static enum eps_status find_window(const struct tilted *tilted, const struct eps__compose_plan *plan, double *low,
+                                   double *high)
+{
+    struct eps__sketch drawn;
+    struct tilted sketch;
+    enum eps_status status = eps__sketch_make(&drawn, tilted->powers, tilted->len);
+    if (status != EPS_OK)
+        return status;
+    if (tilted_open(&sketch, drawn.powers, drawn.len, tilted->tilt)) {
+        find_edges(tilted, &sketch, plan, low, high);
+        if (!((*high - *low) / drawn.powers[0].pld->spacing + 3 < (double)plan->max_len))
+            find_edges(tilted, tilted, plan, low, high);
+        tilted_close(&sketch);
+    } else {
+        status = EPS_NO_MEMORY;
+    }
+    eps__sketch_clear(&drawn);
+    return status;
+}
+
+static enum eps_status compose_circle(const struct eps_context *context, struct circle *circle, struct tilted *tilted,
+                                      const struct eps__pld_power *powers, size_t powers_len,
+                                      const struct eps__compose_plan *plan)
+{
+    enum eps_status status = EPS_NO_MEMORY;
+    double spacing = powers[0].pld->spacing, low, high;
+    uint64_t *counts = malloc(powers_len * sizeof *counts);
+    *circle = (struct circle){0};
+    if (!tilted_open(tilted, powers, powers_len, plan->tilt) || !counts)
+        goto out;
+    for (size_t i = 0; i < powers_len; i++)
+        counts[i] = powers[i].count;
+    status = find_window(tilted, plan, &low, &high);
+    if (status != EPS_OK)
+        goto out;
+    double needed = (high - low) / spacing + 3, first = floor((low - tilted->offset) / spacing);
+    if (!(needed < (double)plan->max_len) || !(fabs(first) < 0x1p52)) {
+        status = EPS_TOO_COSTLY;
+        goto out;
+    }
+    circle->len = eps__fft_length((size_t)needed);
+    circle->first = (int64_t)first;
+    circle->mass = eps__fft_alloc_real(circle->len);
+    status = EPS_NO_MEMORY;
+    if (circle->mass)
+        status =
+            convolve(context, circle->mass, &circle->rounding, fill_tilted, tilted, counts, powers_len, circle->len);
+out:
+    free(counts);
+    tilted_close(tilted);
+    return status;
+}
+
+/* The mass at index first + i, bounded in the estimate's direction. */
+static double circle_mass(const struct circle *circle, enum eps__estimate estimate, size_t start, size_t i)
+{
+    size_t position = start + i >= circle->len ? start + i - circle->len : start + i;
+    double mass = circle->mass[position];
+    if (estimate == EPS__UPPER) /* what is no number stays none */
+        return (mass < 0 ? 0 : mass) + circle->rounding;
+    return fmax(mass - circle->rounding, 0);
+}
+
+static size_t circle_start(const struct circle *circle)
+{
+    int64_t start = circle->first % (int64_t)circle->len;
+    return (size_t)(start < 0 ? start + (int64_t)circle->len : start);
+}
+
+/* tail[i]: see struct eps__panel. */
+static void sum_tail(struct eps__panel *panel, const struct circle *circle)
+{
+    double decay = exp(-panel->tilt * panel->spacing), decay_more = exp(-(panel->tilt + 1) * panel->spacing);
+    double step = -expm1(-panel->spacing);
+    double above = 0, sum = 0; /* sum_{j > i} a_j e^{-t..}(1 - e^{-..}) and sum_{j > i} a_j e^{-(t+1)(j-i-1)h} */
+    size_t start = circle_start(circle);
+    for (size_t i = panel->len; i-- > 0;) {
+        above = decay * (above + step * sum);
+        panel->tail[i] = above;
+        sum = circle_mass(circle, panel->estimate, start, i) + decay_more * sum;
+    }
+    panel->below = sum;
+}
+
+/* Lower: by how much powers of masses that are too much may be too much, in units of what is left (L6). */
+static double excess_of(const struct tilted *tilted)
+{
+    return tilted->excess > 0 ? eps__raise(expm1(1.01 * tilted->excess) * exp(tilted->shrink), 1e7) : 0;
+}
+
+enum eps_status eps__compose(const struct eps_context *context, struct eps__panel *panel,
+                             const struct eps__pld_power *powers, size_t powers_len,
+                             const struct eps__compose_plan *plan)
+{
+    struct tilted tilted;
+    struct circle circle;
+    struct eps__panel made = {
+        .estimate = powers[0].pld->estimate, .tilt = plan->tilt, .spacing = powers[0].pld->spacing};
+    enum eps_status status = compose_circle(context, &circle, &tilted, powers, powers_len, plan);
+    if (status != EPS_OK)
+        goto out;
+    made.len = circle.len;
+    made.start = tilted.offset + (double)circle.first * made.spacing;
+    made.log_scale = tilted.log_scale;
+    made.scale_error = tilted.scale_error;
+    made.widening = tilted.widening;
+    made.rounding = circle.rounding;
+    made.infinity = eps__raise(tilted.infinity, 4 * (double)powers_len);
+    if (made.estimate == EPS__UPPER)
+        made.beyond = TAIL_SLACK * plan->tail_mass;
+    else
+        made.wrapped = 2 * TAIL_SLACK * plan->tail_mass + excess_of(&tilted);
+    made.tail = malloc(made.len * sizeof *made.tail);
+    status = made.tail ? EPS_OK : EPS_NO_MEMORY;
+    if (status == EPS_OK) {
+        sum_tail(&made, &circle);
+        *panel = made;
+    }
+out:
+    eps__fft_free(circle.mass);
+    return status;
+}
+
+/* ------------------------------------------------------------ a coarser grid */
+
+/* What a mass at distance j spacings above a coarse knot gives to the knots on either side, and its gap: the same
+ * split as in pld/grid/discretise.c, of masses that are tilted at where they lie. */
+struct split {
+    double left, right, gap;
+};
+
+static struct split *make_splits(size_t coarser, double spacing, double tilt)
+{
+    struct split *splits = malloc(coarser * sizeof *splits);
+    double width = (double)coarser * spacing, step = -expm1(-width);
+    for (size_t j = 0; splits && j < coarser; j++) {
+        double below = (double)j * spacing, above = width - below;
+        double right = -expm1(-below) / step, rest = -expm1(-above);
+        splits[j].right = right * exp(tilt * above);
+        splits[j].left = exp(-below) * rest / step * exp(-tilt * below);
+        splits[j].gap = right * rest * exp(-tilt * below);
+    }
+    return splits;
+}
+
+static enum eps_status coarsen(struct eps__pld *pld, const struct circle *circle, size_t coarser, double spacing)
+{
+    enum eps_status status = EPS_NO_MEMORY;
+    struct eps__cells cells = {.spacing = pld->spacing, .tilt = pld->tilt};
+    struct split *splits = make_splits(coarser, spacing, pld->tilt);
+    int64_t ratio = (int64_t)coarser, remainder = circle->first % ratio;
+    size_t j = (size_t)(remainder < 0 ? remainder + ratio : remainder), start = circle_start(circle);
+    double error = EPS__UNIT_ROUNDOFF * (32 + (double)coarser + 4 * pld->tilt * pld->spacing);
+    double bound = pld->estimate == EPS__UPPER ? 1 + error : 1 - error;
+    if (!splits)
+        goto out;
+    cells.first = (circle->first - (int64_t)j) / ratio;
+    int64_t index = cells.first;
+    for (size_t i = 0; i < circle->len;) {
+        struct eps__cell *cell = eps__cells_add(&cells, ++index);
+        if (!cell)
+            goto out;
+        for (; j < coarser && i < circle->len; i++, j++) {
+            double mass = circle_mass(circle, pld->estimate, start, i);
+            cell->left += mass * splits[j].left;
+            cell->right += mass * splits[j].right;
+            cell->gap += mass * splits[j].gap;
+        }
+        j = 0;
+        cell->left *= bound;
+        cell->right *= bound;
+        cell->gap *= 1 + error;
+    }
+    status = eps__cells_assemble(pld, &cells, pld->estimate);
+out:
+    eps__cells_clear(&cells);
+    free(splits);
+    return status;
+}
+
+enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__pld *pld,
+                                 const struct eps__pld_power *powers, size_t powers_len, size_t coarser,
+                                 const struct eps__compose_plan *plan)
+{
+    struct tilted tilted;
+    struct circle circle;
+    const struct eps__pld *step = powers[0].pld;
+    struct eps__pld made = {.estimate = step->estimate, .tilt = plan->tilt};
+    enum eps_status status = compose_circle(context, &circle, &tilted, powers, powers_len, plan);
+    if (status != EPS_OK)
+        goto out;
+    made.spacing = step->spacing * (double)coarser;
+    made.offset = tilted.offset;
+    made.log_scale = tilted.log_scale;
+    made.loss_error = tilted.widening + 8 * EPS__UNIT_ROUNDOFF * (double)circle.len * step->spacing;
+    made.infinity = eps__raise(tilted.infinity, 4 + 4 * (double)powers_len);
+    if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
+        made.infinity += exp(plan->log_infinity) * TAIL_SLACK;
+    } else {
+        made.excess = 2 * TAIL_SLACK * plan->tail_mass + excess_of(&tilted);
+    }
+    /* The scale's own rounding, as a share of every mass. */
+    made.log_scale += made.estimate == EPS__UPPER ? tilted.scale_error : -tilted.scale_error;
+    status = coarsen(&made, &circle, coarser, step->spacing);
+    if (status == EPS_OK)
+        *pld = made;
+out:
+    eps__fft_free(circle.mass);
+    return status;
+}
+
+void eps__panel_clear(struct eps__panel *panel)
+{
+    free(panel->tail);
+    *panel = (struct eps__panel){0};
+}
+
+/* ------------------------------------------------------------ the query */
+
+double eps__panel_log_delta(const struct eps__panel *panel, double eps)
+{
+    double sign = panel->estimate == EPS__UPPER ? 1 : -1, t = panel->tilt, h = panel->spacing;
+    double last = panel->start + (double)(panel->len - 1) * h;
+    double widening = panel->widening + 8 * EPS__UNIT_ROUNDOFF * (fabs(eps) + fabs(panel->start) + fabs(last));
+    double at = eps - sign * widening;
+    double outside = fmax(panel->start - at, 0); /* how far below the window */
+    at = fmax(at, panel->start);
+    if (at >= last) {
+        double log_above = panel->log_scale - t * at + log(panel->beyond) + panel->scale_error +
+                           8 * EPS__UNIT_ROUNDOFF * (fabs(t * at) + fabs(panel->log_scale));
+        return sign < 0 ? -INFINITY : fmin(eps__log_bound(EPS__UPPER, exp(log_above) + panel->infinity, 4), 0);
+    }
+    double position = floor((at - panel->start) / h);
+    size_t i = (size_t)fmin(position, (double)(panel->len - 2));
+    double above = at - (panel->start + (double)i * h), share = exp(above - h) * expm1(-above) / expm1(-h);
+    /* delta is linear in e^eps between the knots; the rounding is that of L10. */
+    double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
+    double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
+    if (outside > 0) { /* every loss of the window lies above; upper: what lies between may not be in it */
+        sum = exp(-t * outside) * (sum - panel->below * expm1(-outside)) + panel->beyond * largest;
+        at -= outside;
+    }
+    sum += panel->beyond * exp(-t * (last - at)) - panel->wrapped * largest;
+    sum += sign > 0 ? DBL_MIN : 0; /* an underflow */
+    if (!(sum > 0))
+        return eps__certain(panel->estimate, NAN);
+    double log_scale = panel->log_scale - t * at;
+    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * (double)panel->len + 4 * fabs(panel->log_scale) + 8 * fabs(t * at)) +
+                   panel->scale_error;
+    double log_delta = log_scale + log(sum) + sign * error;
+    if (panel->infinity > 0) { /* ln(e^log_delta + infinity) */
+        double log_infinity = log(panel->infinity), larger = fmax(log_delta, log_infinity);
+        log_delta = larger + log1p(exp(fmin(log_delta, log_infinity) - larger)) + 8 * EPS__UNIT_ROUNDOFF * fabs(larger);
+    }
+    return fmin(log_delta, 0);
+}

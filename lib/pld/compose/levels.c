@@ -1,0 +1,309 @@
+/*
+ * Compositions in levels. Many steps on a grid that is fine enough for all of them make a long transform, for every kind of step its own.
+ * Instead, steps are composed to groups on a fine grid, groups to groups of groups on one that is as much coarser as a group's
+ * loss deviates more than a step's, and what is left of every kind on the coarsest: no transform is long, and each level adds about the
+ * same variance. A kind with few steps begins on a coarser level, where it adds no more than the groups do.
+ *
+ * What does not fill a group, of all kinds, is one unit of its own, the rest. Where a loss spreads less than a spacing, a lower estimate
+ * takes up to a quarter of it away, every time: so the rest has a group in it, too (L27).
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/base/error.h"
+#include "lib/pld/compose/composition_internal.h"
+
+#define UNRESOLVED_SHARE 0.1 /* of the added variance, by kinds whose losses lie within a spacing */
+#define WIDE 8.0 /* spacings over which most losses of a step are spread that begins above the first level */
+
+enum { LEVELS_MAX = 3 };
+
+/* Some steps of one kind, composed, so many times. */
+struct kind {
+    size_t start; /* the level on which it begins */
+    struct eps__pld unit;
+    uint64_t units, steps; /* how many units there are, and of how many steps each */
+    /* How they become those of the next level: groups of so many, and the rest of it. */
+    uint64_t size, groups, left;
+    struct eps__pld group;
+    enum eps_status status;
+};
+
+struct levels {
+    const struct eps__composition *c;
+    const struct eps__saddle *saddle;
+    const struct eps__compose_plan *plan;
+    enum eps__estimate estimate;
+    size_t len, level;  /* how many there are, and the one that is reached */
+    double target;      /* how many make a unit of the next */
+    double spacing;     /* of this level's grid */
+    size_t coarser;     /* how many times as wide the next one's is */
+    double groups;      /* of all kinds, on this level, and the rest */
+    struct kind *kinds; /* one for each of the composition's steps */
+    struct eps__pld rest, next_rest;
+    uint64_t rest_steps; /* 0: there is none */
+    bool next;           /* there will be one */
+    enum eps_status status;
+};
+
+/* Every step of the kinds that have begun is in a unit or in the rest, once. */
+static bool all_counted(const struct levels *levels)
+{
+    uint64_t all = 0, counted = levels->rest_steps;
+    for (size_t k = 0; k < levels->c->steps.len; k++) {
+        const struct kind *kind = &levels->kinds[k];
+        all += kind->start <= levels->level ? levels->c->steps.items[k].count : 0;
+        counted += kind->start <= levels->level ? kind->units * kind->steps : 0;
+    }
+    return all == counted;
+}
+
+/* About `target` of n units, such that few are left over; at most n. */
+static uint64_t group_size(uint64_t n, double target)
+{
+    uint64_t root = (uint64_t)fmax(target, 1), best = root < n ? root : n;
+    for (uint64_t m = root / 2 + 1; m <= 2 * root && m <= n; m++)
+        if (n % m < n % best ||
+            (n % m == n % best && fabs((double)m - (double)root) < fabs((double)best - (double)root)))
+            best = m;
+    return best;
+}
+
+/* ------------------------------------------------------------ the choice */
+
+/* Are nearly all losses spread over more than a spacing? A grid as wide as where most of a group's loss lies would treat it as an atom
+ * between two knots, which the lower estimate pays for dearly. */
+static bool resolved(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing)
+{
+    double all = 0, within = 0;
+    for (size_t k = 0; k < c->steps.len; k++) {
+        struct eps__step *step = &c->steps.items[k];
+        double added = eps__added_variance(&(struct eps__steps){step, 1, (double)step->count}, saddle, spacing);
+        all += added;
+        within += eps__scout_resolved(step, saddle, spacing) ? 0 : added;
+    }
+    return within <= UNRESOLVED_SHARE * all;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const struct eps__step *x = *(const struct eps__step *const *)a, *y = *(const struct eps__step *const *)b;
+    return x->count != y->count ? (x->count > y->count) - (x->count < y->count) : (x > y) - (x < y);
+}
+
+/* The kinds with the fewest steps begin as far up as there are, all together, no more of them than groups; if their losses are as
+ * wide there as a group's. */
+static bool choose_starts(struct levels *levels)
+{
+    const struct eps__steps *steps = &levels->c->steps;
+    struct eps__step **sorted = malloc(steps->len * sizeof *sorted);
+    double sum = 0;
+    if (!sorted)
+        return false;
+    for (size_t k = 0; k < steps->len; k++)
+        sorted[k] = &steps->items[k];
+    qsort(sorted, steps->len, sizeof *sorted, by_count);
+    for (size_t k = 0; k < steps->len; k++) {
+        size_t l = levels->len - 1;
+        sum += (double)sorted[k]->count;
+        while (l > 0 && (sum * pow(levels->target, (double)l) > steps->total ||
+                         !eps__scout_resolved(sorted[k], levels->saddle,
+                                              WIDE * levels->spacing * pow(levels->target, 0.5 * (double)l))))
+            l--;
+        levels->kinds[sorted[k] - steps->items].start = l;
+    }
+    free(sorted);
+    return true;
+}
+
+/* Groups of every kind, and how much coarser the next grid is. */
+static void choose_groups(struct levels *levels)
+{
+    struct kind *most = NULL;
+    double units = 0;
+    bool left = levels->rest_steps > 0;
+    levels->groups = 0;
+    for (size_t k = 0; k < levels->c->steps.len; k++) {
+        struct kind *kind = &levels->kinds[k];
+        if (kind->start > levels->level)
+            continue;
+        kind->size = group_size(kind->units, levels->target);
+        kind->groups = kind->units / kind->size;
+        kind->left = kind->units % kind->size;
+        left = left || kind->left > 0;
+        most = !most || kind->groups > most->groups ? kind : most;
+        units += (double)kind->units;
+        levels->groups += (double)kind->groups;
+    }
+    levels->next = left;
+    levels->coarser = units > 0 ? (size_t)fmax(nearbyint(sqrt(units / levels->groups)), 2) : (size_t)levels->target;
+    if (left && most && most->groups > 1) {
+        most->groups--;
+        most->left += most->size;
+    } else if (left) {
+        levels->groups++;
+    }
+}
+
+/* ------------------------------------------------------------ one level */
+
+/* What the groups lose must be little after all of them are composed. EPS_TOO_COSTLY: no mass is left. */
+static enum eps_status compose_group(const struct levels *levels, struct eps__pld *made,
+                                     const struct eps__pld_power *powers, size_t len)
+{
+    struct eps__compose_plan plan = *levels->plan;
+    double share = 1 / ((double)(levels->len - 1) * levels->groups);
+    plan.tail_mass *= 0.1 * share;
+    plan.log_infinity = levels->saddle->log_delta + log(1e-4 * share * levels->c->accuracy.tolerance);
+    enum eps_status status = eps__pld_compose(levels->c->context, made, powers, len, levels->coarser, &plan);
+    return status == EPS_OK && made->len == 0 ? EPS_TOO_COSTLY : status;
+}
+
+static enum eps_status compose_rest(struct levels *levels)
+{
+    size_t kinds = levels->c->steps.len, len = 0;
+    struct eps__pld_power *powers = calloc(kinds + 1, sizeof *powers);
+    if (!powers)
+        return EPS_NO_MEMORY;
+    for (size_t k = 0; k < kinds; k++)
+        if (levels->kinds[k].left > 0)
+            powers[len++] = (struct eps__pld_power){&levels->kinds[k].unit, levels->kinds[k].left};
+    if (levels->rest_steps > 0)
+        powers[len++] = (struct eps__pld_power){&levels->rest, 1};
+    enum eps_status status = compose_group(levels, &levels->next_rest, powers, len);
+    free(powers);
+    return status;
+}
+
+static void begin_task(void *arg, size_t k)
+{
+    const struct levels *levels = arg;
+    struct kind *kind = &levels->kinds[k];
+    if (kind->start != levels->level)
+        return;
+    kind->status = eps__build_step(levels->c, &kind->unit, k, levels->estimate, levels->saddle, NULL, levels->spacing);
+    kind->units = levels->c->steps.items[k].count;
+    kind->steps = 1;
+}
+
+/* The rest is the last task. */
+static void group_task(void *arg, size_t k)
+{
+    struct levels *levels = arg;
+    if (k == levels->c->steps.len) {
+        levels->status = levels->next ? compose_rest(levels) : EPS_OK;
+    } else if (levels->kinds[k].start <= levels->level) {
+        struct kind *kind = &levels->kinds[k];
+        kind->status = compose_group(levels, &kind->group, &(struct eps__pld_power){&kind->unit, kind->size}, 1);
+    }
+}
+
+static enum eps_status for_each(struct levels *levels, size_t len, void (*task)(void *arg, size_t index))
+{
+    const struct eps_context *context = levels->c->context;
+    if (context && context->parallel_for)
+        context->parallel_for(context->user, len, task, levels);
+    else
+        for (size_t k = 0; k < len; k++)
+            task(levels, k);
+    enum eps_status first = levels->status;
+    for (size_t k = 0; k < levels->c->steps.len && first == EPS_OK; k++)
+        first = levels->kinds[k].status;
+    return first;
+}
+
+/* The kinds that begin on this level. */
+static enum eps_status begin(struct levels *levels)
+{
+    for (size_t k = 0; k < levels->c->steps.len; k++)
+        if (levels->kinds[k].start == levels->level)
+            return for_each(levels, levels->c->steps.len, begin_task);
+    return EPS_OK;
+}
+
+/* The groups are the units of the next level. */
+static void climb(struct levels *levels)
+{
+    for (size_t k = 0; k < levels->c->steps.len; k++) {
+        struct kind *kind = &levels->kinds[k];
+        if (kind->start > levels->level)
+            continue;
+        assert(kind->groups * kind->size + kind->left == kind->units);
+        levels->rest_steps += kind->left * kind->steps;
+        eps__pld_clear(&kind->unit);
+        kind->unit = kind->group;
+        kind->group = (struct eps__pld){0};
+        kind->units = kind->groups;
+        kind->steps *= kind->size;
+        kind->left = 0;
+    }
+    eps__pld_clear(&levels->rest);
+    levels->rest = levels->next_rest;
+    levels->next_rest = (struct eps__pld){0};
+    assert(levels->next == (levels->rest_steps > 0) && all_counted(levels));
+    levels->spacing *= (double)levels->coarser;
+    levels->level++;
+}
+
+static enum eps_status compose_units(const struct levels *levels, struct eps__panel *panel)
+{
+    size_t kinds = levels->c->steps.len, len = 0;
+    struct eps__pld_power *powers = calloc(kinds + 1, sizeof *powers);
+    const struct eps__pld_power rest = {&levels->rest, 1};
+    if (!powers)
+        return EPS_NO_MEMORY;
+    assert(all_counted(levels));
+    for (size_t k = 0; k < kinds; k++)
+        if (levels->kinds[k].units > 0)
+            powers[len++] = (struct eps__pld_power){&levels->kinds[k].unit, levels->kinds[k].units};
+    if (levels->rest_steps > 0)
+        powers[len++] = rest;
+    enum eps_status status = eps__compose(levels->c->context, panel, powers, len, levels->plan);
+    free(powers);
+    return status;
+}
+
+/* ------------------------------------------------------------ all */
+
+size_t eps__levels(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing)
+{
+    const double two = 64, three = 0x1p20; /* steps, from which on so many levels are the cheapest */
+    if (c->steps.total < two || !resolved(c, saddle, spacing))
+        return 1;
+    return c->steps.total < three ? 2 : LEVELS_MAX;
+}
+
+enum eps_status eps__compose_levels(const struct eps__composition *c, struct eps__panel *panel, size_t len,
+                                    enum eps__estimate estimate, const struct eps__saddle *saddle, double spacing,
+                                    const struct eps__compose_plan *plan)
+{
+    struct levels levels = {.c = c, .saddle = saddle, .plan = plan, .estimate = estimate, .len = len};
+    enum eps_status status = EPS_NO_MEMORY;
+    assert(len >= 2 && len <= LEVELS_MAX);
+    levels.target = floor(pow(c->steps.total, 1 / (double)len));
+    levels.spacing = spacing / sqrt((double)len);
+    levels.kinds = calloc(c->steps.len, sizeof *levels.kinds);
+    if (levels.kinds && choose_starts(&levels))
+        status = begin(&levels);
+    while (status == EPS_OK && levels.level + 1 < len) {
+        choose_groups(&levels);
+        status = for_each(&levels, c->steps.len + 1, group_task);
+        if (status != EPS_OK)
+            break;
+        climb(&levels);
+        status = begin(&levels);
+    }
+    if (status == EPS_OK)
+        status = compose_units(&levels, panel);
+    for (size_t k = 0; levels.kinds && k < c->steps.len; k++) {
+        eps__pld_clear(&levels.kinds[k].unit);
+        eps__pld_clear(&levels.kinds[k].group);
+    }
+    eps__pld_clear(&levels.rest);
+    eps__pld_clear(&levels.next_rest);
+    free(levels.kinds);
+    return status;
+}

@@ -1,0 +1,678 @@
+/*
+ * From a dominating pair to masses on a grid.
+ *
+ * The walk goes over the knots from the lowest loss to the highest. z(loss) comes from Newton's method started at
+ * the knot before. What a cell (loss0, loss1] with z in (z0, z1] needs are integrals over P of smooth positive
+ * functions of E = e^{L(z) - loss0} - 1, which is a sum of positive terms (no cancellation, however small the cell):
+ *   right share  E / (1 + E) / D,           D = 1 - e^{-(loss1 - loss0)}
+ *   left share   (D - E e^{-(loss1 - loss0)}) / (1 + E) / D
+ *   gap          right share * (D - E e^{-(loss1 - loss0)}): it bounds chord minus curve everywhere in the cell.
+ * They are taken by five-point Gauss-Legendre on panels of at most 0.06/rate, where rate bounds every exponent's
+ * derivative: by Cauchy's estimate on a disk of radius 1.4/rate, in which all the sums of exponentials stay away
+ * from zero, the truncation is below 1e-16 relative.
+ *
+ * Every mass carries its own relative rounding bound and is inflated (upper) or deflated (lower) by it, so that
+ * products and powers of the stored masses bound products and powers of the exact ones.
+ *
+ * At a finite end of the losses (floor ln w_0 when 0 is an atom, or a ceiling) the lower estimate would have to give up
+ * the whole end cell (knots.c), so there the grid is anchored: the end cell is merged into one point at its centroid
+ * ln(P/Q), which merging allows, and the offset puts that point on the grid.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/numerics/normal.h"
+#include "lib/pld/grid/knots.h"
+#include "lib/pld/verify.h"
+
+/* Five-point Gauss-Legendre on [0, 1]; its error (L4). */
+static const double node5[5] = {0.046910077030668003601, 0.23076534494715845448, 0.5, 0.76923465505284154552,
+                                0.95308992296933199640};
+static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402, 0.28444444444444444444,
+                                  0.23931433524968323402, 0.11846344252809454376};
+
+#define PANEL_WIDTH 0.06
+
+enum { POLL_PANELS = 2048 };
+
+/* Within this many nats of where a cell begins lies all of its mass that matters: what is beyond goes whole to the safe
+ * side (L4). */
+#define NATS 60.0
+
+/* More than all that was lost where a mass underflowed. */
+#define UNDERFLOW DBL_MIN
+/* A wider cell is not split: e^width must not overflow. */
+#define WIDEST_SPLIT 500.0
+
+/* Indices of knots stay exact doubles. */
+#define INDEX_MAX 1e15
+
+/* More cells than this are no use: the transform could not hold them either. */
+#define CELLS_MAX ((size_t)1 << 23)
+
+/* A branch of the step on the walk. */
+struct lane {
+    const struct eps__pair *pair;
+    const struct eps__pld_plan *plan;
+    double weight, rate, reach; /* reach: the largest shift of the numerator */
+    double *numerator_share, *denominator_share;
+    struct eps__pair_point left; /* where the walk is */
+    double stop_z;
+    double edge; /* mass left of the walk, to be rounded up into the first cell */
+    bool started;
+};
+
+struct walk {
+    const struct eps_context *context;
+    const struct eps__pld_plan *plan; /* of the first branch: all agree but for their ranges */
+    enum eps__estimate estimate;
+    double offset;
+    struct lane *lanes;
+    size_t lanes_len;
+    struct eps__cells cells;
+    double loss_error;
+    size_t panels;          /* so far */
+    enum eps_status status; /* of polling */
+};
+
+static double loss_at(const struct walk *walk, int64_t index)
+{
+    return walk->offset + (double)index * walk->plan->spacing;
+}
+
+/* Bounds a mass that was computed up to its logarithm's own bounds. */
+static double bounded_mass(const struct lane *lane, double log_mass, enum eps__estimate estimate)
+{
+    double error = lane->pair->weight_error;
+    return eps__outward(estimate, lane->weight * exp(log_mass) * (estimate == EPS__UPPER ? 1 + error : 1 - error), 12);
+}
+
+/* The integrals of one panel [base->z, base->z + width], added to the cell unbounded; returns the relative rounding
+ * error of what was added. */
+static double add_panel(const struct lane *lane, struct eps__cell *cell, const struct eps__pair_point *base,
+                        double width, double base_excess, double cell_width)
+{
+    const struct eps__mixture *numerator = &lane->pair->numerator, *denominator = &lane->pair->denominator;
+    double step = -expm1(-cell_width), decay = 1 - step, grown = base_excess + 1;
+    double log_density = base->log_numerator - 0.5 * base->z * base->z - EPS__LOG_SQRT_2PI;
+    double left = 0, right = 0, gap = 0;
+    for (size_t k = 0; k < 5; k++) {
+        double t = node5[k] * width, rise = 0, fall = 0;
+        for (size_t i = 0; i < numerator->len; i++)
+            if (numerator->shift[i] > 0)
+                rise += lane->numerator_share[i] * expm1(numerator->shift[i] * t);
+        for (size_t j = 0; j < denominator->len; j++)
+            if (denominator->shift[j] > 0)
+                fall -= lane->denominator_share[j] * expm1(-denominator->shift[j] * t);
+        double excess = base_excess + grown * (rise + fall) / (1 - fall);
+        double rest = fmax(step - excess * decay, 0);
+        double density = weight5[k] * exp(-t * (base->z + 0.5 * t)) * (1 + rise) / (1 + excess);
+        left += density * rest;
+        right += density * excess;
+        gap += density * excess * rest;
+    }
+    double scale = lane->weight * exp(log_density) * width / step;
+    cell->left += scale * left;
+    cell->right += scale * right;
+    cell->gap += scale * gap;
+    return EPS__UNIT_ROUNDOFF * (40 + 2 * base->z * base->z + 4 * fabs(base->log_numerator) +
+                                 2 * (double)(numerator->len + denominator->len)) +
+           lane->pair->weight_error;
+}
+
+/* What of a cell is so unimportant that it goes whole to the safe side. */
+static void add_coarse(const struct walk *walk, const struct lane *lane, struct eps__cell *cell, double left_z,
+                       double right_z)
+{
+    double log_lower, log_upper;
+    if (!(left_z < right_z))
+        return;
+    eps__pair_log_mass(lane->pair, left_z, right_z, &log_lower, &log_upper);
+    if (walk->estimate == EPS__UPPER)
+        cell->right += bounded_mass(lane, log_upper, EPS__UPPER);
+    else
+        cell->left += bounded_mass(lane, log_lower, EPS__LOWER);
+}
+
+/* What of a cell is split between its knots, z in [left_z, right_z]. */
+static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cell *cell, double left_z, double right_z,
+                     double left_loss, double cell_width)
+{
+    double width = right_z - left_z, error = 0;
+    if (!(width > 0))
+        return;
+    struct eps__cell fine = {0};
+    size_t panels = (size_t)ceil(width * (lane->rate + fmax(fabs(left_z), fabs(right_z))) / PANEL_WIDTH);
+    for (size_t i = 0; i < panels && walk->status == EPS_OK; i++) {
+        if (++walk->panels % POLL_PANELS == 0)
+            walk->status = eps__poll(walk->context);
+        struct eps__pair_point base;
+        double from = left_z + width * (double)i / (double)panels;
+        double to = i + 1 == panels ? right_z : left_z + width * (double)(i + 1) / (double)panels;
+        eps__pair_at(lane->pair, from, &base, lane->numerator_share, lane->denominator_share);
+        double excess = fmax(expm1(base.loss - left_loss), 0);
+        walk->loss_error = fmax(walk->loss_error, base.loss_error);
+        error = fmax(error, add_panel(lane, &fine, &base, to - from, excess, cell_width));
+    }
+    /* The error is relative to the whole cell: a share may be a small part of it. */
+    double slack = error * (fine.left + fine.right);
+    if (walk->estimate == EPS__LOWER)
+        slack = -slack;
+    cell->left += fine.left + slack < 0 ? 0 : fine.left + slack; /* what is no number stays none */
+    cell->right += fine.right + slack < 0 ? 0 : fine.right + slack;
+    cell->gap += fine.gap + fabs(slack) * -expm1(-cell_width);
+}
+
+/* How many grid steps the cell that starts at `left` may span: fewer where the tilted density is larger. */
+static double cell_steps(const struct lane *lane)
+{
+    const struct eps__pld_plan *plan = lane->plan;
+    const struct eps__pair_point *left = &lane->left;
+    bool coarse = left->z < plan->fine_low || left->z >= plan->fine_high;
+    double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI + log(lane->weight);
+    double importance = eps__pld_importance(plan, log_density, left->loss), steps;
+    if (coarse) {
+        /* Rounding up by a width multiplies the tilted mass by e^{t width}: it may grow to what is small. */
+        double growth = fmax(plan->log_small - importance, 1) / (plan->tilt + 1e-300);
+        steps = fmin(0.5 * left->slope, 0.5 * growth) / plan->spacing;
+    } else {
+        bool jump = left->loss > plan->cut;
+        double tilt = jump ? plan->cut_tilt : plan->tilt, flat = jump ? plan->log_flat : 0;
+        steps = exp((plan->log_reference - importance + flat + log(left->slope)) / 3);
+        steps = fmin(steps, plan->widest * fmin(0.1 * left->slope, 0.25 / (1 + tilt)) / plan->spacing);
+    }
+    return floor(fmin(fmax(steps, 1), INDEX_MAX));
+}
+
+/* The right end of the cell that starts at knot `index`: as far as every branch allows that is on its way; one that
+ * begins later is met at the knot below its beginning. */
+static int64_t next_knot(const struct walk *walk, int64_t index, int64_t stop_index)
+{
+    double steps = INDEX_MAX;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        if (!(lane->left.z < lane->stop_z))
+            continue;
+        double until = floor((lane->left.loss - loss_at(walk, index)) / walk->plan->spacing);
+        steps = fmin(steps, until >= 1 ? fmin(until, INDEX_MAX) : cell_steps(lane));
+    }
+    int64_t next = index + (int64_t)steps;
+    return next < stop_index ? next : stop_index;
+}
+
+/* What one branch has in the cell between two losses. */
+static void add_lane(struct walk *walk, struct lane *lane, struct eps__cell *cell, double left_loss, double right_loss)
+{
+    const struct eps__pld_plan *plan = lane->plan;
+    struct eps__pair_point left = lane->left, right;
+    if (!(left.z < lane->stop_z) || (!lane->started && left.loss - left.loss_error >= right_loss))
+        return;
+    if (!lane->started)
+        cell->right += lane->edge;
+    lane->started = true;
+    eps__pair_inverse(lane->pair, &left, lane->stop_z, right_loss, &right);
+    if (right.z < lane->stop_z || right.loss > right_loss)
+        walk->loss_error = fmax(walk->loss_error, fabs(right.loss - right_loss) + right.loss_error);
+    double from = fmin(fmax(left.z, plan->fine_low), right.z), beyond = fmax(from - lane->reach, 0);
+    double matters = lane->reach + sqrt(beyond * beyond + 2 * NATS);
+    double to = fmax(fmin(right.z, fmin(plan->fine_high, matters)), from);
+    if (!(right_loss - left_loss < WIDEST_SPLIT))
+        to = from = right.z;
+    add_coarse(walk, lane, cell, left.z, from);
+    add_fine(walk, lane, cell, from, to, left_loss, right_loss - left_loss);
+    add_coarse(walk, lane, cell, to, right.z);
+    lane->left = right;
+}
+
+static bool all_stopped(const struct walk *walk)
+{
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        if (walk->lanes[b].left.z < walk->lanes[b].stop_z)
+            return false;
+    return true;
+}
+
+/* The cells from knot `index`, at or under every branch's beginning, up to the branches' ends or to stop_index. */
+static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop_index)
+{
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        if (!(fabs(walk->lanes[b].left.loss) / walk->plan->spacing < INDEX_MAX))
+            return EPS_TOO_COSTLY;
+    for (size_t count = 0; index < stop_index && !all_stopped(walk); count++) {
+        if (count % 1024 == 1023 && walk->status == EPS_OK)
+            walk->status = eps__poll(walk->context);
+        if (walk->status != EPS_OK)
+            return walk->status;
+        if (walk->cells.len >= (walk->plan->cells_max ? walk->plan->cells_max : CELLS_MAX) ||
+            !(fabs((double)index) < INDEX_MAX))
+            return EPS_TOO_COSTLY;
+        int64_t next = next_knot(walk, index, stop_index);
+        struct eps__cell *cell = eps__cells_add(&walk->cells, next);
+        if (!cell)
+            return EPS_NO_MEMORY;
+        for (size_t b = 0; b < walk->lanes_len; b++)
+            add_lane(walk, &walk->lanes[b], cell, loss_at(walk, index), loss_at(walk, next));
+        index = next;
+    }
+    return EPS_OK;
+}
+
+/* The knot at or under every branch's beginning; INT64_MAX if all have ended. A knot that walk_cells() will refuse to begin at
+ * is cut to what an index can be. */
+static int64_t first_knot(const struct walk *walk)
+{
+    double lowest = INFINITY;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        if (lane->left.z < lane->stop_z)
+            lowest = fmin(lowest, lane->left.loss - lane->left.loss_error);
+    }
+    double knot = floor((lowest - walk->offset) / walk->plan->spacing);
+    return isinf(lowest) ? INT64_MAX : (int64_t)fmin(fmax(knot, -4 * INDEX_MAX), 4 * INDEX_MAX);
+}
+
+/* ------------------------------------------------------------ the ends */
+
+static enum eps_status walk_upper(struct walk *walk, double *infinity)
+{
+    double log_lower, log_upper;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        struct lane *lane = &walk->lanes[b];
+        eps__pair_log_mass(lane->pair, -INFINITY, lane->plan->z_low, &log_lower, &log_upper);
+        lane->edge = bounded_mass(lane, log_upper, EPS__UPPER);
+    }
+    walk->cells.first = first_knot(walk);
+    enum eps_status status = walk_cells(walk, walk->cells.first, INT64_MAX);
+    if (status == EPS_OK && walk->cells.len == 0) /* every branch ends where it begins */
+        status = EPS_TOO_COSTLY;
+    if (status != EPS_OK)
+        return status;
+    struct eps__cell *last = &walk->cells.items[walk->cells.len - 1];
+    *infinity = UNDERFLOW;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        eps__pair_log_mass(lane->pair, lane->plan->z_high, INFINITY, &log_lower, &log_upper);
+        double beyond = bounded_mass(lane, log_upper, EPS__UPPER);
+        if (eps__pair_ceiling(lane->pair) <= loss_at(walk, last->index))
+            last->right += beyond;
+        else
+            *infinity += beyond;
+        *infinity += lane->weight * lane->pair->lost;
+    }
+    return EPS_OK;
+}
+
+/* The z in which a pair's loss is `loss`, within its plan's range. */
+static double z_at(const struct lane *lane, double loss)
+{
+    struct eps__pair_point low, point;
+    eps__pair_at(lane->pair, lane->plan->z_low, &low, NULL, NULL);
+    if (low.loss >= loss)
+        return lane->plan->z_low;
+    eps__pair_inverse(lane->pair, &low, lane->plan->z_high, loss, &point);
+    return point.z;
+}
+
+/* An end cell: of which branches, and up to (or from) which z of each. */
+struct end {
+    bool floor; /* at the least loss; else at the largest */
+    bool *joins;
+    double *z;
+};
+
+/* ln(P/Q) of the end cell that stops at a loss: where merging puts it, bounded below. */
+static double merged_loss(const struct walk *walk, const struct end *end, double loss)
+{
+    double p = 0, q = 0, scale_p = NAN, scale_q = NAN;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        struct eps__pair exchanged = {.numerator = lane->pair->denominator, .denominator = lane->pair->numerator};
+        double log_lower, log_upper, other_lower, other_upper;
+        if (!end->joins[b])
+            continue;
+        end->z[b] = z_at(lane, loss);
+        double left = end->floor ? -INFINITY : end->z[b], right = end->floor ? end->z[b] : INFINITY;
+        eps__pair_log_mass(lane->pair, left, right, &log_lower, &log_upper);
+        eps__pair_log_mass(&exchanged, -right, -left, &other_lower, &other_upper);
+        if (isnan(scale_p)) {
+            scale_p = log_lower;
+            scale_q = other_upper;
+        }
+        p += lane->weight * eps__exp_bound(EPS__LOWER, log_lower - scale_p, 8 * EPS__UNIT_ROUNDOFF * fabs(scale_p));
+        q += lane->weight * eps__exp_bound(EPS__UPPER, other_upper - scale_q, 8 * EPS__UNIT_ROUNDOFF * fabs(scale_q));
+    }
+    return eps__shift(EPS__LOWER, scale_p - scale_q + log(p / q),
+                      4 * EPS__UNIT_ROUNDOFF * (fabs(scale_p) + fabs(scale_q)));
+}
+
+/* How far the centroid of the end cell that stops at a loss lies inside it. */
+static double end_distance(const struct walk *walk, const struct end *end, double loss)
+{
+    double merged = merged_loss(walk, end, loss);
+    return end->floor ? loss - merged : merged - loss;
+}
+
+/* The finite end of a pair's losses; INFINITY if there is none. */
+static double pair_end(const struct eps__pair *pair, bool floor)
+{
+    struct eps__pair exchanged = {.numerator = pair->denominator, .denominator = pair->numerator};
+    return floor ? eps__pair_ceiling(&exchanged) : eps__pair_ceiling(pair);
+}
+
+/* Which branches have an end that the grid does not resolve down to nothing: the one with the largest mass in its end
+ * cell, and those whose ends lie within a spacing of that one's. False if there is none. */
+static bool choose_end(const struct walk *walk, struct end *end, size_t *primary)
+{
+    double most = 0;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct lane *lane = &walk->lanes[b];
+        struct eps__pair_point point;
+        double log_lower, log_upper;
+        for (size_t other = 0; other < walk->lanes_len; other++)
+            end->joins[other] = other == b;
+        if (!isfinite(pair_end(lane->pair, end->floor)))
+            continue;
+        eps__pair_at(lane->pair, end->floor ? lane->plan->z_low : lane->plan->z_high, &point, NULL, NULL);
+        if (!(end_distance(walk, end, point.loss) < walk->plan->spacing))
+            continue;
+        double within = end->floor ? z_at(lane, walk->plan->spacing - pair_end(lane->pair, true))
+                                   : z_at(lane, pair_end(lane->pair, false) - walk->plan->spacing);
+        eps__pair_log_mass(lane->pair, end->floor ? -INFINITY : within, end->floor ? within : INFINITY, &log_lower,
+                           &log_upper);
+        if (!(lane->weight * exp(log_lower) > most))
+            continue;
+        most = lane->weight * exp(log_lower);
+        *primary = b;
+    }
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        end->joins[b] = most > 0 && fabs(pair_end(walk->lanes[b].pair, end->floor) -
+                                         pair_end(walk->lanes[*primary].pair, end->floor)) < walk->plan->spacing;
+    return most > 0;
+}
+
+/* The loss at which the end cell must stop so that its centroid lies one spacing inside it. */
+static double anchor_loss(const struct walk *walk, const struct end *end, size_t primary)
+{
+    const struct lane *lane = &walk->lanes[primary];
+    double low = lane->plan->z_low, high = lane->plan->z_high;
+    struct eps__pair_point point;
+    for (int i = 0; i < 60 && high - low > 1e-12; i++) {
+        double middle = 0.5 * (low + high);
+        eps__pair_at(lane->pair, middle, &point, NULL, NULL);
+        if ((end_distance(walk, end, point.loss) > walk->plan->spacing) == end->floor)
+            high = middle;
+        else
+            low = middle;
+    }
+    eps__pair_at(lane->pair, 0.5 * (low + high), &point, NULL, NULL);
+    return point.loss;
+}
+
+/* The point of a merged end, at or below its centroid, is mass of the knot `at`: of the cell that ends or begins
+ * there. */
+static void add_end(struct walk *walk, const struct end *end, int64_t at)
+{
+    double mass = 0, log_lower, log_upper;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        if (!end->joins[b])
+            continue;
+        eps__pair_log_mass(walk->lanes[b].pair, end->floor ? -INFINITY : end->z[b], end->floor ? end->z[b] : INFINITY,
+                           &log_lower, &log_upper);
+        mass += eps__lower(bounded_mass(&walk->lanes[b], log_lower, EPS__LOWER), 4);
+    }
+    int64_t left = walk->cells.first;
+    for (size_t i = 0; i < walk->cells.len; i++) {
+        struct eps__cell *cell = &walk->cells.items[i];
+        if (left == at) {
+            cell->left += mass;
+            return;
+        }
+        if (cell->index == at) {
+            cell->right += mass;
+            return;
+        }
+        left = cell->index;
+    }
+}
+
+/* The floor's end cell [at, at + 1] and then the branches; those without that floor may begin below it. */
+static enum eps_status walk_from_floor(struct walk *walk, const struct end *end, int64_t at)
+{
+    int64_t first = at;
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        struct lane *lane = &walk->lanes[b];
+        if (end->joins[b])
+            eps__pair_at(lane->pair, end->z[b], &lane->left, NULL, NULL);
+    }
+    if (first_knot(walk) < first)
+        first = first_knot(walk);
+    walk->cells.first = first;
+    enum eps_status status = walk_cells(walk, first, at);
+    if (status == EPS_OK && walk->cells.len && walk->cells.items[walk->cells.len - 1].index < at &&
+        !eps__cells_add(&walk->cells, at))
+        status = EPS_NO_MEMORY;
+    if (status == EPS_OK) /* the knots at and at + 1 are there, whatever the other branches need */
+        status = walk_cells(walk, at, at + 1);
+    if (status == EPS_OK && (walk->cells.len == 0 || walk->cells.items[walk->cells.len - 1].index < at + 1) &&
+        !eps__cells_add(&walk->cells, at + 1))
+        status = EPS_NO_MEMORY;
+    if (status == EPS_OK)
+        status = walk_cells(walk, at + 1, INT64_MAX);
+    if (status == EPS_OK)
+        add_end(walk, end, at);
+    return status;
+}
+
+/* The branches up to the knot at - 1, then the ceiling's end cell [at - 1, at], then the branches that go on. */
+static enum eps_status walk_to_ceiling(struct walk *walk, const struct end *end, int64_t at)
+{
+    for (size_t b = 0; b < walk->lanes_len; b++)
+        if (end->joins[b])
+            walk->lanes[b].stop_z = end->z[b];
+    walk->cells.first = first_knot(walk);
+    if (walk->cells.first > at - 1)
+        walk->cells.first = at - 1;
+    enum eps_status status = walk_cells(walk, walk->cells.first, at - 1);
+    for (size_t b = 0; b < walk->lanes_len; b++) /* whatever rounding left of them is in the end cell */
+        if (end->joins[b])
+            walk->lanes[b].stop_z = -INFINITY;
+    for (int64_t knot = at - 1; knot <= at && status == EPS_OK; knot++) {
+        int64_t reached = walk->cells.len ? walk->cells.items[walk->cells.len - 1].index : walk->cells.first;
+        status = walk_cells(walk, reached, knot);
+        reached = walk->cells.len ? walk->cells.items[walk->cells.len - 1].index : walk->cells.first;
+        if (status == EPS_OK && reached < knot && !eps__cells_add(&walk->cells, knot))
+            status = EPS_NO_MEMORY;
+    }
+    if (status == EPS_OK)
+        status = walk_cells(walk, at, INT64_MAX);
+    if (status == EPS_OK)
+        add_end(walk, end, at);
+    return status;
+}
+
+static enum eps_status walk_lower(struct walk *walk, struct end *end)
+{
+    size_t primary;
+    double spacing = walk->plan->spacing;
+    end->floor = true;
+    bool found = choose_end(walk, end, &primary);
+    if (!found) {
+        end->floor = false;
+        found = choose_end(walk, end, &primary);
+    }
+    if (!found) {
+        walk->cells.first = first_knot(walk);
+        return walk_cells(walk, walk->cells.first, INT64_MAX);
+    }
+    /* The point of the merged cell must not lie above its centroid; its distance to the knot beside it is then the
+     * spacing, so the grid follows. */
+    double loss = anchor_loss(walk, end, primary), centroid = merged_loss(walk, end, loss);
+    double knot = fmin(loss, centroid + (end->floor ? spacing : -spacing));
+    if (!(fabs(knot) / spacing < INDEX_MAX))
+        return EPS_TOO_COSTLY;
+    int64_t index = (int64_t)nearbyint(knot / spacing);
+    walk->offset = knot - (double)index * spacing;
+    walk->offset -= 4 * EPS__UNIT_ROUNDOFF * (fabs(knot) + spacing);
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        struct eps__pair_point point;
+        if (!end->joins[b])
+            continue;
+        eps__pair_at(walk->lanes[b].pair, end->z[b], &point, NULL, NULL);
+        walk->loss_error = fmax(walk->loss_error, point.loss_error);
+    }
+    return end->floor ? walk_from_floor(walk, end, index - 1) : walk_to_ceiling(walk, end, index + 1);
+}
+
+static bool open_lanes(struct walk *walk, const struct eps__branch *branches, const struct eps__pld_plan *plans)
+{
+    for (size_t b = 0; b < walk->lanes_len; b++) {
+        const struct eps__pair *pair = &branches[b].pair[walk->estimate];
+        struct lane *lane = &walk->lanes[b];
+        *lane = (struct lane){.pair = pair, .plan = &plans[b], .weight = branches[b].weight[walk->estimate]};
+        lane->reach = eps__mixture_reach(&pair->numerator);
+        lane->rate = lane->reach + eps__mixture_reach(&pair->denominator) + 1;
+        lane->numerator_share = malloc(pair->numerator.len * sizeof(double));
+        lane->denominator_share = malloc(pair->denominator.len * sizeof(double));
+        if (!lane->numerator_share || !lane->denominator_share)
+            return false;
+        eps__pair_at(pair, plans[b].z_low, &lane->left, NULL, NULL);
+        lane->stop_z = plans[b].z_high;
+    }
+    return true;
+}
+
+enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pld *pld,
+                               const struct eps__branch *branches, const struct eps__pld_plan *plans, size_t len,
+                               enum eps__estimate estimate)
+{
+    struct walk walk = {.context = context, .plan = plans, .estimate = estimate, .lanes_len = len};
+    struct eps__pld built = {.estimate = estimate, .spacing = plans->spacing};
+    struct end end = {.joins = calloc(len, sizeof(bool)), .z = calloc(len, sizeof(double))};
+    enum eps_status status = EPS_NO_MEMORY;
+    double weight_error = 0;
+    walk.cells.spacing = plans->spacing;
+    walk.lanes = calloc(len, sizeof *walk.lanes);
+    if (!end.joins || !end.z || !walk.lanes || !open_lanes(&walk, branches, plans))
+        goto out;
+    status = estimate == EPS__UPPER ? walk_upper(&walk, &built.infinity) : walk_lower(&walk, &end);
+    if (status == EPS_OK && walk.cells.len == 0)
+        status = EPS_TOO_COSTLY;
+    if (status != EPS_OK)
+        goto out;
+    status = eps__cells_assemble(&built, &walk.cells, estimate);
+    if (status != EPS_OK)
+        goto out;
+    for (size_t b = 0; b < len; b++)
+        weight_error = fmax(weight_error, branches[b].pair[estimate].weight_error);
+    built.offset = walk.offset;
+    built.loss_error = walk.loss_error + 2 * weight_error;
+    EPS__VERIFY(!eps__verify_now() || eps__verify_curve(&built, branches, len));
+    *pld = built;
+out:
+    eps__cells_clear(&walk.cells);
+    for (size_t b = 0; walk.lanes && b < len; b++) {
+        free(walk.lanes[b].numerator_share);
+        free(walk.lanes[b].denominator_share);
+    }
+    free(walk.lanes);
+    free(end.joins);
+    free(end.z);
+    return status;
+}
+
+void eps__pld_clear(struct eps__pld *pld)
+{
+    free(pld->index);
+    free(pld->mass);
+    *pld = (struct eps__pld){0};
+}
+
+/* sum_i mass_i e^{(t - tilt)(loss_i - loss_end)} over knots that lie side by side, by Horner's rule from the end where
+ * the factors are at most 1. */
+static double dense_moment(const struct eps__pld *pld, double exponent)
+{
+    double factor = exp(-fabs(exponent) * pld->spacing), total = 0;
+    for (size_t i = 0; i < pld->len; i++)
+        total = total * factor + pld->mass[exponent > 0 ? i : pld->len - 1 - i];
+    return total;
+}
+
+double eps__pld_log_moment(const struct eps__pld *pld, double tilt, double *error)
+{
+    double exponent = tilt - pld->tilt, first = eps__pld_loss(pld, 0), last = eps__pld_loss(pld, pld->len - 1);
+    double largest = -INFINITY, total = 0;
+    if (pld->index[pld->len - 1] - pld->index[0] == (int64_t)pld->len - 1) {
+        largest = exponent * (exponent > 0 ? last : first);
+        total = dense_moment(pld, exponent);
+    } else {
+        for (size_t i = 0; i < pld->len; i++)
+            if (pld->mass[i] > 0) {
+                double own = exponent * eps__pld_loss(pld, i);
+                largest = own > largest ? own : largest;
+            }
+        for (size_t i = 0; i < pld->len; i++)
+            if (pld->mass[i] > 0)
+                total += pld->mass[i] * exp(exponent * eps__pld_loss(pld, i) - largest);
+    }
+    double log_total = log(total);
+    *error = 4 * EPS__UNIT_ROUNDOFF *
+             ((double)pld->len + fabs(exponent) * (fabs(first) + fabs(last)) + fabs(exponent) * 2 * fabs(pld->offset) +
+              fabs(largest) + fabs(log_total) + fabs(pld->log_scale) + 4);
+    EPS__VERIFY(!eps__verify_now() || eps__verify_log_moment(pld, tilt, largest + log_total + pld->log_scale, *error));
+    return largest + log_total + pld->log_scale;
+}
+
+double eps__pld_log_delta(const struct eps__pld *pld, double eps)
+{
+    double total = 0, sign = pld->estimate == EPS__UPPER ? 1 : -1;
+    double at = eps - sign * (pld->loss_error + 4 * EPS__UNIT_ROUNDOFF * (fabs(eps) + fabs(pld->offset)));
+    for (size_t i = pld->len; i-- > 0;) {
+        double above = eps__pld_loss(pld, i) - at;
+        if (above <= 0)
+            break;
+        total -= pld->mass[i] * expm1(-above);
+    }
+    total += pld->infinity;
+    return eps__certain(pld->estimate, eps__log_bound(pld->estimate, total, 8 + (double)pld->len));
+}
+
+static bool copy_part(struct eps__pld *part, const struct eps__pld *pld, size_t from, size_t len)
+{
+    *part = *pld;
+    part->infinity = 0;
+    part->len = len;
+    part->index = malloc((len + 1) * sizeof *part->index);
+    part->mass = malloc((len + 1) * sizeof *part->mass);
+    if (!part->index || !part->mass)
+        return false;
+    memcpy(part->index, pld->index + from, len * sizeof *part->index);
+    memcpy(part->mass, pld->mass + from, len * sizeof *part->mass);
+    return true;
+}
+
+enum eps_status eps__pld_split(const struct eps__pld *pld, double cut, struct eps__pld *core, struct eps__pld *jump)
+{
+    size_t at = 0;
+    while (at < pld->len && eps__pld_loss(pld, at) <= cut)
+        at++;
+    *jump = (struct eps__pld){0};
+    bool made = copy_part(core, pld, 0, at) && copy_part(jump, pld, at, pld->len - at);
+    if (made)
+        return EPS_OK;
+    eps__pld_clear(core);
+    eps__pld_clear(jump);
+    return EPS_NO_MEMORY;
+}
+
+double eps__pld_total(const struct eps__pld *pld)
+{
+    double total = 0;
+    for (size_t i = 0; i < pld->len; i++)
+        total += pld->mass[i];
+    return eps__raise(total, (double)pld->len + 4);
+}

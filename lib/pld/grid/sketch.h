@@ -1,0 +1,23 @@
+/*
+ * A sketch of distributions: runs of knots as one, for choices that need not be exact and are asked for many times.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_PLD_GRID_SKETCH_H
+#define EPS_PLD_GRID_SKETCH_H
+
+#include "lib/pld/pld.h"
+
+struct eps__sketch {
+    struct eps__pld_power *powers; /* as they were given, each of at most EPS__SKETCH_MAX knots */
+    struct eps__pld *own;
+    size_t len;
+};
+
+enum { EPS__SKETCH_MAX = 4096 };
+
+/* Released with eps__sketch_clear(); refers to the powers' PLDs. EPS_NO_MEMORY. */
+enum eps_status eps__sketch_make(struct eps__sketch *sketch, const struct eps__pld_power *powers, size_t len);
+void eps__sketch_clear(struct eps__sketch *sketch);
+
+#endif

@@ -1,0 +1,259 @@
+/*
+ * More of it costs more privacy, so that a number that is proven to keep the promise proves all smaller ones, and one that is proven
+ * to break it all larger ones (training/LEMMAS.md, L4); what neither estimate decides is asked again on a finer grid. Where to look
+ * first is told by quick approximations.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/solve/largest.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "lib/base/error.h"
+#include "lib/numerics/bound.h"
+
+#define FINEST 1e-8
+#define COARSEST 1e-3
+#define ROUGH 1e-2
+#define FINER 16
+
+enum verdict { KEEPS, BREAKS, UNDECIDED };
+
+struct search {
+    const struct eps__largest_question *question;
+    double log_delta, rounding;
+    struct eps__largest_answer *answer;
+    uint64_t keeps,
+        breaks; /* proven: keeps < breaks, or breaks is limit + 1 and stands for none known; but 0 is first asked */
+    double keeps_excess,
+        breaks_excess; /* by how much ln delta's proving bound is above what is asked for; NAN: not known */
+    enum eps_status status;
+    struct eps_error *error;
+};
+
+static bool proves(const struct search *search, double upper)
+{
+    return upper <= search->log_delta - search->rounding;
+}
+
+/* One accountant's upper bound on ln delta, or, where that is too large, its lower one. */
+static enum eps_status bound(const struct search *search, const struct eps__setting *setting,
+                             const struct eps__accountant *accountant, double tolerance, double *upper, double *lower,
+                             double *share)
+{
+    const struct eps__largest_question *question = search->question;
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, tolerance, search->log_delta};
+    struct eps__profile *profile = NULL;
+    double eps = question->query->epsilon;
+    *upper = INFINITY;
+    *lower = -INFINITY;
+    *share = NAN;
+    enum eps_status status =
+        accountant->open(setting, question->query->noise_multiplier, &accuracy, &profile, search->error);
+    if (status == EPS_OK)
+        status = eps__profile_log_delta(setting, profile, question->direction, EPS__UPPER, eps, upper, search->error);
+    if (status != EPS_OK)
+        *upper = INFINITY;
+    if (proves(search, *upper) && profile->class->bad_event_share)
+        *share = profile->class->bad_event_share(profile, question->direction, search->log_delta);
+    if (status == EPS_OK && !proves(search, *upper))
+        status = eps__profile_log_delta(setting, profile, question->direction, EPS__LOWER, eps, lower, search->error);
+    if (profile)
+        profile->class->destroy(profile);
+    return status == EPS_TOO_COSTLY ? EPS_OK : status; /* what does not fit the limits decides nothing */
+}
+
+/* It keeps the promise if one accountant proves it; it breaks it if the bounds of all do (accountants/LEMMAS.md, L5).
+ * *excess: of the bound that proves. */
+static enum verdict decide_once(struct search *search, uint64_t number, double tolerance, double *excess)
+{
+    const struct eps__setting *setting;
+    const struct eps__accountant *const *accountants;
+    size_t len;
+    double least = INFINITY;
+    search->status = search->question->at(search->question->user, number, &setting, &accountants, &len, search->error);
+    for (size_t i = 0; i < len && search->status == EPS_OK; i++) {
+        double upper, lower, share;
+        search->status = bound(search, setting, accountants[i], tolerance, &upper, &lower, &share);
+        if (search->status == EPS_OK && proves(search, upper)) {
+            *excess = upper - search->log_delta;
+            search->answer->accountant = accountants[i];
+            search->answer->bad_event_share = share;
+            return KEEPS;
+        }
+        least = fmin(least, lower);
+    }
+    *excess = least - search->log_delta;
+    return search->status == EPS_OK && *excess > search->rounding ? BREAKS : UNDECIDED;
+}
+
+/* And moves the end that it proves. */
+static enum verdict decide(struct search *search, uint64_t number)
+{
+    enum verdict verdict = UNDECIDED;
+    double tolerance = fmin(search->question->query->accountant.tolerance, COARSEST), excess = NAN;
+    while (search->status == EPS_OK) {
+        search->status = eps__poll(search->question->context);
+        if (search->status == EPS_OK)
+            verdict = decide_once(search, number, tolerance, &excess);
+        if (verdict != UNDECIDED || tolerance <= FINEST)
+            break;
+        tolerance = fmax(tolerance / FINER, FINEST);
+    }
+    if (search->status != EPS_OK)
+        return UNDECIDED;
+    if (verdict == KEEPS) {
+        search->keeps = number;
+        search->keeps_excess = excess;
+    }
+    if (verdict == BREAKS) {
+        search->breaks = number;
+        search->breaks_excess = excess;
+    }
+    return verdict;
+}
+
+/* About ln delta: the least of the accountants' approximations, unproven; NAN where there is none. */
+static double approximate(struct search *search, uint64_t number)
+{
+    const struct eps__largest_question *question = search->question;
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, ROUGH, search->log_delta};
+    const struct eps__setting *setting;
+    const struct eps__accountant *const *accountants;
+    size_t len;
+    double least = NAN;
+    if (search->status == EPS_OK)
+        search->status = question->at(question->user, number, &setting, &accountants, &len, search->error);
+    for (size_t i = 0; search->status == EPS_OK && i < len; i++) {
+        struct eps__profile *profile = NULL;
+        double log_delta = NAN;
+        search->status =
+            accountants[i]->open(setting, question->query->noise_multiplier, &accuracy, &profile, search->error);
+        if (search->status == EPS_OK)
+            search->status =
+                profile->class->approximate(profile, question->direction, question->query->epsilon, &log_delta);
+        if (profile)
+            profile->class->destroy(profile);
+        if (search->status == EPS_TOO_COSTLY)
+            search->status = EPS_OK;
+        least = fmin(least, log_delta); /* which passes over a NAN */
+    }
+    return least;
+}
+
+static bool seems_to_keep(struct search *search, uint64_t number)
+{
+    return approximate(search, number) <= search->log_delta;
+}
+
+/* The largest that seems to keep the promise, about. */
+static uint64_t aim(struct search *search)
+{
+    uint64_t low = 0, high = 1, limit = search->question->limit;
+    while (high < limit && seems_to_keep(search, high)) {
+        low = high;
+        high = high > limit / 2 ? limit : 2 * high;
+    }
+    while (search->status == EPS_OK && high - low > 1 + low / 4096) {
+        uint64_t middle = low + (high - low) / 2;
+        *(seems_to_keep(search, middle) ? &low : &high) = middle;
+    }
+    return low > 0 ? low : 1;
+}
+
+/* How much ln delta grows with one more, about; NAN where that is not told. */
+static double slope_at(struct search *search, uint64_t number)
+{
+    uint64_t step = 1 + number / 64, from = number > step ? number - step : number;
+    double slope = (approximate(search, from + step) - approximate(search, from)) / (double)step;
+    return slope > 0 && isfinite(slope) ? slope : NAN;
+}
+
+/* The number that x stands for, within `low` and `high`; `otherwise` where x is no number. */
+static uint64_t clamp(double x, uint64_t low, uint64_t high, uint64_t otherwise)
+{
+    if (isnan(x))
+        return otherwise;
+    return x <= (double)low ? low : x >= (double)high ? high : (uint64_t)x;
+}
+
+/*
+ * Where to ask next. While one end alone is known: where ln delta should cross what is asked for, by the slope, or on by a stride
+ * that grows. Between the ends: where the chord of the two excesses crosses, and in the middle where that has not halved them.
+ */
+static uint64_t next_number(struct search *search, uint64_t *stride, uint64_t *apart)
+{
+    uint64_t limit = search->question->limit, keeps = search->keeps, breaks = search->breaks;
+    uint64_t middle = keeps + (breaks - keeps) / 2;
+    double up = search->keeps_excess, down = search->breaks_excess;
+    if (breaks > limit) {
+        uint64_t on = limit - keeps > *stride ? keeps + *stride : limit, twice = limit / 2 > keeps ? 2 * keeps : limit;
+        *stride *= 4;
+        return clamp((double)keeps - up / slope_at(search, keeps), keeps + 1, twice > on ? twice : on, on);
+    }
+    if (keeps == 0) {
+        uint64_t back = breaks > *stride ? breaks - *stride : middle;
+        *stride *= 4;
+        return clamp((double)breaks - down / slope_at(search, breaks), middle, breaks - 1, back);
+    }
+    bool halved = breaks - keeps <= *apart / 2;
+    *apart = breaks - keeps;
+    double crossing = (double)keeps - up / (down - up) * (double)(breaks - keeps);
+    return halved ? clamp(crossing, keeps + 1, breaks - 1, middle) : middle;
+}
+
+/* From an undecided number down and up: `keeps` and `breaks` are brought near those that nothing decides. */
+static void close_in(struct search *search, uint64_t undecided)
+{
+    for (uint64_t low = search->keeps, high = undecided; high - low > 1 && search->status == EPS_OK;) {
+        uint64_t middle = low + (high - low) / 2;
+        *(decide(search, middle) == KEEPS ? &low : &high) = middle;
+    }
+    for (uint64_t low = undecided, high = search->breaks; high - low > 1 && search->status == EPS_OK;) {
+        uint64_t middle = low + (high - low) / 2;
+        *(decide(search, middle) == BREAKS ? &high : &low) = middle;
+    }
+}
+
+enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_error *error,
+                             const struct eps__largest_question *question)
+{
+    double log_delta = log(question->query->delta);
+    struct search search = {.question = question,
+                            .log_delta = log_delta,
+                            .rounding = 4 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_delta)),
+                            .answer = answer,
+                            .breaks = question->limit + 1,
+                            .keeps_excess = NAN,
+                            .breaks_excess = NAN,
+                            .error = error};
+    uint64_t at, stride = 1, apart = UINT64_MAX;
+    *answer = (struct eps__largest_answer){.bad_event_share = NAN};
+    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number keeps it (training/LEMMAS.md, L4) */
+        answer->exceeded = true;
+        search.keeps = 0;
+        search.breaks = 1;
+    }
+    at = search.status == EPS_OK && !answer->exceeded ? aim(&search) : 1;
+    while (search.status == EPS_OK && search.breaks - search.keeps > 1) {
+        assert(search.keeps < at && at < search.breaks);
+        if (decide(&search, at) != UNDECIDED) {
+            if (search.breaks - search.keeps > 1)
+                at = next_number(&search, &stride, &apart);
+            continue;
+        }
+        close_in(&search, at);
+        break;
+    }
+    if (search.status != EPS_OK)
+        return error && error->status == search.status
+                   ? search.status
+                   : eps__error(error, search.status, "", "the search was not finished");
+    answer->least = search.keeps;
+    answer->most = search.breaks - 1;
+    if (answer->least == 0)
+        answer->accountant = NULL;
+    assert(!answer->exceeded || answer->most == 0);
+    return EPS_OK;
+}

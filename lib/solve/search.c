@@ -1,0 +1,402 @@
+/*
+ * The rule of three for one direction: delta is read off the profile, epsilon is bracketed on it, and the noise
+ * multiplier is bracketed over profiles. Each end of an answer is a point at which the proven inequality holds:
+ * at the upper end the upper estimate of delta is at most the delta asked for, at the lower end the lower estimate
+ * is at least that. The profile is refined until the two ends are within the tolerance.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/solve/search.h"
+
+#include <math.h>
+
+#include "lib/base/error.h"
+#include "lib/numerics/normal.h"
+#include "lib/numerics/root.h"
+
+enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 };
+
+#define SIGMA_MAX EPS_NOISE_MULTIPLIER_MOST
+#define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
+#define FINEST 1e-8        /* what a noise multiplier is first sought by */
+#define COARSE 1e-7        /* finer grids may lose by rounding what they gain */
+
+struct search {
+    const struct eps__setting *setting;
+    const struct eps__accountant *accountant;
+    enum eps_direction direction;
+    struct eps__profile *profile;
+    double sigma, tolerance; /* that the profile was opened with, where a noise multiplier is sought */
+    enum eps__estimate estimate;
+    double log_delta; /* the delta asked for */
+    enum eps_status status;
+    bool out_of_reach; /* some sigma tried was */
+    int misses;        /* how many epsilons were */
+    struct eps_error *error;
+};
+
+static double tolerance_of(const struct search *search)
+{
+    return search->setting->job->query.accountant.tolerance;
+}
+
+/* The estimate of ln delta at eps; NAN once something failed. */
+static double log_delta_at(struct search *search, double eps)
+{
+    double value = NAN;
+    if (search->status == EPS_OK)
+        search->status = eps__profile_log_delta(search->setting, search->profile, search->direction, search->estimate,
+                                                eps, &value, search->error);
+    return search->status == EPS_OK ? value : NAN;
+}
+
+/* Positive while the estimate still exceeds the delta asked for; the logarithm's rounding counts to the safe side. */
+static double excess(double eps, void *user)
+{
+    struct search *search = user;
+    double value = eps__shift(search->estimate, log_delta_at(search, eps) - search->log_delta,
+                              2 * EPS__UNIT_ROUNDOFF * (1 + fabs(search->log_delta)));
+    if (search->status == EPS_TOO_COSTLY && search->misses < MISSES_MAX) {
+        /* Out of reach at this epsilon: delta may be anything there, and another epsilon may do. */
+        search->status = EPS_OK;
+        search->misses++;
+        return search->estimate == EPS__UPPER ? 1e300 : -1e300;
+    }
+    return isinf(value) && value < 0 ? -1e300 : value;
+}
+
+/* The eps at which this estimate crosses delta: *low < crossing <= *high, both near it; *high = 0 if it never
+ * exceeds delta. */
+static enum eps_status crossing(struct search *search, double start, double *low, double *high)
+{
+    double tolerance = 1e-3 * tolerance_of(search), step = fmax(1e-5 * start, 1e-9);
+    bool above = excess(start, search) > 0;
+    *low = *high = start;
+    for (int i = 0; search->status == EPS_OK; i++, step *= 4) {
+        if (i == EXPANSIONS_MAX || *high > 1e12)
+            return eps__error(search->error, EPS_UNATTAINABLE, "/delta",
+                              "no finite epsilon reaches this delta; raise delta or the noise multiplier");
+        if (above) {
+            *low = *high;
+            *high += step;
+            if (!(excess(*high, search) > 0))
+                break;
+        } else {
+            *high = *low;
+            if (*high == 0)
+                return search->status;
+            *low = fmax(*low - step, 0);
+            if (excess(*low, search) > 0)
+                break;
+        }
+    }
+    if (search->status == EPS_OK &&
+        eps__bisect(excess, search, low, high, tolerance, EPSILON_SCALE) == EPS__BISECT_NO_MEMORY)
+        search->status = EPS_NO_MEMORY;
+    return search->status;
+}
+
+/* Refines a bracket that is `excess_width` times too wide; false where refining helps no more. */
+static bool refine(struct search *search, double excess_width, double *last)
+{
+    if (!(excess_width < 0.7 * *last))
+        return false;
+    *last = excess_width;
+    return search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(excess_width), 16));
+}
+
+/* Every end is proven, and a finer grid, where rounding is all that is left, may be worse: the best ones count. */
+static void keep_best(struct eps__answer *answer, double value, double lower)
+{
+    answer->value = fmin(answer->value, value);
+    answer->lower = fmin(fmax(answer->lower, lower), answer->value);
+}
+
+/* How wide the bracket is, as the tolerance counts. */
+static double width_of(const struct eps__answer *answer, enum eps_unknown unknown)
+{
+    double scale = unknown == EPS_SOLVE_EPSILON ? fmax(answer->value, EPSILON_SCALE) : answer->value;
+    if (unknown == EPS_SOLVE_DELTA && answer->value <= EPS__DELTA_LEAST)
+        return 0;
+    return (answer->value - answer->lower) / scale;
+}
+
+static enum eps_status solve_epsilon(struct search *search, struct eps__answer *answer)
+{
+    double tolerance = tolerance_of(search), low, high, last = INFINITY, start;
+    double enough = eps__absence_epsilon(&search->setting->absence, search->direction, search->log_delta);
+    search->status = search->profile->class->guess(search->profile, search->direction, search->log_delta, &start);
+    if (search->status != EPS_OK)
+        return search->status;
+    start = fmin(start, enough);
+    for (int i = 0; i < REFINEMENTS_MAX; i++) {
+        search->estimate = EPS__UPPER;
+        enum eps_status status = crossing(search, start, &low, &high);
+        double value = high;
+        /* what was asked far from where it was aimed is asked again from where it led, before anything is made finer */
+        bool astray = i < AIMS_MAX && fabs(start - value) > 0.2 * value, upper_alone = search->setting->upper_alone;
+        search->estimate = EPS__LOWER;
+        if (upper_alone)
+            low = 0;
+        else if (status == EPS_OK)
+            status = crossing(search, high, &low, &high);
+        if (status != EPS_OK)
+            return status;
+        keep_best(answer, value, low);
+        double width = width_of(answer, EPS_SOLVE_EPSILON);
+        if (upper_alone ? !astray : width <= tolerance)
+            break;
+        if (astray ? !search->profile->class->refine(search->profile, search->direction, 1)
+                   : !refine(search, width / tolerance, &last))
+            break;
+        start = answer->value;
+    }
+    return EPS_OK;
+}
+
+static enum eps_status solve_delta(struct search *search, struct eps__answer *answer, double eps)
+{
+    double tolerance = tolerance_of(search), last = INFINITY;
+    for (int i = 0; i < REFINEMENTS_MAX; i++) {
+        search->estimate = EPS__UPPER;
+        double upper = log_delta_at(search, eps);
+        search->estimate = EPS__LOWER;
+        double lower = log_delta_at(search, eps);
+        if (search->status != EPS_OK)
+            return search->status;
+        if (upper <= log(EPS__DELTA_LEAST)) {
+            *answer = (struct eps__answer){.value = EPS__DELTA_LEAST, .bad_event_share = NAN};
+            return EPS_OK;
+        }
+        keep_best(answer, fmin(eps__exp_bound(EPS__UPPER, upper, 0), 1),
+                  lower < log(EPS__DELTA_LEAST) ? 0 : eps__exp_bound(EPS__LOWER, lower, 0));
+        double width = width_of(answer, EPS_SOLVE_DELTA);
+        if (width <= tolerance || !refine(search, width / tolerance, &last))
+            break;
+    }
+    return EPS_OK;
+}
+
+static void forget_profile(struct search *search)
+{
+    if (search->profile)
+        search->profile->class->destroy(search->profile);
+    search->profile = NULL;
+}
+
+/* How the answer was found, as the profile that answered has it. */
+static void describe(const struct search *search, double eps, double log_delta, struct eps__answer *answer)
+{
+    const struct eps__profile_class *class = search->profile ? search->profile->class : NULL;
+    if (class && class->bad_event_share)
+        answer->bad_event_share = class->bad_event_share(search->profile, search->direction, log_delta);
+    if (class && class->describe)
+        class->describe(search->profile, search->direction, eps, answer);
+}
+
+/*
+ * epsilon or delta, on a grid that is as fine as the tolerance. Where that misses it, or does not fit the limits, one ten
+ * times as coarse may say more: then the best of both counts, and no tolerance is answered wider than a coarser one.
+ */
+static enum eps_status solve_given_noise(struct search *search, struct eps__answer *answer, enum eps_unknown unknown)
+{
+    const struct eps_query *query = &search->setting->job->query;
+    for (double tolerance = tolerance_of(search);; tolerance *= 10) {
+        struct eps__accuracy accuracy = {unknown, tolerance, search->log_delta};
+        double before = answer->value;
+        search->misses = 0;
+        forget_profile(search);
+        search->status = search->accountant->open(search->setting, query->noise_multiplier, &accuracy, &search->profile,
+                                                  search->error);
+        if (search->status == EPS_OK)
+            search->status = unknown == EPS_SOLVE_DELTA ? solve_delta(search, answer, query->epsilon)
+                                                        : solve_epsilon(search, answer);
+        if (answer->value < before && unknown == EPS_SOLVE_DELTA)
+            describe(search, query->epsilon, log(answer->value), answer);
+        else if (answer->value < before)
+            describe(search, answer->value, search->log_delta, answer);
+        bool met = search->status == EPS_OK && ((search->setting->upper_alone && unknown == EPS_SOLVE_EPSILON) ||
+                                                width_of(answer, unknown) <= tolerance_of(search));
+        if (met || (search->status != EPS_OK && search->status != EPS_TOO_COSTLY) || !(tolerance < 0.5 * COARSE))
+            break;
+    }
+    /* What does not fit the limits leaves the answer there was: its bracket holds, if a wide one. */
+    return search->status == EPS_TOO_COSTLY && isfinite(answer->value) ? EPS_OK : search->status;
+}
+
+/* ------------------------------------------------------------ the noise multiplier */
+
+static enum eps_status open_at(struct search *search, double sigma, double tolerance)
+{
+    const struct eps__accuracy accuracy = {EPS_SOLVE_NOISE_MULTIPLIER, tolerance, search->log_delta};
+    if (search->profile && search->sigma == sigma && search->tolerance == tolerance)
+        return EPS_OK;
+    forget_profile(search);
+    search->sigma = sigma;
+    search->tolerance = tolerance;
+    return search->accountant->open(search->setting, sigma, &accuracy, &search->profile, search->error);
+}
+
+/* ln delta at eps with this sigma, less the one asked for: the approximation, or the estimate. */
+static double excess_at_sigma(struct search *search, double log_sigma, double eps, double tolerance, bool proven)
+{
+    if (search->status == EPS_OK)
+        search->status = open_at(search, exp(log_sigma), tolerance);
+    if (search->status != EPS_OK)
+        return NAN;
+    if (proven) {
+        double value = excess(eps, search);
+        if (search->status != EPS_TOO_COSTLY)
+            return value;
+        /* Out of reach at this sigma: delta may be anything, and another sigma may do. */
+        search->status = EPS_OK;
+        search->out_of_reach = true;
+        return search->estimate == EPS__UPPER ? INFINITY : -INFINITY;
+    }
+    double value = NAN;
+    search->status = search->profile->class->approximate(search->profile, search->direction, eps, &value);
+    return value - search->log_delta;
+}
+
+/* A starting point: where the approximation crosses, and the slope of ln delta over ln sigma there. */
+static double approximate_crossing(struct search *search, double eps, double least, double *slope)
+{
+    double low = log(least), high = log(SIGMA_MAX), x = fmin(fmax(log(fmax(least * 20, 0.7)), low), high);
+    double step = 0.7;
+    bool above = excess_at_sigma(search, x, eps, 1e-2, false) > 0;
+    for (double next; search->status == EPS_OK && x > low && x < high; x = next, step *= 1.5) {
+        next = fmin(fmax(above ? x + step : x - step, low), high);
+        if ((excess_at_sigma(search, next, eps, 1e-2, false) > 0) != above) {
+            *(above ? &low : &high) = x;
+            *(above ? &high : &low) = next;
+            break;
+        }
+    }
+    for (int i = 0; i < 9 && search->status == EPS_OK && high - low > 1e-3; i++) {
+        x = 0.5 * (low + high);
+        *(excess_at_sigma(search, x, eps, 1e-2, false) > 0 ? &low : &high) = x;
+    }
+    x = 0.5 * (low + high);
+    double rise = excess_at_sigma(search, x + 0.01, eps, 1e-2, false) - excess_at_sigma(search, x, eps, 1e-2, false);
+    *slope = fmin(rise / 0.01, -0.5);
+    return x;
+}
+
+/*
+ * From x >= least, the ln sigma at which this estimate of delta crosses, approached to within `reach` (in ln sigma) from the
+ * side that proves: for the upper estimate from above, for the lower from below. Newton with the secant's slope,
+ * kept in the bracket. Where even `least` is enough: least for the upper estimate, -INFINITY for the lower.
+ */
+static double sigma_crossing(struct search *search, double x, double eps, double tolerance, double reach, double slope,
+                             double least)
+{
+    double low = -INFINITY, high = INFINITY, last_x = NAN, last = NAN;
+    bool upper = search->estimate == EPS__UPPER;
+    for (int i = 0; i < 60 && search->status == EPS_OK; i++) {
+        double value = excess_at_sigma(search, x, eps, tolerance, true);
+        /* An equality proves on either side. */
+        if (value > 0 || (!upper && value == 0))
+            low = x;
+        else
+            high = x;
+        double miss = value / slope; /* x - crossing, about */
+        if (upper ? value <= 0 && miss <= reach : value >= 0 && -miss <= reach)
+            return x;
+        if (x <= least && value <= 0)
+            return upper ? least : -INFINITY;
+        if (high - low <= 0.5 * reach || (upper && low >= log(SIGMA_MAX)))
+            return upper ? high : low;
+        /* Where delta hardly answers to the noise, the slope says nothing: twice as far as before. */
+        double stride = value * last > 0 && fabs(value) > 0.5 * fabs(last) ? 2 * fabs(x - last_x) : 0;
+        if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 &&
+            (value - last) / (x - last_x) < -0.1)
+            slope = (value - last) / (x - last_x);
+        last_x = x;
+        last = value;
+        double next = isinf(value) ? x + (value > 0 ? 0.5 : -0.5) : x - value / slope + (upper ? 0.4 : -0.4) * reach;
+        if (fabs(next - x) < stride)
+            next = x + (value > 0 ? stride : -stride);
+        next = fmin(fmax(next, x - 2), x + 2);
+        if (!(next > low && next < high))
+            next = isinf(low) ? high - 0.5 : isinf(high) ? low + 0.5 : 0.5 * (low + high);
+        x = fmax(next, least);
+    }
+    return upper ? high : low;
+}
+
+static enum eps_status solve_noise(struct search *search, struct eps__answer *answer, double eps)
+{
+    const struct eps__accountant *accountant = search->accountant;
+    double tolerance = tolerance_of(search), inner = fmax(tolerance, FINEST), last = INFINITY, slope;
+    search->misses = MISSES_MAX; /* another sigma is tried, not another epsilon */
+    double least = fmax(accountant->least_sigma(search->setting), EPS_NOISE_MULTIPLIER_LEAST);
+    double x = approximate_crossing(search, eps, least, &slope);
+    for (int i = 0; i < 5 && search->status == EPS_OK; i++) {
+        search->estimate = EPS__UPPER;
+        double high = sigma_crossing(search, x, eps, inner, 0.1 * tolerance, slope, log(least));
+        if (search->status == EPS_OK && search->out_of_reach && !(exp(high) <= SIGMA_MAX))
+            return i ? EPS_OK : EPS_TOO_COSTLY; /* what a coarser grid proved stays */
+        if (search->status == EPS_OK && !(exp(high) <= SIGMA_MAX))
+            return eps__error(search->error, EPS_UNATTAINABLE, "/delta",
+                              "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
+        search->estimate = EPS__LOWER;
+        double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
+        /* what was proven is proven of exp(high), and so of all that is more */
+        double value = fmin(eps__exp_bound(EPS__UPPER, high, 0), SIGMA_MAX);
+        keep_best(answer, value, exp(low));
+        if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
+            break;
+        if (i > 0 && !(high - low < 0.7 * last)) /* a finer grid helps no more */
+            break;
+        last = high - low;
+        inner = fmax(inner / fmin(fmax(4, pow((high - low) / tolerance, 2)), 64), 1e-9);
+        x = high;
+    }
+    return search->status;
+}
+
+/* What needs no noise, and so no accountant. */
+static bool without_noise(const struct search *search, const struct eps_query *query, struct eps__answer *answer)
+{
+    const struct eps__setting *setting = search->setting;
+    enum eps_unknown unknown = eps_job_unknown(setting->job);
+    double eps = unknown == EPS_SOLVE_EPSILON ? 0 : query->epsilon;
+    double most = eps__absence_log_delta(&setting->absence, search->direction, eps).upper;
+    if (setting->sensitivity_known && !(setting->sensitivity.value > 0))
+        most = -INFINITY;
+    if (!(most <= (unknown == EPS_SOLVE_DELTA ? log(EPS__DELTA_LEAST) : search->log_delta)))
+        return false;
+    *answer = (struct eps__answer){.value = unknown == EPS_SOLVE_DELTA ? EPS__DELTA_LEAST : 0, .bad_event_share = NAN};
+    return true;
+}
+
+enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
+                            const struct eps__accountant *accountant, enum eps_direction direction)
+{
+    const struct eps_query *query = &setting->job->query;
+    enum eps_unknown unknown = eps_job_unknown(setting->job);
+    struct search search = {.setting = setting, .accountant = accountant, .direction = direction, .error = error};
+    search.log_delta = unknown == EPS_SOLVE_DELTA ? NAN : log(query->delta);
+    if (without_noise(&search, query, answer))
+        return EPS_OK;
+    *answer = (struct eps__answer){.value = INFINITY, .bad_event_share = NAN};
+    if (unknown == EPS_SOLVE_NOISE_MULTIPLIER) {
+        search.status = solve_noise(&search, answer, query->epsilon);
+        if (search.status == EPS_OK)
+            describe(&search, query->epsilon, search.log_delta, answer);
+    } else {
+        search.status = solve_given_noise(&search, answer, unknown);
+    }
+    forget_profile(&search);
+    if (search.status != EPS_OK && error && error->status != search.status) {
+        static const char *const messages[EPS_STATUS_COUNT] = {
+            [EPS_NO_MEMORY] = "out of memory; raise accountant.tolerance",
+            [EPS_CANCELED] = "canceled",
+            [EPS_TIMEOUT] = "the time limit passed",
+            [EPS_TOO_COSTLY] = "the grid that the tolerance needs is over the limits; raise accountant.tolerance",
+        };
+        const char *message = messages[search.status];
+        eps__error(error, search.status, "", "%s", message ? message : "the computation did not succeed");
+    }
+    return search.status;
+}

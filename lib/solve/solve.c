@@ -1,0 +1,746 @@
+/*
+ * The rule of three over all accountants: runs each that serves, direction by direction, keeps the best of each
+ * direction, reports the worse direction, and says what was assumed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/solve/solve.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/accountants/least.h"
+#include "lib/accountants/monte_carlo/audit.h"
+#include "lib/accountants/monte_carlo/guarantee.h"
+#include "lib/solve/curve.h"
+#include "lib/solve/doubts.h"
+#include "lib/base/error.h"
+#include "lib/numerics/bound.h"
+#include "lib/sampling/scheme.h"
+#include "lib/solve/search.h"
+#include "lib/job/setting.h"
+
+/* A strategy that was scaled to a sensitivity of 1 has it but for rounding. */
+#define SAME 1e-12
+#define MOMENTS_ENOUGH 16     /* of the likelihood ratio: draws then gain little, but in delta */
+#define DRAWS_AFFORDABLE 1e13 /* operations of monte_carlo, as it counts them beforehand */
+#include "lib/strategy/families/family.h"
+
+/* ------------------------------------------------------------ cost */
+
+/* The accountants of a job: those that run, and those that serve too but would go over a limit. */
+struct lineup {
+    const struct eps__accountant *items[EPS__ACCOUNTANTS_MAX];
+    size_t len;
+    struct too_costly {
+        enum eps_accountant name;
+        double operations, bytes;
+    } dropped[EPS__ACCOUNTANTS_MAX];
+    size_t dropped_len;
+};
+
+/* auto runs all that fit the limits together, in the table's order; what is left out is said in the hints. If nothing
+ * fits, the last one is left to be refused. */
+static struct lineup choose_lineup(const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_context *context = setting->context;
+    const struct eps__accountant *serving[EPS__ACCOUNTANTS_MAX];
+    size_t serving_len = eps__setting_accountants(setting, serving, error);
+    bool automatic = setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO;
+    double total = 0, bytes_there = 0;
+    struct lineup lineup = {.len = 0};
+    eps__strategy_cost(&setting->job->mechanism, &total, &bytes_there);
+    for (size_t i = 0; i < serving_len; i++) {
+        double operations, bytes;
+        serving[i]->cost(setting, &operations, &bytes);
+        bool fits = !automatic || !context ||
+                    ((context->max_operations <= 0 || total + operations <= context->max_operations) &&
+                     (context->max_bytes <= 0 || bytes <= context->max_bytes));
+        if (fits || (i + 1 == serving_len && lineup.len == 0)) {
+            lineup.items[lineup.len++] = serving[i];
+            total += operations;
+        } else {
+            lineup.dropped[lineup.dropped_len++] = (struct too_costly){serving[i]->method, operations, bytes};
+        }
+    }
+    return lineup;
+}
+
+/* Who draws starts from what is proven without: before it run those that `auto` would. */
+static struct lineup make_lineup(const struct eps__setting *setting, struct eps_error *error)
+{
+    struct lineup lineup = choose_lineup(setting, error);
+    if (lineup.len != 1 || !lineup.items[0]->solve)
+        return lineup;
+    const struct eps__accountant *drawing = lineup.items[0];
+    struct eps_job job;
+    struct eps__setting proving = *setting;
+    eps_job_init(&job);
+    job = (struct eps_job){.mechanism = setting->job->mechanism, .query = {.accountant = job.query.accountant}};
+    job.query.epsilon = setting->job->query.epsilon;
+    job.query.delta = setting->job->query.delta;
+    job.query.noise_multiplier = setting->job->query.noise_multiplier;
+    proving.job = &job;
+    lineup = choose_lineup(&proving, NULL);
+    assert(lineup.len < EPS__ACCOUNTANTS_MAX);
+    lineup.items[lineup.len++] = drawing;
+    return lineup;
+}
+
+/* Draws of the job as it was asked do where a plainer sampling has none that tell the truth. */
+static bool audits(const struct eps__setting *setting, struct eps__setting *audited, double *operations,
+                   struct eps_error *error)
+{
+    *audited = *setting;
+    if (eps__mc_audits(audited, operations, NULL))
+        return true;
+    eps__setting_as_asked(audited);
+    return eps__mc_audits(audited, operations, error);
+}
+
+static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant *const *accountants,
+                                  size_t len, double *operations, double *bytes, struct eps_error *error)
+{
+    const struct eps_context *context = setting->context;
+    double total = 0, largest = 0;
+    eps__strategy_cost(&setting->job->mechanism, &total, &largest);
+    for (size_t i = 0; i < len; i++) {
+        double one_operations, one_bytes;
+        accountants[i]->cost(setting, &one_operations, &one_bytes);
+        total += one_operations;
+        largest = fmax(largest, one_bytes);
+    }
+    double audit = 0;
+    struct eps__setting audited;
+    if (setting->job->query.accountant.audit > 0 && !audits(setting, &audited, &audit, error))
+        return EPS_UNSUPPORTED;
+    total += audit;
+    double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
+    double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
+    if (total > limit_operations || largest > limit_bytes) {
+        eps__error(error, EPS_TOO_COSTLY, "",
+                   "the job needs about %.2g operations and %.2g bytes, the limits are %.2g and %.2g; lower n, raise "
+                   "accountant.tolerance, or name a cheaper accountant",
+                   total, largest, limit_operations, limit_bytes);
+        if (error) {
+            error->operations = total;
+            error->bytes = largest;
+        }
+        return EPS_TOO_COSTLY;
+    }
+    if (operations)
+        *operations = total;
+    if (bytes)
+        *bytes = largest;
+    return EPS_OK;
+}
+
+enum eps_status eps__mechanism_serves(const struct eps_context *context, struct eps_error *error,
+                                      const struct eps_job *job, double *operations, double *bytes)
+{
+    struct eps__setting setting;
+    enum eps_status status = eps__setting_probe(&setting, error, context, job);
+    if (status != EPS_OK)
+        return status;
+    struct lineup lineup = make_lineup(&setting, error);
+    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, operations, bytes, error) : EPS_UNSUPPORTED;
+    eps__setting_close(&setting);
+    return status;
+}
+
+/* ------------------------------------------------------------ running the accountants */
+
+struct task {
+    struct eps__setting setting; /* with a meter of its own */
+    struct eps__meter meter;
+    const struct eps__accountant *accountant;
+    enum eps_direction direction;
+    struct eps__answer answer;
+    enum eps_status status;
+    bool left_out; /* its answer could not have been of use */
+    struct eps_error error;
+};
+
+struct tasks {
+    struct task items[EPS__ACCOUNTANTS_MAX * EPS_DIRECTIONS];
+    size_t len, first; /* first: of those that run, all before it having run */
+    struct eps__meters meters;
+};
+
+/* The least value that those before `end` found for the direction. */
+static double proven_before(const struct tasks *tasks, size_t end, enum eps_direction direction)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < end; i++)
+        if (tasks->items[i].status == EPS_OK && tasks->items[i].direction == direction)
+            least = fmin(least, tasks->items[i].answer.value);
+    return least;
+}
+
+static void run_task(void *arg, size_t index)
+{
+    struct tasks *tasks = arg;
+    struct task *task = &tasks->items[tasks->first + index];
+    const struct eps__accountant *accountant = task->accountant;
+    task->status = accountant->solve
+                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction,
+                                           proven_before(tasks, tasks->first, task->direction))
+                       : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction);
+    eps__meter_end(&task->meter);
+}
+
+static void run_all(const struct eps_context *context, struct tasks *tasks, size_t len)
+{
+    if (context && context->parallel_for) {
+        context->parallel_for(context->user, len, run_task, tasks);
+        return;
+    }
+    for (size_t i = 0; i < len; i++)
+        run_task(tasks, i);
+}
+
+/*
+ * A ladder of noise multipliers of which no draws verified any ends at one whose delta is what the ladder's failures leave of the job's: the
+ * proven ones are proven anew, for that. The lower ends, which are of the job's delta, stay.
+ */
+static void fall_back(struct tasks *tasks, size_t proving, const struct task *drawn)
+{
+    const struct eps_job *job = drawn->setting.job;
+    if (drawn->status != EPS_UNATTAINABLE || eps_job_unknown(job) != EPS_SOLVE_NOISE_MULTIPLIER)
+        return;
+    struct eps_job left = *job;
+    left.query.delta = eps__mc_left(job->query.delta, job->query.accountant.threshold_share); /* (accountants, L69) */
+    for (size_t i = 0; i < proving; i++) {
+        struct task *task = &tasks->items[i];
+        if (task->direction != drawn->direction || task->status != EPS_OK)
+            continue;
+        struct eps__setting setting = task->setting;
+        struct eps__answer before = task->answer;
+        setting.job = &left;
+        setting.meter = NULL;
+        task->status = eps__search(&task->answer, &task->error, &setting, task->accountant, task->direction);
+        task->answer.value = fmax(task->answer.value, before.value);
+        task->answer.lower = before.lower;
+    }
+}
+
+/*
+ * First those that prove, then those that draw, which stand after them: the direction of which less is proven, and then the other one, unless what
+ * is proven of it is no worse than what was drawn.
+ */
+static void run_tasks(const struct eps_context *context, struct tasks *tasks)
+{
+    size_t proving = 0;
+    while (proving < tasks->len && !tasks->items[proving].accountant->solve)
+        proving++;
+    run_all(context, tasks, proving);
+    tasks->first = proving;
+    if (proving == tasks->len)
+        return;
+    assert(tasks->len - proving == EPS_DIRECTIONS);
+    bool add_first = proven_before(tasks, proving, EPS_ADD) > proven_before(tasks, proving, EPS_REMOVE);
+    struct task *first = &tasks->items[proving + add_first], *second = &tasks->items[proving + !add_first];
+    run_task(tasks, add_first);
+    fall_back(tasks, proving, first);
+    second->left_out =
+        first->status == EPS_OK && proven_before(tasks, proving, second->direction) <= first->answer.value;
+    if (second->left_out) {
+        eps__meter_end(&second->meter);
+    } else {
+        run_task(tasks, !add_first);
+        fall_back(tasks, proving, second);
+    }
+}
+
+/* What another time would not be so: then there is no answer, for one without this candidate might be kept for ever. */
+static bool is_passing(enum eps_status status)
+{
+    return status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY;
+}
+
+static bool is_attained(const struct task *task)
+{
+    return task->accountant->attained && task->accountant->attained(&task->setting);
+}
+
+/*
+ * What the accountants say of the truth: the largest of the lower ends of those whose pairs are the mechanism's own
+ * (accountants/LEMMAS.md, L76). It is exact where there is such an end in each direction, as the answer is the larger one of
+ * the two.
+ */
+static void set_least(struct eps_result *result, const struct tasks *tasks)
+{
+    bool attained[EPS_DIRECTIONS] = {false, false};
+    for (size_t i = 0; i < tasks->len; i++) {
+        const struct task *task = &tasks->items[i];
+        if (task->left_out || task->status != EPS_OK || !is_attained(task))
+            continue;
+        attained[task->direction] = true;
+        result->least = fmax(result->least, task->answer.lower); /* which is no NAN */
+    }
+    if (!isnan(result->least))
+        result->least = fmin(result->least, result->bracket_upper);
+    result->bracket_exact = attained[EPS_REMOVE] && attained[EPS_ADD] && !isnan(result->bracket_lower);
+    if (result->bracket_exact)
+        result->bracket_lower = result->least;
+}
+
+/*
+ * The best candidate of each direction into the result; what stopped the first that failed, if a direction has none.
+ * The lower end: several bounds may be of different pairs, and the least of their lower ends is below the value of each; where one
+ * gave no answer, or was not tried, that least one is not known (accountants/LEMMAS.md, L5).
+ */
+static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks,
+                              bool complete)
+{
+    double lower[EPS_DIRECTIONS] = {INFINITY, INFINITY};
+    bool found[EPS_DIRECTIONS] = {false, false};
+    enum eps_guarantee guarantee[EPS_DIRECTIONS] = {EPS_GUARANTEE_DETERMINISTIC, EPS_GUARANTEE_DETERMINISTIC};
+    const struct task *failed = NULL;
+    result->candidates = calloc(tasks->len, sizeof *result->candidates);
+    if (!result->candidates)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    for (size_t i = 0; i < tasks->len; i++) {
+        const struct task *task = &tasks->items[i];
+        if (task->left_out)
+            continue;
+        bool drawn = task->accountant->solve; /* of which no bracket tells anything */
+        if (task->status != EPS_OK) {
+            lower[task->direction] = drawn ? lower[task->direction] : 0;
+            if (!failed || is_passing(task->status))
+                failed = task;
+            continue;
+        }
+        struct eps_candidate candidate = {.accountant = task->accountant->method,
+                                          .direction = task->direction,
+                                          .value = task->answer.value,
+                                          .order = task->answer.order,
+                                          .moments = task->answer.moments,
+                                          .bad_event_share = task->answer.bad_event_share};
+        result->candidates[result->candidates_len++] = candidate;
+        result->cut_short |= task->answer.cut_short;
+        if (!drawn)
+            lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
+        if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
+            result->directions[task->direction] = candidate;
+            guarantee[task->direction] = task->answer.guarantee;
+            result->draws[task->direction] = task->answer.draws;
+            found[task->direction] = true;
+        }
+    }
+    if ((failed && is_passing(failed->status)) || !found[EPS_REMOVE] || !found[EPS_ADD]) {
+        if (error)
+            *error = failed->error;
+        return failed->status;
+    }
+    const struct eps_candidate *remove = &result->directions[EPS_REMOVE], *add = &result->directions[EPS_ADD];
+    const struct eps_candidate *worse = add->value > remove->value ? add : remove;
+    result->accountant = worse->accountant;
+    result->guarantee = guarantee[EPS_REMOVE] > guarantee[EPS_ADD] ? guarantee[EPS_REMOVE] : guarantee[EPS_ADD];
+    result->bracket_upper = worse->value;
+    result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
+    bool drawn = result->draws[worse->direction].samples > 0;
+    if (drawn) /* its uncertainty is not numerical */
+        result->bracket_lower = NAN;
+    set_least(result, tasks);
+    if (drawn)
+        result->bracket_upper = NAN;
+    switch (result->solved_for) {
+    case EPS_SOLVE_EPSILON:
+        result->epsilon = worse->value;
+        break;
+    case EPS_SOLVE_DELTA:
+        result->delta = worse->value;
+        break;
+    default:
+        result->noise_multiplier = worse->value;
+        break;
+    }
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ sentences */
+
+static bool add_assumptions(struct eps_result *result, const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->asked->mechanism;
+    const struct eps_sampling *sampling = &mechanism->sampling;
+    struct eps__sentences list = {&result->assumptions, &result->assumptions_len, false};
+    eps__sentence(&list, "each contribution is clipped to norm 1, and the noise is an exact Gaussian whose seed the "
+                         "adversary does not know");
+    eps__scheme_of(mechanism)->assume(&list, sampling);
+    if (!eps__sampling_random(mechanism))
+        return !list.failed;
+    if (sampling->truncation)
+        eps__sentence(&list,
+                      "of a batch over %llu examples a uniformly random subset of that size is taken; the size of the "
+                      "data set, %llu, is public",
+                      (unsigned long long)sampling->max_batch_size, (unsigned long long)sampling->dataset_size);
+    if (sampling->examples_per_user > 1)
+        eps__sentence(&list, "a user holds at most %zu examples, drawn independently of each other",
+                      sampling->examples_per_user);
+    if (sampling->last_iterate)
+        eps__sentence(&list, "the losses are linear and only the last iterate is released");
+    if (!eps__family_of(&mechanism->matrix)->diagonal && eps__strategy_nonnegative(setting->strategy))
+        eps__sentence(&list, "all entries of the strategy are >= 0");
+    for (int d = 0; d < EPS_DIRECTIONS; d++) {
+        enum eps_accountant name = result->directions[d].accountant;
+        const struct eps__accountant *accountant = eps__accountant_find(name);
+        if (accountant->assume && (d == 0 || name != result->directions[0].accountant))
+            accountant->assume(&list, setting, result);
+    }
+    return !list.failed;
+}
+
+/* A candidate that failed beside one that did not. */
+static bool add_failures(struct eps_result *result, const struct tasks *tasks)
+{
+    struct eps__sentences list = {&result->hints, &result->hints_len, false};
+    for (size_t i = 0; i < tasks->len; i++)
+        if (tasks->items[i].left_out)
+            eps__sentence(&list,
+                          "%s drew nothing for %s: what is proven of it without draws is no worse than the answer",
+                          tasks->items[i].accountant->name, eps_direction_name(tasks->items[i].direction));
+        else if (tasks->items[i].status != EPS_OK)
+            eps__sentence(&list, "%s gave no answer for %s: %s", tasks->items[i].accountant->name,
+                          eps_direction_name(tasks->items[i].direction), tasks->items[i].error.message);
+    return !list.failed;
+}
+
+/* What would have served, and how much more it would need. */
+static void add_dropped(struct eps__sentences *list, const struct eps__setting *setting, const struct lineup *lineup)
+{
+    for (size_t i = 0; i < lineup->dropped_len; i++) {
+        const struct too_costly *dropped = &lineup->dropped[i];
+        eps__sentence(list,
+                      "%s was not tried: it would take about %.2g operations and %.2g bytes, the limits are %.2g and "
+                      "%.2g; raise them, lower n, or raise accountant.tolerance",
+                      eps_accountant_name(dropped->name), dropped->operations, dropped->bytes,
+                      setting->context->max_operations, setting->context->max_bytes);
+    }
+}
+
+static void add_strategy_hints(struct eps__sentences *list, const struct eps_result *result,
+                               const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->asked->mechanism;
+    bool defined = isfinite(result->error_mean_squared);
+    char text[256];
+    for (size_t i = 0; eps__strategy_hint(text, sizeof text, setting->strategy, mechanism, defined, i); i++)
+        eps__sentence(list, "%s", text);
+}
+
+/* Where the answer is what sampling gives with any noise, or none (sampling/LEMMAS.md, L3). */
+static bool decided_by_sampling(const struct eps_result *result, const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    bool add = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
+    enum eps_direction worse = add ? EPS_ADD : EPS_REMOVE;
+    if (!eps__sampling_coins(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
+        return false; /* who takes part for certain, or nobody knows */
+    switch (result->solved_for) {
+    case EPS_SOLVE_DELTA:
+        return log(result->delta) >= eps__sampling_log_delta(mechanism, worse, result->epsilon).lower - 1e-9;
+    case EPS_SOLVE_EPSILON:
+        return result->epsilon >= eps__lower(eps__sampling_epsilon(mechanism, worse, log(result->delta)), 1e7);
+    default:
+        return result->noise_multiplier == 0 && result->sensitivity > 0;
+    }
+}
+
+/* Who draws, where the answer's bound is known to be loose (renyi's of few moments by 5 to 20% in the noise, at eleven points of as many mechanisms,
+ * seven of them in README; its delta by 1.3 to 9 times, at eight); NULL: nobody, it would cost too much, or nothing is less. */
+static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
+{
+    const struct eps_candidate *worse = &result->directions[EPS_REMOVE];
+    double operations, bytes;
+    if (result->directions[EPS_ADD].value > worse->value)
+        worse = &result->directions[EPS_ADD];
+    const struct eps__accountant *found = eps__accountant_find(worse->accountant);
+    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->value <= EPS__DELTA_LEAST ||
+        (worse->moments >= MOMENTS_ENOUGH && result->solved_for != EPS_SOLVE_DELTA) || found->exact(setting) ||
+        (found->tight && found->tight(setting)))
+        return NULL;
+    for (size_t i = 0; eps__accountants[i]; i++) {
+        const struct eps__accountant *accountant = eps__accountants[i];
+        if (!accountant->solve || !accountant->serves(setting, NULL))
+            continue;
+        accountant->cost(setting, &operations, &bytes);
+        if (operations <= DRAWS_AFFORDABLE)
+            return accountant;
+    }
+    return NULL;
+}
+
+static bool add_hints(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup)
+{
+    const struct eps_mechanism *mechanism = &setting->job->mechanism;
+    struct eps__sentences list = {&result->hints, &result->hints_len, false};
+    bool amplified = lineup->dropped_len > 0, random = eps__sampling_random(mechanism),
+         curve = result->solved_for == EPS_SOLVE_CURVE;
+    add_strategy_hints(&list, result, setting);
+    add_dropped(&list, setting, lineup);
+    for (size_t i = 0; i < lineup->len; i++)
+        amplified |= lineup->items[i]->amplifies;
+    if (!random && fabs(result->sensitivity - 1) > SAME && result->sensitivity > 0 && !curve)
+        eps__sentence(&list, "noise_multiplier / sensitivity = %.6g, the figure that papers print",
+                      result->noise_multiplier / result->sensitivity);
+    bool decided = random && !curve && decided_by_sampling(result, setting);
+    if (decided)
+        eps__sentence(&list,
+                      "this answer needs no noise: it follows from the probability %.6g that an example ever makes a "
+                      "difference",
+                      -expm1(eps__sampling_log_never(mechanism).upper));
+    else if (random && setting->p < 1 && !amplified && setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
+        eps__sentence(&list, "this is the bound without amplification by sampling: no accountant of this version "
+                             "amplifies this strategy under this scheme");
+    const struct eps__accountant *drawing =
+        random && !curve && !setting->of_phases ? who_would_help(result, setting) : NULL;
+    if (drawing)
+        eps__sentence(&list,
+                      decided ? "draws count the noise, too, and may give an answer that is far tighter: ask for %s"
+                              : "draws are expected to give an answer that is at least 5%% tighter: ask for %s",
+                      drawing->name);
+    if (!curve && result->bracket_upper > 0 && !setting->upper_alone) {
+        double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
+        double tolerance = setting->job->query.accountant.tolerance;
+        bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
+        bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
+        if (width > tolerance && !absolute && !floor)
+            eps__sentence(&list, "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width, tolerance);
+    }
+    return !list.failed;
+}
+
+/* ------------------------------------------------------------ the result */
+
+static bool copy_blt(struct eps_result *result, const struct eps_strategy *strategy)
+{
+    const double *decay, *scale;
+    size_t len = eps_strategy_blt(strategy, &decay, &scale);
+    if (!len)
+        return true;
+    result->blt_decay = malloc(2 * len * sizeof *decay);
+    if (!result->blt_decay)
+        return false;
+    result->blt_scale = result->blt_decay + len;
+    result->blt_len = len;
+    memcpy(result->blt_decay, decay, len * sizeof *decay);
+    memcpy(result->blt_scale, scale, len * sizeof *scale);
+    return true;
+}
+
+static enum eps_status fill_figures(struct eps_result *result, struct eps_error *error,
+                                    const struct eps__setting *setting)
+{
+    const struct eps_mechanism *mechanism = &setting->asked->mechanism;
+    double mean, max, last, variance = result->noise_multiplier * result->noise_multiplier;
+    enum eps_status status = eps__strategy_error(setting->context, setting->strategy, mechanism, &mean, &max, &last);
+    if (status != EPS_OK)
+        return eps__error(error, status, "", "the error figures were not finished");
+    /* All three, or none: where the largest is beyond doubles, none tells anything. */
+    bool finite = isfinite(max * variance) && isfinite(mean * variance);
+    result->error_mean_squared = finite ? mean * variance : NAN;
+    result->error_max_squared = finite ? max * variance : NAN;
+    result->error_last_squared = finite ? last * variance : NAN;
+    result->adjacency = mechanism->adjacency;
+    /* Without amplification any C is equivalent to a lower-triangular one: the noise is rotation invariant. */
+    result->adaptive =
+        !eps__sampling_random(mechanism) || (eps__strategy_lower_triangular(setting->strategy) &&
+                                             eps__strategy_decoder(setting->strategy) != EPS_DECODER_FULL);
+    result->p = eps__sampling_probability(mechanism);
+    result->bins = eps__sampling_bins(mechanism);
+    result->expected_batch_size = eps__sampling_expected_batch(mechanism);
+    if (setting->sensitivity_known) {
+        result->sensitivity = setting->sensitivity.value;
+        result->sensitivity_rule = setting->sensitivity.rule;
+        result->sensitivity_exact = setting->sensitivity.exact;
+    }
+    snprintf(result->factorization_id, sizeof result->factorization_id, "%s", eps_strategy_id(setting->strategy));
+    result->iterations = eps_strategy_iterations(setting->strategy);
+    result->optimality_gap = eps_strategy_optimality_gap(setting->strategy);
+    return copy_blt(result, setting->strategy) ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+}
+
+/* How much of a computation is over when its strategy is there: what comes is a formula without sampling, and a search
+ * over loss distributions with it. */
+static double strategy_share(const struct eps_mechanism *mechanism)
+{
+    if (!eps__strategy_is_optimised(&mechanism->matrix))
+        return 0;
+    return eps__sampling_random(mechanism) ? 0.06 : 0.95;
+}
+
+/* Of what comes once the strategy is there, about: the audit's part of the operations. */
+static double audit_share(const struct eps__setting *setting, double operations)
+{
+    struct eps__setting audited;
+    double audit;
+    if (setting->job->query.accountant.audit == 0 || !audits(setting, &audited, &audit, NULL))
+        return 0;
+    return fmin(fmax(audit / operations, 0.05), 0.95);
+}
+
+/* Of both directions, each half of the context's progress. */
+static enum eps_status audit(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting)
+{
+    struct eps__setting own;
+    double operations;
+    bool served = audits(setting, &own, &operations, error);
+    assert(served); /* or the job would have been refused */
+    (void)served;
+    struct eps__meter items[EPS_DIRECTIONS] = {{.expected = 1}, {.expected = 1}};
+    struct eps__meters meters = {
+        .context = setting->context, .items = items, .len = EPS_DIRECTIONS, .stride = sizeof *items};
+    enum eps_status status = EPS_OK;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++) {
+        own.meter = &items[d];
+        items[d].all = &meters;
+        status = eps__mc_audit(&result->audit[d], &own, d, result);
+        eps__meter_end(&items[d]);
+    }
+    return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit was not finished");
+}
+
+/* Where the accountants say nothing of it, what any adversary sees may; and draws, with the probability that they state. */
+static enum eps_status find_least(struct eps_result *result, struct eps_error *error,
+                                  const struct eps__setting *setting)
+{
+    double seen = 0;
+    if (result->solved_for == EPS_SOLVE_CURVE)
+        return EPS_OK;
+    if (isnan(result->least)) {
+        enum eps_status status = eps__least(&seen, setting);
+        if (status != EPS_OK)
+            return eps__error(error, status, "",
+                              status == EPS_NO_MEMORY ? "out of memory" : "the answer was not finished");
+        if (seen > 0)
+            result->least = seen;
+    }
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        if (result->solved_for != EPS_SOLVE_NOISE_MULTIPLIER && result->audit[d].samples > 0)
+            result->least = fmax(result->least, result->audit[d].lower);
+    return EPS_OK;
+}
+
+static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
+                                    const struct eps__setting *setting, const struct lineup *lineup)
+{
+    struct tasks tasks = {.len = 0};
+    tasks.meters = (struct eps__meters){
+        .context = setting->context, .items = &tasks.items[0].meter, .stride = sizeof tasks.items[0]};
+    for (size_t i = 0; i < lineup->len; i++)
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            struct task *task = &tasks.items[tasks.len++];
+            double operations, bytes;
+            *task = (struct task){.setting = *setting, .accountant = lineup->items[i], .direction = direction};
+            lineup->items[i]->cost(setting, &operations, &bytes);
+            task->meter.all = &tasks.meters;
+            task->meter.expected = fmax(operations / EPS_DIRECTIONS, 1);
+            task->setting.meter = &task->meter;
+        }
+    tasks.meters.len = tasks.len;
+    run_tasks(setting->context, &tasks);
+    enum eps_status status = gather(result, error, &tasks, lineup->dropped_len == 0);
+    if (status == EPS_OK && !add_failures(result, &tasks))
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    return status;
+}
+
+static struct eps_result *make_result(enum eps_unknown unknown, const struct eps_query *query)
+{
+    struct eps_result *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->solved_for = unknown;
+    made->epsilon = query->epsilon;
+    made->delta = query->delta;
+    made->noise_multiplier = query->noise_multiplier;
+    made->bracket_lower = made->bracket_upper = made->least = NAN;
+    made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
+    return made;
+}
+
+enum eps_status eps__mechanism_describe(struct eps_result **result, struct eps_error *error,
+                                        const struct eps__setting *setting, double noise_multiplier,
+                                        const enum eps_accountant accountants[EPS_DIRECTIONS])
+{
+    const struct eps_query query = {.epsilon = NAN, .delta = NAN, .noise_multiplier = noise_multiplier};
+    struct eps_result *made = make_result(EPS_SOLVE_CURVE, &query);
+    if (!made)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        made->directions[d] =
+            (struct eps_candidate){.accountant = accountants[d], .direction = d, .value = NAN, .bad_event_share = NAN};
+    enum eps_status status = fill_figures(made, error, setting);
+    if (status == EPS_OK && !add_assumptions(made, setting))
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    if (status != EPS_OK) {
+        eps_result_destroy(made);
+        return status;
+    }
+    made->cache_factorization = eps__strategy_cache_state(setting->strategy);
+    *result = made;
+    return EPS_OK;
+}
+
+enum eps_status eps__mechanism_solve(const struct eps_context *context, struct eps_result **result,
+                                     struct eps_error *error, const struct eps_job *job,
+                                     const struct eps__occasion *occasion)
+{
+    struct eps__setting setting;
+    struct eps_result *made = NULL;
+    struct eps__tally tally = {0};
+    struct eps__context_part building, searching, auditing;
+    double built = strategy_share(&job->mechanism), operations = 0;
+    enum eps_status status = eps__setting_open(&setting, error, eps__context_part(&building, context, 0, built), job);
+    if (status != EPS_OK)
+        return status;
+    setting.context = context;
+    setting.tally = &tally;
+    setting.upper_alone = occasion && occasion->upper_alone;
+    setting.of_phases = occasion && occasion->of_phases;
+    struct lineup lineup = make_lineup(&setting, error);
+    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, &operations, NULL, error) : EPS_UNSUPPORTED;
+    if (status != EPS_OK)
+        goto out;
+    double searched = built + (1 - built) * (1 - audit_share(&setting, operations));
+    setting.context = eps__context_part(&searching, context, built, searched);
+    made = make_result(eps_job_unknown(job), &job->query);
+    if (!made) {
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+        goto out;
+    }
+    if (made->solved_for == EPS_SOLVE_CURVE)
+        status = eps__curve(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0,
+                            job->query.accountant.tolerance);
+    else
+        status = solve_scalar(made, error, &setting, &lineup);
+    setting.context = eps__context_part(&auditing, context, searched, 1);
+    if (status == EPS_OK && job->query.accountant.audit > 0)
+        status = audit(made, error, &setting);
+    if (status == EPS_OK)
+        status = find_least(made, error, &setting);
+    if (status == EPS_OK)
+        status = fill_figures(made, error, &setting);
+    if (status != EPS_OK)
+        goto out;
+    made->cache_pld = eps__tally_state(&tally);
+    made->cache_factorization = eps__strategy_cache_state(setting.strategy);
+    if (!add_assumptions(made, &setting) || !add_hints(made, &setting, &lineup)) {
+        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+        goto out;
+    }
+    status = eps__add_doubts(made, error, &setting);
+    if (status != EPS_OK)
+        goto out;
+    *result = made;
+    made = NULL;
+out:
+    eps_result_destroy(made);
+    eps__setting_close(&setting);
+    return status;
+}

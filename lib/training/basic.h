@@ -1,0 +1,25 @@
+/*
+ * Basic composition: a bound that needs no grid.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_TRAINING_BASIC_H
+#define EPS_TRAINING_BASIC_H
+
+#include "lib/pld/known/curves.h"
+
+/* `count` >= 1 runs of a pair that is known by its curve. */
+struct eps__run {
+    struct eps__curve *curve;
+    uint64_t count;
+};
+
+/*
+ * ln of an upper bound on delta(eps), eps >= 0, of all runs together: the sum of their deltas at epsilons that add up
+ * to at most eps (L7; Dwork et al. 2006). The split follows the curves' guesses, and is near the best one where delta
+ * is small. Asks every curve once, to the tolerance. EPS_NO_MEMORY, or a curve's status.
+ */
+enum eps_status eps__basic_log_delta(const struct eps__run *runs, size_t len, double eps, double tolerance,
+                                     double *log_delta);
+
+#endif

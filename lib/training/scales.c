@@ -1,0 +1,402 @@
+/*
+ * Sets of curves, each on a grid of its own. Of all but the set of the largest losses only the size of a loss counts that is
+ * exceeded with next to no probability: what it adds goes with its square, so that it is as little as the set itself is.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/training/scales.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/training/basic.h"
+
+#define LOG_DELTA_ABOUT (-30.0) /* where nothing is known of delta */
+#define LOG_DELTA_LEAST (-700.0)
+#define FAR_UNDER 12.0      /* of ln delta: what is so far under it is not reached for */
+#define STEP 8.0            /* of ln delta: what was made for one is good for those near it */
+#define EXCEEDED_SHARE 1e-3 /* of the tolerance times delta: by so much a loss of a smaller set may exceed its size */
+#define SMALLER_TOLERANCE 0.1
+#define FINER_MOST 16.0 /* of sets: more would not help what the smaller ones add */
+#define FURTHER 1.2     /* where a loss of so many times a size is looked at next */
+#define TINY 1e-2       /* losses under which a guess is looked at */
+#define TINY_LEAST 1e-9
+#define TINY_OFF 3.0 /* of ln delta */
+#define TINY_TOLERANCE 0.02
+#define BASIC_TOLERANCE 0.01
+
+enum { SETS_MAX = 8, TRIES = 60 };
+
+/* Within a set no largest loss is so many times another's: a grid reaches about twice the first (lib/pld/known/curves.c), and the next is
+ * tried where it does not. */
+static const double aparts[] = {300, 15};
+enum { APARTS = sizeof aparts / sizeof *aparts };
+
+/* A curve that stays its owner's, exchanged or not. */
+struct borrowed {
+    struct eps__curve base;
+    struct eps__curve *curve;
+    bool exchanged;
+};
+
+struct member {
+    struct eps__curve *curve;
+    uint64_t count;
+    double reach; /* about the largest loss of one run that matters */
+    size_t set;
+};
+
+struct eps__scales {
+    const struct eps_context *context;
+    struct eps__accuracy accuracy;
+    struct member *members;
+    size_t len, apart;                     /* apart: of aparts, in force */
+    size_t sets_len;                       /* 0: not split yet */
+    struct eps__curves *sets[SETS_MAX][2]; /* as they are, and for the smaller ones exchanged */
+    double finer;
+    double size, log_exceeded; /* of a loss of all smaller sets together; and ln of how much one may exceed it */
+    double made_for;           /* ln delta; NAN: not made */
+};
+
+/* ------------------------------------------------------------ borrowed curves */
+
+static enum eps_status borrowed_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate,
+                                          double eps, double tolerance, double *log_delta)
+{
+    const struct borrowed *own = (const struct borrowed *)curve;
+    return own->curve->class->log_delta(own->curve, reversed != own->exchanged, estimate, eps, tolerance, log_delta);
+}
+
+/* Guesses are made for losses about 1: one of next to none is looked for, where the guess is far under it. */
+static enum eps_status borrowed_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
+{
+    const struct borrowed *own = (const struct borrowed *)curve;
+    double there = -INFINITY;
+    enum eps_status status = own->curve->class->guess(own->curve, reversed != own->exchanged, log_delta, eps);
+    if (status == EPS_OK && *eps < TINY)
+        status = borrowed_log_delta(curve, reversed, EPS__UPPER, *eps, TINY_TOLERANCE, &there);
+    while (status == EPS_OK && there > log_delta + TINY_OFF && *eps < TINY) {
+        *eps = fmax(*eps * FURTHER, TINY_LEAST);
+        status = borrowed_log_delta(curve, reversed, EPS__UPPER, *eps, TINY_TOLERANCE, &there);
+    }
+    return status;
+}
+
+static void borrowed_destroy(struct eps__curve *curve)
+{
+    free(curve);
+}
+
+static const struct eps__curve_class borrowed_class = {borrowed_log_delta, borrowed_guess, borrowed_destroy};
+
+static struct eps__curve *borrow(struct eps__curve *curve, bool exchanged)
+{
+    struct borrowed *made = malloc(sizeof *made);
+    if (!made)
+        return NULL;
+    *made = (struct borrowed){{&borrowed_class}, curve, exchanged};
+    return &made->base;
+}
+
+/* ------------------------------------------------------------ making */
+
+enum eps_status eps__scales_create(struct eps__scales **scales, const struct eps_context *context,
+                                   const struct eps__accuracy *accuracy)
+{
+    struct eps__scales *made = calloc(1, sizeof *made);
+    if (!made)
+        return EPS_NO_MEMORY;
+    made->context = context;
+    made->accuracy = *accuracy;
+    made->finer = 1;
+    made->made_for = NAN;
+    *scales = made;
+    return EPS_OK;
+}
+
+static void forget_sets(struct eps__scales *scales)
+{
+    for (size_t i = 0; i < SETS_MAX; i++)
+        for (int exchanged = 0; exchanged < 2; exchanged++) {
+            eps__curves_destroy(scales->sets[i][exchanged]);
+            scales->sets[i][exchanged] = NULL;
+        }
+    scales->sets_len = 0;
+    scales->made_for = NAN;
+}
+
+void eps__scales_destroy(struct eps__scales *scales)
+{
+    if (!scales)
+        return;
+    forget_sets(scales);
+    for (size_t i = 0; i < scales->len; i++)
+        scales->members[i].curve->class->destroy(scales->members[i].curve);
+    free(scales->members);
+    free(scales);
+}
+
+enum eps_status eps__scales_add(struct eps__scales *scales, struct eps__curve *curve, uint64_t count)
+{
+    struct member *members = curve ? realloc(scales->members, (scales->len + 1) * sizeof *members) : NULL;
+    assert(count >= 1 && scales->sets_len == 0);
+    if (!members) {
+        if (curve)
+            curve->class->destroy(curve);
+        return EPS_NO_MEMORY;
+    }
+    scales->members = members;
+    scales->members[scales->len++] = (struct member){.curve = curve, .count = count};
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ splitting */
+
+static enum eps_status find_reaches(struct eps__scales *scales)
+{
+    double about = isnan(scales->accuracy.log_delta) ? LOG_DELTA_ABOUT : scales->accuracy.log_delta - FAR_UNDER;
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i < scales->len && status == EPS_OK; i++) {
+        struct borrowed member = {{&borrowed_class}, scales->members[i].curve, false};
+        status = borrowed_guess(&member.base, false, about, &scales->members[i].reach);
+    }
+    return status;
+}
+
+/* Every member's set, the largest losses in the first; the number of sets. */
+static size_t choose_sets(struct eps__scales *scales)
+{
+    double below = INFINITY; /* members of this reach and less have no set yet */
+    size_t sets = 0;
+    for (; sets < SETS_MAX; sets++) {
+        double largest = -INFINITY;
+        for (size_t i = 0; i < scales->len; i++)
+            if (scales->members[i].reach < below)
+                largest = fmax(largest, scales->members[i].reach);
+        if (isinf(largest))
+            break;
+        for (size_t i = 0; i < scales->len; i++)
+            if (scales->members[i].reach < below)
+                scales->members[i].set = sets;
+        below = largest / aparts[scales->apart]; /* they may get another one */
+    }
+    return sets;
+}
+
+/* The smaller ones also exchanged. */
+static enum eps_status make_set(struct eps__scales *scales, size_t set)
+{
+    const struct eps__accuracy smaller = {EPS_SOLVE_DELTA, SMALLER_TOLERANCE, NAN};
+    enum eps_status status = EPS_OK;
+    for (int exchanged = 0; exchanged <= (set > 0) && status == EPS_OK; exchanged++) {
+        struct eps__curves **made = &scales->sets[set][exchanged];
+        status = eps__curves_create(made, scales->context, set > 0 ? &smaller : &scales->accuracy);
+        for (size_t i = 0; i < scales->len && status == EPS_OK; i++)
+            if (scales->members[i].set == set)
+                status = eps__curves_add(*made, borrow(scales->members[i].curve, exchanged), scales->members[i].count);
+    }
+    if (status == EPS_OK && set == 0 && scales->finer > 1)
+        eps__curves_refine(scales->sets[0][0], scales->finer);
+    return status;
+}
+
+/* As `apart` says; all in one set where nothing is known of one's reach. */
+static enum eps_status split(struct eps__scales *scales)
+{
+    enum eps_status status = find_reaches(scales);
+    forget_sets(scales);
+    size_t sets = status == EPS_OK ? choose_sets(scales) : scales->len > 0;
+    if (status == EPS_TOO_COSTLY)
+        status = EPS_OK;
+    for (size_t set = 0; set < sets && status == EPS_OK; set++)
+        status = make_set(scales, set);
+    scales->sets_len = sets;
+    if (status != EPS_OK)
+        forget_sets(scales);
+    return status;
+}
+
+/* Once more, in more sets; EPS_TOO_COSTLY where there are none. */
+static enum eps_status split_further(struct eps__scales *scales)
+{
+    size_t sets_len = scales->sets_len;
+    enum eps_status status = EPS_OK;
+    while (status == EPS_OK && scales->sets_len == sets_len) {
+        if (scales->apart + 1 == APARTS)
+            return EPS_TOO_COSTLY;
+        scales->apart++;
+        status = split(scales);
+    }
+    return status;
+}
+
+static enum eps_status be_split(struct eps__scales *scales)
+{
+    return scales->sets_len > 0 ? EPS_OK : split(scales);
+}
+
+/* ------------------------------------------------------------ the smaller sets */
+
+/* About the largest loss of one run of the set. */
+static double reach_of(const struct eps__scales *scales, size_t set)
+{
+    double reach = TINY_LEAST;
+    for (size_t i = 0; i < scales->len; i++)
+        if (scales->members[i].set == set)
+            reach = fmax(reach, scales->members[i].reach);
+    return reach;
+}
+
+/* A loss from *size on that one direction of a set exceeds by no more than e^*log_exceeded, which is about as wanted: H(e^size). */
+static enum eps_status find_size(struct eps__curves *set, double wanted, double *size, double *log_exceeded)
+{
+    enum eps_status status = eps__curves_approximate(set, *size, log_exceeded);
+    for (int i = 0; i < TRIES && status == EPS_OK && *log_exceeded > wanted; i++) {
+        *size *= FURTHER;
+        status = eps__curves_approximate(set, *size, log_exceeded);
+    }
+    return status == EPS_OK ? eps__curves_log_delta(set, EPS__UPPER, *size, log_exceeded) : status;
+}
+
+/* Of all smaller sets, for a delta about this. */
+static enum eps_status measure(struct eps__scales *scales, double log_delta)
+{
+    double about = fmax(floor(log_delta / STEP) * STEP, LOG_DELTA_LEAST);
+    double smaller = (double)(scales->sets_len - 1), tolerance = fmin(scales->accuracy.tolerance, 1);
+    double wanted = fmax(about + log(EXCEEDED_SHARE * tolerance / smaller), LOG_DELTA_LEAST);
+    enum eps_status status = EPS_OK;
+    if (scales->made_for == about)
+        return EPS_OK;
+    scales->size = 0;
+    scales->log_exceeded = -INFINITY;
+    for (size_t i = 1; i < scales->sets_len && status == EPS_OK; i++) {
+        double reach = reach_of(scales, i), size[2] = {reach, reach}, log_exceeded[2] = {0, 0};
+        for (int exchanged = 0; exchanged < 2 && status == EPS_OK; exchanged++)
+            status = find_size(scales->sets[i][exchanged], wanted, &size[exchanged], &log_exceeded[exchanged]);
+        scales->size = eps__add_up(scales->size, fmax(size[0], size[1]));
+        scales->log_exceeded = eps__log_add(scales->log_exceeded, fmax(log_exceeded[0], log_exceeded[1]));
+    }
+    scales->made_for = status == EPS_OK ? about : NAN;
+    return status;
+}
+
+/* ln of a bound on the largest set's delta at a loss that may be negative: under 0 by the chord to a = 0. */
+static enum eps_status largest_log_delta(struct eps__scales *scales, double eps, double *log_delta)
+{
+    struct eps__curves *largest = scales->sets[0][0];
+    if (eps >= 0)
+        return eps__curves_log_delta(largest, EPS__UPPER, eps, log_delta);
+    enum eps_status status = eps__curves_log_delta(largest, EPS__UPPER, 0, log_delta);
+    double below = eps__raise(-expm1(eps), 8), kept = eps__exp_bound(EPS__UPPER, eps + *log_delta, 0x1p-50);
+    *log_delta = eps__log_bound(EPS__UPPER, eps__add_up(below, kept), 4);
+    return status;
+}
+
+/* Either loss of the smaller sets, with its probability, and what they exceed (L5). */
+static enum eps_status with_smaller(struct eps__scales *scales, double eps, double *out)
+{
+    double about = scales->accuracy.log_delta, after, before, size;
+    enum eps_status status = EPS_OK;
+    *out = 0;
+    if (isnan(about))
+        status = eps__curves_approximate(scales->sets[0][0], eps, &about);
+    if (status == EPS_OK)
+        status = measure(scales, about);
+    size = scales->size;
+    if (status == EPS_OK)
+        status = largest_log_delta(scales, eps__lower(eps - size, 4), &after);
+    if (status == EPS_OK)
+        status = largest_log_delta(scales, eps__lower(eps + size, 4), &before);
+    if (status != EPS_OK)
+        return status;
+    double both = log1p(exp(-size)), sum = eps__log_add(after - both, before - size - both);
+    sum = eps__log_add(sum, scales->log_exceeded);
+    *out = fmin(eps__shift(EPS__UPPER, sum, 64 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum))), 0);
+    return EPS_OK;
+}
+
+/* ------------------------------------------------------------ delta */
+
+static enum eps_status bound(struct eps__scales *scales, enum eps__estimate estimate, double eps, double *out)
+{
+    *out = estimate == EPS__UPPER ? 0 : -INFINITY;
+    enum eps_status status = be_split(scales);
+    if (status != EPS_OK || scales->sets_len == 0)
+        return status;
+    if (estimate == EPS__UPPER && scales->sets_len > 1)
+        return with_smaller(scales, eps, out);
+    return eps__curves_log_delta(scales->sets[0][0], estimate, eps, out);
+}
+
+static enum eps_status composed(struct eps__scales *scales, enum eps__estimate estimate, double eps, double *out)
+{
+    enum eps_status status, further = EPS_OK;
+    do {
+        status = bound(scales, estimate, eps, out);
+        bool reached = status == EPS_OK && (estimate == EPS__LOWER || *out < 0);
+        further = reached || (status != EPS_OK && status != EPS_TOO_COSTLY) ? EPS_TOO_COSTLY : split_further(scales);
+    } while (further == EPS_OK);
+    return further == EPS_TOO_COSTLY ? status : further;
+}
+
+/* (L7) Of all members. */
+static enum eps_status basic(const struct eps__scales *scales, double eps, double *out)
+{
+    struct eps__run *runs = malloc(scales->len * sizeof *runs);
+    if (!runs)
+        return EPS_NO_MEMORY;
+    for (size_t i = 0; i < scales->len; i++)
+        runs[i] = (struct eps__run){scales->members[i].curve, scales->members[i].count};
+    enum eps_status status = eps__basic_log_delta(runs, scales->len, eps, BASIC_TOLERANCE, out);
+    free(runs);
+    return status;
+}
+
+enum eps_status eps__scales_log_delta(struct eps__scales *scales, enum eps__estimate estimate, double eps, double *out)
+{
+    double sum = 0;
+    enum eps_status status = composed(scales, estimate, eps, out);
+    /* one composition of all members is at most the sum, but for its grid */
+    if (status != EPS_OK || estimate == EPS__LOWER || scales->len == 0 || (scales->sets_len == 1 && *out < 0))
+        return status;
+    status = basic(scales, eps, &sum);
+    *out = fmin(*out, sum);
+    return status == EPS_TOO_COSTLY ? EPS_OK : status;
+}
+
+bool eps__scales_refine(struct eps__scales *scales, double factor)
+{
+    if (scales->sets_len == 0 || (scales->sets_len > 1 && scales->finer * factor > FINER_MOST))
+        return false;
+    if (!eps__curves_refine(scales->sets[0][0], factor))
+        return false;
+    scales->finer *= factor;
+    return true;
+}
+
+/* ------------------------------------------------------------ unproven */
+
+enum eps_status eps__scales_approximate(struct eps__scales *scales, double eps, double *out)
+{
+    enum eps_status status = be_split(scales), further = EPS_OK;
+    *out = -INFINITY;
+    while (status == EPS_OK && scales->sets_len > 0) {
+        status = eps__curves_approximate(scales->sets[0][0], eps, out);
+        if (status != EPS_TOO_COSTLY)
+            break;
+        further = split_further(scales);
+        if (further != EPS_OK)
+            return further;
+        status = EPS_OK;
+    }
+    return status;
+}
+
+enum eps_status eps__scales_guess(struct eps__scales *scales, double log_delta, double *eps)
+{
+    double any;
+    enum eps_status status = eps__scales_approximate(scales, 0, &any); /* splits where it must */
+    *eps = 0;
+    return status == EPS_OK && scales->sets_len > 0 ? eps__curves_guess(scales->sets[0][0], log_delta, eps) : status;
+}

@@ -1,0 +1,25 @@
+/*
+ * Curves whose losses are of very different sizes: no grid serves both a phase and one of ten thousand times its noise.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_TRAINING_SCALES_H
+#define EPS_TRAINING_SCALES_H
+
+#include "lib/pld/known/curves.h"
+
+struct eps__scales;
+
+/* As eps__curves_*() (lib/pld/known/curves.h), of which these are the bits while one grid reaches all curves. Where it cannot, those of
+ * the smaller losses are composed apart, and stand beside the others as two losses and some delta (L5). */
+enum eps_status eps__scales_create(struct eps__scales **scales, const struct eps_context *context,
+                                   const struct eps__accuracy *accuracy);
+void eps__scales_destroy(struct eps__scales *scales);
+enum eps_status eps__scales_add(struct eps__scales *scales, struct eps__curve *curve, uint64_t count);
+enum eps_status eps__scales_log_delta(struct eps__scales *scales, enum eps__estimate estimate, double eps,
+                                      double *log_delta);
+enum eps_status eps__scales_approximate(struct eps__scales *scales, double eps, double *log_delta);
+enum eps_status eps__scales_guess(struct eps__scales *scales, double log_delta, double *eps);
+bool eps__scales_refine(struct eps__scales *scales, double factor);
+
+#endif

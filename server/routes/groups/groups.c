@@ -1,0 +1,392 @@
+/*
+ * Groups as resources. All they show is in their rows, which are written with the ends of their children.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/routes/groups/groups.h"
+
+#include <math.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/jobs/document.h"
+#include "server/ops/clock.h"
+#include "server/ops/metrics.h"
+#include "server/routes/fetch.h"
+#include "server/work/pool.h"
+
+/* ---------------------------------------------------------------- documents */
+
+static void write_time(struct text *out, const char *member, int64_t ms)
+{
+    char time[25];
+    text_printf(out, ",\"%s\":", member);
+    if (ms) {
+        clock_rfc3339(time, ms);
+        text_printf(out, "\"%s\"", time);
+    } else {
+        text_puts(out, "null");
+    }
+}
+
+static void write_links(struct text *out, const struct group_routes *routes, const char *id)
+{
+    text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"",
+                routes->path, id, routes->path, id, routes->path, id);
+    if (routes->children) {
+        text_printf(out, ",\"%s\":\"%s/%s/%s\"", routes->children, routes->path, id, routes->children);
+    }
+    text_puts(out, "}");
+}
+
+static void write_document(struct server *server, struct text *out, const struct group_routes *routes,
+                           const struct group_record *record, bool brief)
+{
+    text_printf(out, "{\"id\":\"%s\",\"status\":\"%s\",\"label\":", record->id, job_status_name(record->status));
+    text_json(out, record->label);
+    text_printf(out, ",\"total\":%zu,\"done\":%zu,\"failed\":%zu", record->total, record->done, record->failed);
+    write_time(out, "created_at", record->created_at);
+    write_time(out, "finished_at", record->finished_at);
+    routes->write(server, out, record, brief);
+    write_links(out, routes, record->id);
+    text_puts(out, "}");
+}
+
+enum store_status group_get(struct server *server, const struct group_routes *routes, const char *id,
+                            struct document **document)
+{
+    struct group_record record;
+    struct text text = {0};
+    enum store_status status = groups_read(server->groups, routes->kind, id, &record);
+    if (status != STORE_OK) {
+        return status;
+    }
+    write_document(server, &text, routes, &record, false);
+    *document = document_make(&text, id, job_status_final(record.status));
+    group_record_clear(&record);
+    return *document ? STORE_OK : STORE_FAILED;
+}
+
+/* A row that fails its digests: all that is certain of it is its id, and when that was made. */
+static void write_damaged(struct text *out, const struct group_routes *routes, const struct group_record *record)
+{
+    char detail[96], instance[96];
+    snprintf(instance, sizeof instance, "%s/%s", routes->path, record->id);
+    snprintf(detail, sizeof detail, "what is stored of this %s fails its checksum", routes->noun);
+    json_t *problem = api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL);
+    char *error = problem ? api_json_text(problem) : NULL;
+    json_decref(problem);
+    text_printf(out, "{\"id\":\"%s\",\"status\":\"failed\",\"label\":null,\"total\":0,\"done\":0,\"failed\":0",
+                record->id);
+    write_time(out, "created_at", uuid_time(record->id));
+    text_puts(out, ",\"finished_at\":null,\"error\":");
+    text_puts(out, error ? error : "null");
+    write_links(out, routes, record->id);
+    text_puts(out, "}");
+    free(error);
+}
+
+static void write_item(struct server *server, struct text *out, const struct group_routes *routes,
+                       struct group_record *record)
+{
+    if (record->damaged && !record->request) {
+        write_damaged(out, routes, record);
+        return;
+    }
+    groups_settle(server->groups, record);
+    write_document(server, out, routes, record, true);
+}
+
+enum store_status group_list(struct server *server, const struct group_routes *routes, const struct list_filter *filter,
+                             struct text *items, char next[UUID_SIZE])
+{
+    struct list_filter wider = *filter;
+    struct group_record *records;
+    size_t len;
+    wider.limit++; /* to see whether there is a next page */
+    enum store_status status = store_list_groups(server->store, routes->kind, &wider, &records, &len);
+    if (status != STORE_OK) {
+        return status;
+    }
+    if (len > filter->limit) {
+        memcpy(next, records[filter->limit - 1].id, UUID_SIZE);
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (i < filter->limit) {
+            text_puts(items, i ? "," : "");
+            write_item(server, items, routes, &records[i]);
+        }
+        group_record_clear(&records[i]);
+    }
+    free(records);
+    return STORE_OK;
+}
+
+/* ---------------------------------------------------------------- events */
+
+/* An event's number is one more than the children that were final: 1 is the first progress, and each child's is its own. */
+#define FIRST_NUMBER 1
+#define TOLD_AT_ONCE 64
+
+struct telling {
+    struct server *server;
+    const struct group_routes *routes;
+    const struct group_record *record;
+    void *view; /* or NULL: no child was told yet */
+    struct text *text;
+    uint64_t seen;
+    size_t len;
+};
+
+static void tell_child(void *user, const struct child_record *child)
+{
+    struct telling *telling = user;
+    if (!telling->view) {
+        telling->view = telling->routes->open_view(telling->server, telling->record);
+    }
+    if (!telling->view) { /* and ends the stream */
+        telling->text->failed = true;
+        return;
+    }
+    telling->seen = child->ended + FIRST_NUMBER;
+    telling->len++;
+    event_begin(telling->text, telling->routes->child, telling->seen);
+    telling->routes->write_child(telling->server, telling->text, telling->record, telling->view, child);
+    event_end(telling->text);
+}
+
+static void tell_progress(struct telling *telling)
+{
+    const struct group_record *record = telling->record;
+    double done = (double)(telling->seen - FIRST_NUMBER);
+    struct job_progress progress = {.fraction = done / (double)record->total,
+                                    .stage = done > 0 ? telling->routes->children : NULL,
+                                    .remaining_seconds = NAN};
+    double seconds = (double)(clock_now_ms() - record->created_at) / 1000;
+    if (done > 0 && seconds > 0) {
+        progress.remaining_seconds = seconds / done * ((double)record->total - done);
+    }
+    event_begin(telling->text, "progress", telling->seen);
+    document_write_progress(telling->text, &progress);
+    event_end(telling->text);
+}
+
+static enum events_next tell_news(struct telling *telling, bool live)
+{
+    struct children_filter news = {.parent = telling->record->id, .by_end = true, .limit = TOLD_AT_ONCE};
+    uint64_t before = telling->seen;
+    telling->seen = before ? before : FIRST_NUMBER;
+    news.after = telling->seen - FIRST_NUMBER;
+    if (store_each_child(telling->server->store, &news, tell_child, telling) != STORE_OK) {
+        return EVENTS_BROKEN;
+    }
+    if (telling->seen != before) {
+        tell_progress(telling);
+    }
+    bool more = telling->len == TOLD_AT_ONCE || (telling->len && !live);
+    return more ? EVENTS_MORE : telling->seen != before ? EVENTS_SOME : live ? EVENTS_NONE : EVENTS_LAST;
+}
+
+enum events_next group_tell(struct server *server, const struct group_routes *routes, const char *id, uint64_t *seen,
+                            struct text *text)
+{
+    struct group_record record;
+    bool live = groups_is_live(server->groups, routes->kind, id); /* asked first: once it is not, all rows are there */
+    if (groups_read(server->groups, routes->kind, id, &record) != STORE_OK) {
+        return EVENTS_BROKEN;
+    }
+    if (*seen > record.done + FIRST_NUMBER) { /* of another life of the database */
+        *seen = 0;
+    }
+    struct telling telling = {.server = server, .routes = routes, .record = &record, .text = text, .seen = *seen};
+    enum events_next next = tell_news(&telling, live);
+    *seen = telling.seen;
+    if (telling.view) {
+        routes->close_view(telling.view);
+    }
+    group_record_clear(&record);
+    return next;
+}
+
+bool group_listen(struct server *server, const struct group_routes *routes, const char *id, uint64_t seen,
+                  struct waiter *waiter)
+{
+    return groups_listen(server->groups, routes->kind, id, (size_t)(seen - FIRST_NUMBER), waiter);
+}
+
+/* ---------------------------------------------------------------- POST */
+
+struct posting {
+    struct store_group_insert insert; /* first */
+    struct pool_task task;
+    struct request *request;
+    const struct group_routes *routes;
+    struct group_record record;
+    void *asked;
+    json_t *problem; /* or NULL */
+    bool reserved;
+    struct fetching fetching;
+};
+
+static void posting_free(void *state)
+{
+    struct posting *posting = state;
+    struct server *server = posting->request->server;
+    if (posting->reserved) {
+        groups_unreserve(server->groups, &posting->record);
+    }
+    if (posting->asked) {
+        posting->routes->asks->close(posting->asked);
+    }
+    json_decref(posting->problem);
+    fetching_clear(&posting->fetching);
+    group_record_clear(&posting->record);
+    free(posting);
+}
+
+static void refuse(struct posting *posting, enum api_problem problem, const char *detail)
+{
+    posting->problem = api_problem_encode(problem, detail, posting->request->path, NULL);
+}
+
+/* One space of keys is shared by all resources: the path is part of what was asked. */
+static void name_request(struct posting *posting)
+{
+    unsigned char digest[(HASH_SIZE - 1) / 2];
+    char hash[HASH_SIZE];
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, sizeof digest);
+    crypto_generichash_update(&state, (const unsigned char *)posting->routes->path, strlen(posting->routes->path) + 1);
+    crypto_generichash_update(&state, (const unsigned char *)posting->record.request, strlen(posting->record.request));
+    crypto_generichash_final(&state, digest, sizeof digest);
+    sodium_bin2hex(hash, sizeof hash, digest, sizeof digest);
+    store_key_request(&posting->insert.key, hash, posting->record.label);
+}
+
+/* From the bytes to what is asked. False: refused. */
+static bool read_body(struct posting *posting)
+{
+    struct request *request = posting->request;
+    struct group_record *record = &posting->record;
+    char message[256] = "";
+    struct api_errors errors = {0};
+    json_t *json = api_json_parse(request->body ? request->body : "", request->body_len, message, sizeof message);
+    request_drop_body(request);
+    if (json) {
+        posting->asked = posting->routes->decode(request->server, &errors, record, json);
+    }
+    if (!json && message[0]) {
+        refuse(posting, API_PROBLEM_MALFORMED_JSON, message);
+    } else if (!json || errors.out_of_memory) {
+        refuse(posting, API_PROBLEM_INTERNAL, "out of memory");
+    } else if (!posting->asked) {
+        posting->problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, request->path, &errors);
+    }
+    api_errors_clear(&errors);
+    json_decref(json);
+    return posting->asked != NULL;
+}
+
+/* On the writer thread, after the commit. */
+static void post_stored(struct store_write *write, enum store_status status)
+{
+    struct posting *posting = (struct posting *)write;
+    struct groups *groups = posting->request->server->groups;
+    bool answered = status == STORE_OK || status == STORE_CORRUPT;
+    if (!answered) {
+        refuse(posting, API_PROBLEM_QUEUE_FULL,
+               "the database could not be written, and nothing was accepted; post it again later");
+    } else if (posting->insert.key.use == KEY_FREE && groups_admit(groups, &posting->record, posting->asked)) {
+        posting->asked = NULL;
+        posting->reserved = false;
+    } else if (posting->insert.key.use == KEY_FREE) { /* the row is there: it runs after a restart */
+        refuse(posting, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request_resume(posting->request);
+}
+
+/* On the bulk's thread. */
+static void post_decide(struct pool_task *task)
+{
+    struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
+    struct server *server = posting->request->server;
+    struct group_record *record = &posting->record;
+    if (!read_body(posting)) {
+        request_resume(posting->request);
+        return;
+    }
+    name_request(posting);
+    if (resource_key_used(server, &posting->insert.key)) {
+        request_resume(posting->request);
+        return;
+    }
+    record->kind = posting->routes->kind;
+    record->created_at = clock_now_ms();
+    snprintf(record->request_id, sizeof record->request_id, "%s", posting->request->id);
+    snprintf(record->client, sizeof record->client, "%s", posting->request->place->address);
+    uuid_next(record->id);
+    posting->reserved = !store_full(server->store) && groups_reserve(server->groups, record);
+    if (!posting->reserved) {
+        refuse(
+            posting, API_PROBLEM_QUEUE_FULL,
+            "as many wait as may wait, in number (--queue) or bytes (--queue-bytes), or the database is as large as it "
+            "may be (--max-db); post it again later");
+        request_resume(posting->request);
+        return;
+    }
+    posting->insert.record = record;
+    posting->insert.write.done = post_stored;
+    store_insert_group(server->store, &posting->insert);
+}
+
+static enum handled post_reply(struct request *request)
+{
+    enum handled handled;
+    struct posting *posting = request->state;
+    struct document *document = fetching_take(&posting->fetching, &handled);
+    if (!document) {
+        return handled;
+    }
+    reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", posting->routes->path, document->id);
+    return reply_document(request, document->final ? 200 : 202, document, false);
+}
+
+static enum handled post_resume(struct request *request)
+{
+    struct posting *posting = request->state;
+    const struct store_key *key = &posting->insert.key;
+    enum handled handled;
+    if (posting->problem) {
+        json_t *problem = posting->problem;
+        posting->problem = NULL;
+        return reply_problem_json(request, problem);
+    }
+    if (key->use != KEY_FREE && !resource_replays(request, key, &handled)) {
+        return handled;
+    }
+    const char *id = key->use == KEY_FREE ? posting->record.id : key->id;
+    return resource_fetch(request, &posting->fetching, id, post_reply);
+}
+
+enum handled group_post(struct request *request, const struct group_routes *routes)
+{
+    enum handled handled;
+    struct posting *posting = calloc(1, sizeof *posting);
+    if (!posting) {
+        return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
+    request->state = posting;
+    request->state_free = posting_free;
+    posting->request = request;
+    posting->routes = routes;
+    posting->task.run = post_decide;
+    if (!resource_key(request, &posting->insert.key, &handled)) {
+        return handled;
+    }
+    if (!request_suspend(request, post_resume)) {
+        return reply_stopping(request);
+    }
+    pool_submit(request->server->bulk, &posting->task);
+    return HANDLED_SUSPENDED;
+}

@@ -1,0 +1,18 @@
+/*
+ * Points of sweeps, as tables and events show them.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_ROUTES_GROUPS_POINTS_H
+#define SERVER_ROUTES_GROUPS_POINTS_H
+
+#include "api/requests/sweep.h"
+#include "server/ops/text.h"
+#include "server/server.h"
+#include "server/store/records.h"
+
+/* Appends a point as it is now, as an object. */
+void point_write(struct server *server, struct text *out, const struct api_sweep *sweep,
+                 const struct child_record *child);
+
+#endif

@@ -1,0 +1,426 @@
+/*
+ * Ranking candidates, and writing them.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/routes/groups/ranking.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/requests/plan.h"
+#include "server/groups/groups.h"
+#include "server/jobs/jobs.h"
+#include "server/jobs/memory.h"
+
+#define DETAIL_BYTES 640 /* that the reason of one may have */
+#define BEST 10          /* that a summary has */
+#define NO_REFERENCE SIZE_MAX
+
+/* What never changes of a candidate are three texts, members of its object, one after the other. */
+struct candidate {
+    size_t about, buffers, job; /* where in texts */
+    double batch;
+    size_t reference;        /* the candidate that is DP-SGD with the same sizes, or NO_REFERENCE */
+    struct child_record row; /* as it was read last; `detail` is owned */
+    bool answered;           /* and can be ranked */
+};
+
+struct ranking {
+    atomic_int references;
+    enum eps_objective objective;
+    char *asked; /* an object */
+    struct text texts;
+    size_t len;
+    pthread_mutex_t mutex; /* of what follows, and of the rows */
+    struct candidate *candidates;
+    size_t *order; /* those that are answered, by rank */
+    size_t answered;
+    bool read;    /* the rows were, */
+    size_t ended; /* to this end of one */
+};
+
+/* ---------------------------------------------------------------- making and keeping */
+
+static const struct child_record none = {.epsilon = NAN,
+                                         .delta = NAN,
+                                         .noise_multiplier = NAN,
+                                         .mean_squared = NAN,
+                                         .max_squared = NAN,
+                                         .last_squared = NAN};
+
+static void ranking_free(struct ranking *ranking)
+{
+    for (size_t i = 0; ranking->candidates && i < ranking->len; i++) {
+        free((char *)(uintptr_t)ranking->candidates[i].row.detail);
+    }
+    pthread_mutex_destroy(&ranking->mutex);
+    free(ranking->asked);
+    text_clear(&ranking->texts);
+    free(ranking->candidates);
+    free(ranking->order);
+    free(ranking);
+}
+
+void ranking_release(struct ranking *ranking)
+{
+    if (ranking && atomic_fetch_sub_explicit(&ranking->references, 1, memory_order_acq_rel) == 1) {
+        ranking_free(ranking);
+    }
+}
+
+static void retain(void *value)
+{
+    atomic_fetch_add_explicit(&((struct ranking *)value)->references, 1, memory_order_relaxed);
+}
+
+static void release(void *value)
+{
+    ranking_release(value);
+}
+
+struct memory *rankings_create(size_t max_bytes)
+{
+    return memory_create(max_bytes, retain, release);
+}
+
+static void put_member(struct text *out, const struct api_plan *plan, size_t i, const char *name)
+{
+    const json_t *value = api_plan_member(plan, i, name);
+    char *text = value ? api_json_text(value) : NULL;
+    text_printf(out, "\"%s\":", name);
+    text_puts(out, text ? text : "null");
+    out->failed = out->failed || (value && !text);
+    free(text);
+}
+
+static void put_candidate(struct ranking *ranking, const struct api_plan *plan, size_t i)
+{
+    static const char *const about[] = {"family", "bands", "scheme", "n", "batch_size"};
+    struct candidate *candidate = &ranking->candidates[i];
+    struct text *texts = &ranking->texts;
+    candidate->row = none;
+    candidate->row.number = i;
+    candidate->batch = (double)json_integer_value(api_plan_member(plan, i, "batch_size"));
+    candidate->about = texts->len;
+    for (size_t k = 0; k < sizeof about / sizeof *about; k++) {
+        text_puts(texts, k ? "," : "");
+        put_member(texts, plan, i, about[k]);
+    }
+    text_append(texts, "", 1);
+    candidate->buffers = texts->len;
+    put_member(texts, plan, i, "buffers");
+    text_append(texts, "", 1);
+    candidate->job = texts->len;
+    put_member(texts, plan, i, "job");
+    text_append(texts, "", 1);
+}
+
+static size_t pair_of(const struct api_plan *plan, size_t i)
+{
+    json_int_t pair = json_integer_value(api_plan_member(plan, i, "pair"));
+    return pair >= 0 && pair < EPS_PLAN_PAIRS_MAX ? (size_t)pair : 0;
+}
+
+/* Of each pair of sizes, the candidate that is DP-SGD; plans of earlier versions do not say which. */
+static void find_references(size_t references[EPS_PLAN_PAIRS_MAX], const struct api_plan *plan)
+{
+    for (size_t pair = 0; pair < EPS_PLAN_PAIRS_MAX; pair++) {
+        references[pair] = NO_REFERENCE;
+    }
+    for (size_t i = 0; i < api_plan_len(plan); i++) {
+        if (json_is_true(api_plan_member(plan, i, "reference"))) {
+            references[pair_of(plan, i)] = i;
+        }
+    }
+}
+
+/* NULL: damaged, or out of memory. */
+static struct ranking *make(const char *request)
+{
+    struct api_plan *plan = api_plan_read(request);
+    struct ranking *ranking = plan ? calloc(1, sizeof *ranking) : NULL;
+    size_t references[EPS_PLAN_PAIRS_MAX];
+    if (!ranking) {
+        api_plan_destroy(plan);
+        return NULL;
+    }
+    atomic_init(&ranking->references, 1);
+    pthread_mutex_init(&ranking->mutex, NULL);
+    ranking->objective = plan->objective;
+    ranking->len = api_plan_len(plan);
+    ranking->asked = api_json_text(plan->asked);
+    ranking->candidates = calloc(ranking->len + 1, sizeof *ranking->candidates);
+    ranking->order = calloc(ranking->len + 1, sizeof *ranking->order);
+    bool made = ranking->asked && ranking->candidates && ranking->order;
+    text_expect(&ranking->texts, strlen(request));
+    find_references(references, plan);
+    for (size_t i = 0; made && i < ranking->len; i++) {
+        put_candidate(ranking, plan, i);
+        ranking->candidates[i].reference = references[pair_of(plan, i)];
+    }
+    api_plan_destroy(plan);
+    if (!made || ranking->texts.failed) {
+        ranking_free(ranking);
+        return NULL;
+    }
+    return ranking;
+}
+
+struct ranking *ranking_open(struct server *server, const struct group_record *record)
+{
+    uint64_t mark = memory_mark(server->rankings);
+    struct ranking *ranking = memory_get(server->rankings, record->id);
+    if (!ranking && (ranking = make(record->request)) != NULL) {
+        size_t bytes = sizeof *ranking + strlen(ranking->asked) + ranking->texts.capacity +
+                       ranking->len * (sizeof(struct candidate) + sizeof(size_t) + DETAIL_BYTES);
+        memory_put(server->rankings, record->id, ranking, bytes, mark);
+    }
+    return ranking;
+}
+
+/* ---------------------------------------------------------------- reading rows */
+
+static double key_of(const struct ranking *ranking, size_t i)
+{
+    const struct candidate *candidate = &ranking->candidates[i];
+    bool largest = ranking->objective == EPS_OBJECTIVE_MAX_SQUARED;
+    double error = largest ? candidate->row.max_squared : candidate->row.mean_squared;
+    return error / (candidate->batch * candidate->batch);
+}
+
+/* Whether x comes before y: of two that are as good, the one that was tried first. */
+static bool before(const struct ranking *ranking, size_t x, size_t y)
+{
+    double key_x = key_of(ranking, x), key_y = key_of(ranking, y);
+    return key_x < key_y || (key_x == key_y && x < y);
+}
+
+static void rank(struct ranking *ranking, size_t i)
+{
+    size_t at = ranking->answered++;
+    while (at > 0 && before(ranking, i, ranking->order[at - 1])) {
+        ranking->order[at] = ranking->order[at - 1];
+        at--;
+    }
+    ranking->order[at] = i;
+    ranking->candidates[i].answered = true;
+}
+
+struct reading {
+    struct ranking *ranking;
+    bool failed;
+};
+
+static void take_row(void *user, const struct child_record *child)
+{
+    struct reading *reading = user;
+    struct ranking *ranking = reading->ranking;
+    if (child->number >= ranking->len || ranking->candidates[child->number].row.ended) {
+        return;
+    }
+    struct candidate *candidate = &ranking->candidates[child->number];
+    char *detail = child->detail ? strdup(child->detail) : NULL;
+    free((char *)(uintptr_t)candidate->row.detail);
+    reading->failed = reading->failed || !detail != !child->detail;
+    candidate->row = *child;
+    candidate->row.detail = detail;
+    if (child->damaged) {
+        return;
+    }
+    ranking->ended = child->ended > ranking->ended ? child->ended : ranking->ended;
+    if (child->status == JOB_SUCCEEDED && isfinite(key_of(ranking, child->number))) {
+        rank(ranking, child->number);
+    }
+}
+
+/* One whose job waits or runs. */
+static void take_under_way(void *user, size_t number, const char *job)
+{
+    struct ranking *ranking = user;
+    if (number < ranking->len && !ranking->candidates[number].row.ended) {
+        memcpy(ranking->candidates[number].row.job, job, UUID_SIZE);
+    }
+}
+
+/* All rows the first time, damaged ones too; then those that ended since. */
+static bool read_locked(struct server *server, struct ranking *ranking, const struct group_record *record)
+{
+    struct children_filter news = {.parent = record->id, .by_end = ranking->read, .after = ranking->ended};
+    struct reading reading = {.ranking = ranking};
+    if (!job_status_final(record->status)) { /* before the rows: what ends in between is among them */
+        groups_each_under_way(server->groups, record->id, take_under_way, ranking);
+    }
+    ranking->read = store_each_child(server->store, &news, take_row, &reading) == STORE_OK && !reading.failed;
+    return ranking->read;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static enum job_status status_now(struct server *server, const struct group_record *group,
+                                  const struct child_record *child)
+{
+    struct job_record record = {.status = child->status};
+    struct job_progress progress;
+    if (job_status_final(child->status)) {
+        return child->status;
+    }
+    if (group->status == JOB_CANCELED) { /* its turn never came */
+        return JOB_CANCELED;
+    }
+    if (child->job[0]) {
+        memcpy(record.id, child->job, UUID_SIZE);
+        jobs_refresh(server->jobs, &record, &progress);
+    }
+    return record.status;
+}
+
+/* A candidate that came to no job is skipped. */
+static const char *status_name(struct server *server, const struct group_record *group,
+                               const struct child_record *child)
+{
+    bool skipped = child->status == JOB_CANCELED && !child->job[0] && child->detail;
+    return skipped ? "skipped" : job_status_name(status_now(server, group, child));
+}
+
+static void write_error(struct text *out, const struct child_record *child)
+{
+    if (child->status != JOB_SUCCEEDED) {
+        text_puts(out, "null");
+        return;
+    }
+    text_puts(out, "{\"mean_squared\":");
+    text_number(out, child->mean_squared);
+    text_puts(out, ",\"max_squared\":");
+    text_number(out, child->max_squared);
+    text_puts(out, ",\"last_squared\":");
+    text_number(out, child->last_squared);
+    text_puts(out, "}");
+}
+
+/* How many times the error of DP-SGD with the same sizes is that of a candidate, by what had ended when `until` candidates had;
+ * NAN: one of them has no answer yet, or ever. */
+static double gain_of(const struct ranking *ranking, size_t number, size_t until)
+{
+    size_t reference = ranking->candidates[number].reference;
+    if (reference == NO_REFERENCE || !ranking->candidates[reference].answered ||
+        ranking->candidates[reference].row.ended > until || !ranking->candidates[number].answered) {
+        return NAN;
+    }
+    return key_of(ranking, reference) / key_of(ranking, number);
+}
+
+/* What every row of a ranking has. at: 0: it has no rank, yet or ever. */
+static void write_figures(struct text *out, const struct ranking *ranking, size_t number, size_t at, size_t until)
+{
+    const struct candidate *candidate = &ranking->candidates[number];
+    text_printf(out, at ? "{\"rank\":%zu," : "{\"rank\":null,", at);
+    text_puts(out, ranking->texts.data + candidate->about);
+    text_puts(out, ",\"noise_multiplier\":");
+    text_number(out, candidate->row.noise_multiplier);
+    text_puts(out, ",\"error\":");
+    write_error(out, &candidate->row);
+    text_puts(out, ",\"gain\":");
+    text_number(out, gain_of(ranking, number, until));
+    text_puts(out, ",");
+    text_puts(out, ranking->texts.data + candidate->buffers);
+}
+
+/* The ten best. */
+static void write_best(struct text *out, const struct ranking *ranking)
+{
+    text_puts(out, ",\"best\":[");
+    for (size_t i = 0; i < ranking->answered && i < BEST; i++) {
+        text_puts(out, i ? "," : "");
+        write_figures(out, ranking, ranking->order[i], i + 1, SIZE_MAX);
+        text_puts(out, "}");
+    }
+    text_puts(out, "]");
+}
+
+static void write_candidate(struct server *server, struct text *out, const struct ranking *ranking,
+                            const struct group_record *group, size_t number, size_t at, size_t until)
+{
+    const struct candidate *candidate = &ranking->candidates[number];
+    const struct child_record *row = &candidate->row;
+    const char *texts = ranking->texts.data;
+    bool succeeded = row->status == JOB_SUCCEEDED;
+    write_figures(out, ranking, number, at, until);
+    text_puts(out, ",\"guarantee\":");
+    text_json(out, succeeded ? eps_guarantee_name(EPS_GUARANTEE_DETERMINISTIC) : NULL); /* auto never draws */
+    text_puts(out, ",\"accountant\":");
+    text_json(out, row->accountant[0] ? row->accountant : NULL);
+    text_printf(out, ",\"status\":\"%s\",\"reason\":", status_name(server, group, row));
+    text_json(out, row->detail);
+    text_puts(out, ",");
+    text_puts(out, texts + candidate->job);
+    text_puts(out, "}");
+}
+
+/* Those with an answer by rank, then the others as they are tried. */
+static void write_candidates(struct server *server, struct text *out, const struct ranking *ranking,
+                             const struct group_record *record)
+{
+    text_expect(out, ranking->texts.len + 512 * ranking->len);
+    text_puts(out, ",\"candidates\":[");
+    for (size_t i = 0; i < ranking->answered; i++) {
+        text_puts(out, i ? "," : "");
+        write_candidate(server, out, ranking, record, ranking->order[i], i + 1, SIZE_MAX);
+    }
+    bool first = ranking->answered == 0;
+    for (size_t i = 0; i < ranking->len; i++) {
+        if (!ranking->candidates[i].answered) {
+            text_puts(out, first ? "" : ",");
+            write_candidate(server, out, ranking, record, i, 0, SIZE_MAX);
+            first = false;
+        }
+    }
+    text_puts(out, "]");
+}
+
+void ranking_write_asked(struct text *out, const struct ranking *ranking)
+{
+    if (ranking->asked[1] != '}') {
+        text_puts(out, ",");
+        text_append(out, ranking->asked + 1, strlen(ranking->asked) - 2);
+    }
+}
+
+void ranking_write(struct server *server, struct text *out, struct ranking *ranking, const struct group_record *record,
+                   bool brief)
+{
+    pthread_mutex_lock(&ranking->mutex);
+    out->failed = !read_locked(server, ranking, record) || out->failed;
+    write_best(out, ranking);
+    if (!brief) {
+        write_candidates(server, out, ranking, record);
+    }
+    pthread_mutex_unlock(&ranking->mutex);
+}
+
+void ranking_write_ended(struct server *server, struct text *out, struct ranking *ranking,
+                         const struct group_record *record, const struct child_record *child)
+{
+    size_t at = 0;
+    pthread_mutex_lock(&ranking->mutex);
+    bool known = child->number < ranking->len;
+    if (known && ranking->candidates[child->number].row.ended < child->ended) {
+        known = read_locked(server, ranking, record);
+    }
+    for (size_t i = 0; known && i < ranking->answered; i++) {
+        at += ranking->candidates[ranking->order[i]].row.ended <= child->ended;
+        if (ranking->order[i] == child->number) {
+            break;
+        }
+    }
+    if (known) {
+        write_candidate(server, out, ranking, record, child->number,
+                        ranking->candidates[child->number].answered ? at : 0, child->ended);
+    } else {
+        out->failed = true;
+    }
+    pthread_mutex_unlock(&ranking->mutex);
+}

@@ -1,0 +1,78 @@
+/*
+ * From a job's id to its mechanism as it was answered, or to the problem that a client is told.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/routes/jobs/accounted.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/jobs/decode.h"
+
+static bool refuse_unread(struct streaming *streaming, enum store_status status)
+{
+    if (status == STORE_NONE) {
+        streaming_fail(streaming, API_PROBLEM_NOT_FOUND, "there is no job of this id");
+    } else {
+        streaming_fail(streaming, API_PROBLEM_INTERNAL,
+                       status == STORE_CORRUPT ? "what is stored of this job fails its checksum; post the job again"
+                                               : "the database could not be read");
+    }
+    return false;
+}
+
+static bool decode_job(struct streaming *streaming, struct accounted *accounted, const struct job_record *record,
+                       const struct result_record *result, const char *what)
+{
+    struct eps_error error;
+    json_t *problem = NULL;
+    accounted->decoded = decode_stored(record, streaming->server->config->max_n, &error);
+    if (!accounted->decoded) {
+        streaming_fail(streaming, API_PROBLEM_INTERNAL, error.message);
+        return false;
+    }
+    if (!answered_read(&accounted->answered, &accounted->decoded->job, result, request_phase(streaming->request), true,
+                       streaming->request->path, &problem)) {
+        streaming_refuse(streaming, problem);
+        return false;
+    }
+    if (accounted->answered.count == 0) {
+        char detail[128];
+        snprintf(detail, sizeof detail,
+                 "the answer is that this phase is never run (count is 0), so there is no %s to draw", what);
+        streaming_fail(streaming, API_PROBLEM_CONFLICT, detail);
+        return false;
+    }
+    return true;
+}
+
+bool accounted_find(struct streaming *streaming, struct accounted *accounted, const char *id, const char *what)
+{
+    struct job_record record;
+    struct result_record *result;
+    *accounted = (struct accounted){.decoded = NULL};
+    enum store_status status = find_succeeded(streaming->server, id, &record, &result);
+    if (status != STORE_OK) {
+        return refuse_unread(streaming, status);
+    }
+    memcpy(streaming->request->job, record.id, UUID_SIZE);
+    bool found = false;
+    if (result) {
+        found = decode_job(streaming, accounted, &record, result, what);
+        result_record_release(result);
+    } else {
+        char detail[128];
+        snprintf(detail, sizeof detail, "%s can be drawn for a job that succeeded; this job is %s", what,
+                 job_status_name(record.status));
+        streaming_fail(streaming, API_PROBLEM_CONFLICT, detail);
+    }
+    job_record_clear(&record);
+    return found;
+}
+
+void accounted_clear(struct accounted *accounted)
+{
+    api_job_destroy(accounted->decoded);
+    accounted->decoded = NULL;
+}

@@ -1,0 +1,123 @@
+/*
+ * What the figures of a result do not have (its largest number, its phases) is read from its text.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/routes/jobs/answered.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool query_is_phase(const char *value)
+{
+    size_t digits = strspn(value, "0123456789");
+    return digits > 0 && digits < 10 && !value[digits];
+}
+
+const struct query_member phase_query[] = {{"phase", query_is_phase, PHASE_MUST, NULL}, {0}};
+
+size_t request_phase(const struct request *request)
+{
+    const char *phase = request_query(request, "phase");
+    return phase ? strtoul(phase, NULL, 10) : NO_PHASE;
+}
+
+static json_t *refuse_phase(size_t phase, size_t phases_len, const char *instance)
+{
+    struct api_errors errors = {0};
+    if (phases_len == 0) {
+        api_errors_add(&errors, "?phase", "goes with a job of phases, and this one has none: leave it out");
+    } else {
+        api_errors_add(&errors, "?phase", "%s: the job's phases are 0 to %zu",
+                       phase == NO_PHASE ? "is required" : "is none of them", phases_len - 1);
+    }
+    json_t *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, instance, &errors);
+    api_errors_clear(&errors);
+    return problem;
+}
+
+/* The result's members: its core has them all but for the last brace. NULL without memory. */
+static json_t *result_members(const struct result_record *result)
+{
+    char message[256];
+    struct text text = {0};
+    text_puts(&text, result->core);
+    text_puts(&text, "}");
+    json_t *json = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
+    text_clear(&text);
+    return json;
+}
+
+/* Where the largest number was asked for, the job becomes the one that it answers. False: that is none. */
+static bool settle_largest(struct eps_job *job, const json_t *members)
+{
+    enum eps_unknown unknown = eps_job_unknown(job);
+    json_int_t largest = json_integer_value(json_object_get(members, eps_unknown_name(unknown)));
+    if (unknown == EPS_SOLVE_N) {
+        job->mechanism.n = largest > 0 ? (size_t)largest : 0;
+    }
+    for (size_t i = 0; i < job->phases_len; i++) {
+        if (job->phases[i].count == EPS_LARGEST) {
+            job->phases[i].count = (size_t)largest;
+        }
+    }
+    return unknown != EPS_SOLVE_N || largest > 0;
+}
+
+/* One of phases: its noise and its factorisation are not among the result's figures. */
+static void read_phase(struct answered *answered, const struct eps_job *job, const json_t *members, size_t phase)
+{
+    const struct eps_phase *asked = &job->phases[phase];
+    const json_t *told = json_array_get(json_object_get(members, "phases"), phase);
+    const char *id = json_string_value(json_object_get(json_object_get(told, "factorization"), "id"));
+    snprintf(answered->factorization, sizeof answered->factorization, "%s", id ? id : "");
+    answered->noise_multiplier *= asked->noise_scale;
+    answered->count = asked->count;
+    answered->mechanism = asked->mechanism;
+}
+
+/* Of a job whose result's text is needed. */
+static bool read_members(struct answered *answered, struct eps_job *job, const struct result_record *result,
+                         size_t phase, const char *instance, json_t **problem)
+{
+    json_t *members = result_members(result);
+    if (!members) {
+        *problem = api_problem_encode(API_PROBLEM_INTERNAL, "out of memory", instance, NULL);
+        return false;
+    }
+    bool settled = settle_largest(job, members);
+    if (!settled) {
+        *problem = api_problem_encode(API_PROBLEM_CONFLICT,
+                                      "no number of steps keeps the promise (n is 0), so there is no strategy",
+                                      instance, NULL);
+    } else if (phase != NO_PHASE) {
+        read_phase(answered, job, members, phase);
+    }
+    json_decref(members);
+    return settled;
+}
+
+bool answered_read(struct answered *answered, struct eps_job *job, const struct result_record *result, size_t phase,
+                   bool required, const char *instance, json_t **problem)
+{
+    const struct result_figures *figures = &result->figures;
+    *answered = (struct answered){.count = 1};
+    memcpy(answered->factorization, figures->factorization, sizeof answered->factorization);
+    /* a curve alone is of the noise that it was asked for */
+    answered->noise_multiplier =
+        isnan(figures->noise_multiplier) ? job->query.noise_multiplier : figures->noise_multiplier;
+    if (phase == NO_PHASE ? required && job->phases_len > 0 : phase >= job->phases_len) {
+        *problem = refuse_phase(phase, job->phases_len, instance);
+        return false;
+    }
+    if ((job->phases_len > 0 || eps_job_unknown(job) == EPS_SOLVE_N) &&
+        !read_members(answered, job, result, phase, instance, problem)) {
+        return false;
+    }
+    if (job->phases_len == 0) {
+        answered->mechanism = job->mechanism;
+    }
+    return true;
+}

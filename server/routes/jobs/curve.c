@@ -1,0 +1,58 @@
+/*
+ * GET /v1/jobs/{id}/curve: the points that are stored with the result, as JSON or CSV; where there are none yet, the
+ * request has them computed and waits for them.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/codec/codec.h"
+#include "server/routes/jobs/asking.h"
+
+static char *curve_text(const struct result_record *result, bool csv)
+{
+    if (csv) {
+        return api_curve_csv(result->points, result->points_len);
+    }
+    json_t *json = api_curve_encode(result->points, result->points_len);
+    char *text = json ? api_json_text(json) : NULL;
+    json_decref(json);
+    return text;
+}
+
+static enum handled reply_there(struct request *request, const struct result_record *result)
+{
+    struct text text = {0};
+    bool csv = strcmp(request->route->produces[request->offer], "text/csv") == 0;
+    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
+    if (!result->points_len) {
+        return reply_problem(request, API_PROBLEM_CONFLICT, "%s", result->note);
+    }
+    char *body = curve_text(result, csv);
+    text_puts(&text, body ? body : "");
+    text.failed = text.failed || !body;
+    free(body);
+    return reply_text(request, 200, csv ? "text/csv; charset=utf-8" : "application/json", &text, true);
+}
+
+static bool reply_curve(struct request *request, const struct result_record *result, enum handled *handled)
+{
+    if (curve_missing(result)) {
+        return false;
+    }
+    *handled = reply_there(request, result);
+    return true;
+}
+
+static const char *refusal(const struct result_record *result)
+{
+    return result_record_cached(result)
+               ? NULL
+               : "no curve is computed any more of a result of an earlier accounting version; post the job again";
+}
+
+enum handled handle_job_curve(struct request *request)
+{
+    return figure_handle(request, &figure_curve, reply_curve, refusal);
+}

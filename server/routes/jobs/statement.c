@@ -1,0 +1,78 @@
+/*
+ * GET /v1/jobs/{id}/statement. Jobs with long arrays are neither parsed nor printed for it: their short form is, and
+ * JSON has the whole text, as it is stored.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/routes/jobs/statement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/codec/codec.h"
+#include "server/routes/routes.h"
+
+#define PRINTED_JOB 16384 /* bytes of a job that a page still shows */
+
+/* The page shows the job without its label, which is not part of it, and which may hold whatever ends a block of code. */
+static char *printed_job(const char *job)
+{
+    char message[160];
+    json_t *json = api_json_parse(job, strlen(job), message, sizeof message);
+    if (json) {
+        json_object_del(json, "label");
+    }
+    char *text = json ? api_json_text(json) : NULL;
+    json_decref(json);
+    return text;
+}
+
+static void write_markdown(struct text *out, const json_t *facts, const struct job_record *record)
+{
+    bool whole = !record->brief || strlen(record->job) <= PRINTED_JOB;
+    char *job = printed_job(whole ? record->job : record->brief);
+    if (job) {
+        statement_markdown(out, facts, job, whole);
+    }
+    out->failed = out->failed || !job;
+    free(job);
+}
+
+/* The job is joined to the facts as text: it is the one part that can be long. */
+static void write_json(struct text *out, const json_t *facts, const struct job_record *record)
+{
+    char *text = api_json_text(facts);
+    if (text) {
+        text_append(out, text, strlen(text) - 1);
+        text_puts(out, ",\"job\":");
+        text_puts(out, record->job);
+        text_puts(out, "}\n");
+    }
+    out->failed = out->failed || !text;
+    free(text);
+}
+
+enum handled handle_job_statement(struct request *request)
+{
+    struct job_record record;
+    struct result_record *result;
+    enum handled handled;
+    if (!read_succeeded(request, &record, &result, &handled)) {
+        return handled;
+    }
+    memcpy(request->job, record.id, UUID_SIZE);
+    struct text text = {0};
+    bool markdown = strcmp(request->route->produces[request->offer], "text/markdown") == 0;
+    json_t *facts = statement_facts(&record, result);
+    if (facts && markdown) {
+        write_markdown(&text, facts, &record);
+    } else if (facts) {
+        write_json(&text, facts, &record);
+    }
+    text.failed = text.failed || !facts;
+    json_decref(facts);
+    result_record_release(result);
+    job_record_clear(&record);
+    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
+    return reply_text(request, 200, markdown ? "text/markdown; charset=utf-8" : "application/json", &text, true);
+}

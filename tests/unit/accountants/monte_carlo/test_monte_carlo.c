@@ -1,0 +1,568 @@
+/*
+ * Monte Carlo as an accountant: its answers beside exact ones, how often they fail beside how often they may, and the same bits whoever draws.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <gsl/gsl_cdf.h>
+
+#include <math.h>
+
+#include "lib/accountants/monte_carlo/draws.h"
+#include "lib/accountants/monte_carlo/guarantee.h"
+#include "lib/numerics/bound.h"
+#include "lib/job/setting.h"
+#include "tests/unit/draw.h"
+
+/* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known, and of which
+ * monte_carlo serves one example a user, so that this one is drawn as it is asked. */
+static struct eps_job poisson_like(size_t n, double p)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = n;
+    job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    job.mechanism.sampling.separation = 1;
+    job.mechanism.sampling.p = p / 2;
+    job.mechanism.sampling.examples_per_user = 2;
+    job.mechanism.sampling.warm_start = false;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
+    return job;
+}
+
+static struct eps_result *solve(const struct eps_context *context, struct eps_job job)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    if (eps_solve(context, &result, &error, &job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    return result;
+}
+
+/* By the accountant alone, from a bound that is said to be proven. */
+static enum eps_status draw_alone(struct eps__answer *answer, const struct eps_context *context, struct eps_job job,
+                                  enum eps_direction direction, double proven)
+{
+    struct eps__setting setting;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    assert_int_equal(eps__setting_open(&setting, &error, context, &job), EPS_OK);
+    enum eps_status status =
+        eps__accountant_find(EPS_ACCOUNTANT_MONTE_CARLO)->solve(answer, &error, &setting, direction, proven);
+    eps__setting_close(&setting);
+    return status;
+}
+
+/* delta of the same steps under Poisson, by the exact loss distribution. */
+static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, double eps, double sigma)
+{
+    struct eps_result *result;
+    job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+    job.mechanism.sampling.separation = 0;
+    struct eps_job plain;
+    eps_job_init(&plain);
+    job.query = (struct eps_query){eps, NAN, sigma, false, plain.query.accountant};
+    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    result = solve(NULL, job);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        found[d] = result->directions[d].value;
+    eps_result_destroy(result);
+}
+
+/* ------------------------------------------------------------ beside exact answers */
+
+static void answers_are_over_the_truth_and_near_it(void **unused)
+{
+    (void)unused;
+    double exact[EPS_DIRECTIONS];
+    struct eps_job job = poisson_like(16, 0.2);
+    job.query.noise_multiplier = 1.1;
+    job.query.epsilon = 1;
+    struct eps_result *result = solve(NULL, job);
+    exact_deltas(exact, job, 1, 1.1);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps_draws *draws = &result->draws[d];
+        assert_true(result->directions[d].accountant == EPS_ACCOUNTANT_MONTE_CARLO);
+        assert_true(result->directions[d].value >= exact[d] && result->directions[d].value <= 2.5 * exact[d]);
+        assert_true(fabs(draws->estimate - exact[d]) <= 4.5 * draws->standard_error);
+        assert_true(draws->standard_error < 0.2 * exact[d] && draws->failure_probability < exact[d]);
+        assert_true(draws->samples >= EPS__MC_CHUNK && draws->samples % EPS__MC_CHUNK == 0);
+    }
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_HIGH_PROBABILITY);
+    assert_true(isnan(result->bracket_lower) && isnan(result->bracket_upper));
+    eps_result_destroy(result);
+
+    job.query = (struct eps_query){NAN, 1e-2, 1.1, false, job.query.accountant};
+    result = solve(NULL, job);
+    exact_deltas(exact, job, result->epsilon, 1.1);
+    assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_ADD] <= 1e-2);
+    assert_true(fmax(exact[EPS_REMOVE], exact[EPS_ADD]) >= 0.3e-2);
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_HIGH_PROBABILITY);
+    eps_result_destroy(result);
+
+    struct eps__answer alone;
+    struct eps_job drawn = job;
+    drawn.query.accountant.estimator = EPS_ESTIMATOR_PLAIN; /* whose grid begins far below */
+    assert_int_equal(draw_alone(&alone, NULL, drawn, EPS_REMOVE, 4), EPS_OK);
+    exact_deltas(exact, job, alone.value, 1.1);
+    assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_REMOVE] >= 0.3e-2);
+
+    job.query = (struct eps_query){1, 1e-2, NAN, false, job.query.accountant};
+    result = solve(NULL, job);
+    exact_deltas(exact, job, 1, result->noise_multiplier);
+    assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_ADD] <= 1e-2);
+    assert_true(fmax(exact[EPS_REMOVE], exact[EPS_ADD]) >= 0.3e-2);
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE);
+    eps_result_destroy(result);
+}
+
+/* ------------------------------------------------------------ how often it fails */
+
+/* 500 seeds: at a delta that the draws' mean is often under, no more are told less than the truth than may be. */
+static void it_fails_no_more_often_than_it_says(void **unused)
+{
+    (void)unused;
+    enum { SEEDS = 500 };
+    double exact[EPS_DIRECTIONS];
+    unsigned failures = 0, near = 0;
+    double most = 0;
+    struct eps_job job = poisson_like(16, 0.2);
+    job.query.noise_multiplier = 1.1;
+    job.query.epsilon = 1.2;
+    job.query.accountant.samples = 1024;
+    job.query.accountant.estimator = EPS_ESTIMATOR_PLAIN;
+    exact_deltas(exact, job, 1.2, 1.1);
+    for (int64_t seed = 0; seed < SEEDS; seed++) {
+        struct eps__setting setting;
+        struct eps_error error = {0};
+        struct eps__answer answer;
+        job.query.accountant.seed = seed;
+        struct eps_job filled = job;
+        eps_job_defaults(&filled);
+        assert_int_equal(eps__setting_open(&setting, &error, NULL, &filled), EPS_OK);
+        assert_int_equal(
+            eps__accountant_find(EPS_ACCOUNTANT_MONTE_CARLO)->solve(&answer, &error, &setting, EPS_REMOVE, 0.99),
+            EPS_OK);
+        failures += answer.value < exact[EPS_REMOVE];
+        near += answer.value < 2 * exact[EPS_REMOVE];
+        most = fmax(most, answer.draws.failure_probability);
+        eps__setting_close(&setting);
+    }
+    /* the smallest count that 99.9% of binomials do not exceed */
+    unsigned limit = 0;
+    while (gsl_cdf_binomial_Q(limit, most, SEEDS) > 1e-3)
+        limit++;
+    assert_true(failures <= limit);
+    assert_true(near >= SEEDS / 2); /* and it is no bound that nothing can fail */
+}
+
+/* What the bound is made of: of 500 means, those at most t over a truth of d are no more than e^(-s KL) allows. */
+static void low_means_are_as_rare_as_chernoff_says(void **unused)
+{
+    (void)unused;
+    enum { SEEDS = 500 };
+    double exact[EPS_DIRECTIONS], thresholds[] = {0.7, 0.8, 0.9, 1};
+    unsigned under[4] = {0};
+    struct eps_job job = poisson_like(16, 0.2);
+    struct eps__setting setting;
+    struct eps_error error = {0};
+    struct eps__mc_law *law;
+    struct eps__mc_aim aim = {.sigma = 1.1, .direction = EPS_REMOVE};
+    struct eps__mc_grid grid = {1.2, 0, 1};
+    job.query.noise_multiplier = 1.1;
+    job.query.epsilon = 1.2;
+    eps_job_defaults(&job);
+    exact_deltas(exact, job, 1.2, 1.1);
+    assert_int_equal(eps__setting_open(&setting, &error, NULL, &job), EPS_OK);
+    assert_int_equal(eps__mc_b_min_sep.open(&law, &setting, &aim), EPS_OK);
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct eps__mc_tally tally;
+        bool complete, over;
+        struct eps__mc_run run = {.setting = &setting,
+                                  .law = law,
+                                  .sigma = 1.1,
+                                  .seed = seed,
+                                  .samples = 1024,
+                                  .enough = INFINITY,
+                                  .until = INFINITY};
+        assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
+        assert_int_equal(eps__mc_draw(&tally, &complete, &over, &run), EPS_OK);
+        assert_true(complete && !over && tally.count == 1024 && tally.largest <= 1);
+        for (size_t i = 0; i < 4; i++)
+            under[i] += eps__mc_tally_mean(&tally, 0) <= thresholds[i] * exact[EPS_REMOVE];
+        eps__mc_tally_clear(&tally);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        double allowed = exp(eps__mc_log_failure(1024, thresholds[i] * exact[EPS_REMOVE], exact[EPS_REMOVE], 1));
+        unsigned limit = 0;
+        while (gsl_cdf_binomial_Q(limit, allowed, SEEDS) > 1e-3)
+            limit++;
+        assert_true(under[i] <= limit);
+    }
+    assert_in_range(under[3], SEEDS / 3, SEEDS * 2 / 3); /* half of the means are under the truth */
+    eps__mc_b_min_sep.destroy(law);
+    eps__setting_close(&setting);
+}
+
+/* ------------------------------------------------------------ sums, and what is read off them */
+
+/* The mean over many draws at every point, by their definition. */
+static void sums_are_those_of_the_draws(void **unused)
+{
+    (void)unused;
+    enum { DRAWS = 64 * EPS__LANES, POINTS = 9 };
+    struct eps__mc_law law = {.tilted = true, .loss_error = 0.03, .log_weight_error = 0.01};
+    struct eps__mc_grid grid = {0.25, 0.37, POINTS};
+    struct eps__mc_tally tally;
+    long double sums[POINTS] = {0}, squares[POINTS] = {0}, largest = 0;
+    uint64_t state = 5;
+    assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
+    for (int i = 0; i < DRAWS; i += EPS__LANES) {
+        double loss[EPS__LANES], log_weight[EPS__LANES];
+        for (int lane = 0; lane < EPS__LANES; lane++) {
+            loss[lane] = i == 0 && lane < POINTS ? eps__mc_grid_at(&grid, (size_t)lane) - law.loss_error
+                                                 : draw_between(&state, -1, 5);
+            log_weight[lane] = draw_between(&state, -9, 1);
+            long double w = expl(log_weight[lane] + 0.01L);
+            for (size_t k = 0; k < POINTS; k++) {
+                long double value = w * fmaxl(-expm1l(eps__mc_grid_at(&grid, k) - loss[lane] - 0.03L), 0);
+                sums[k] += value;
+                squares[k] += value * value;
+                largest = fmaxl(largest, value);
+            }
+        }
+        eps__mc_tally_add(&tally, &law, loss, log_weight);
+    }
+    for (size_t k = 0; k < POINTS; k++) {
+        long double mean = sums[k] / DRAWS, error = sqrtl((squares[k] / DRAWS - mean * mean) / DRAWS);
+        double own = eps__mc_tally_mean(&tally, k);
+        assert_true(own >= mean * (1 - 1e-15L) && own <= mean * (1 + 1e-11L));
+        assert_true(fabsl(eps__mc_tally_error(&tally, k) - error) <= 1e-6L * error);
+    }
+    assert_true(fabsl(tally.largest - largest) <= 1e-12L * largest && tally.count == DRAWS);
+    double bad[EPS__LANES] = {0}, weight[EPS__LANES] = {0};
+    bad[3] = NAN;
+    eps__mc_tally_add(&tally, &law, bad, weight);
+    assert_true(isinf(tally.largest));
+    eps__mc_tally_clear(&tally);
+}
+
+/* The noise that is used is one whose own draws passed. */
+static void the_ladder_ends_before_the_first_failure(void **unused)
+{
+    (void)unused;
+    struct eps_job job = poisson_like(16, 0.2);
+    job.query.epsilon = 1;
+    job.query.delta = 5e-2;
+    for (int64_t seed = 0; seed < 6; seed++)
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            struct eps__answer answer;
+            job.query.accountant.seed = seed;
+            assert_int_equal(draw_alone(&answer, NULL, job, d, 2), EPS_OK);
+            assert_true(answer.value < 1.6 && answer.guarantee == EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE);
+            assert_true(answer.draws.samples > 0 && answer.draws.estimate <= answer.draws.threshold);
+            assert_true(answer.draws.threshold > 0.9 * 5e-2 && answer.draws.threshold < 5e-2);
+            assert_true(answer.draws.seed == (uint64_t)seed);
+        }
+}
+
+/* What is used where no draws verified anything: proven for the delta that the failures of those that might have passed leave. */
+static void a_ladder_without_a_candidate_is_proven_for_what_is_left(void **unused)
+{
+    (void)unused;
+    struct eps_job job = poisson_like(16, 0.2);
+    job.query.epsilon = 1;
+    job.query.delta = 5e-2;
+    job.query.accountant.max_seconds = 1e-3;
+    job.query.accountant.samples = 1 << 30; /* over before they are drawn */
+    struct eps_result *result = solve(NULL, job);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        if (result->directions[d].value < result->noise_multiplier)
+            continue;
+        struct eps_job proving = job;
+        double found[2];
+        const double deltas[] = {eps__mc_left(5e-2, 0.5), 5e-2};
+        for (int i = 0; i < 2; i++) {
+            struct eps_job plain;
+            eps_job_init(&plain);
+            proving.query.accountant = plain.query.accountant;
+            proving.query.accountant.method = result->directions[d].accountant;
+            proving.query.delta = deltas[i];
+            struct eps_result *proven = solve(NULL, proving);
+            found[i] = proven->directions[d].value;
+            eps_result_destroy(proven);
+        }
+        assert_true(result->directions[d].value == found[0] && found[0] > found[1]);
+    }
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_DETERMINISTIC);
+    eps_result_destroy(result);
+}
+
+static void an_audit_is_under_the_truth(void **unused)
+{
+    (void)unused;
+    double exact[EPS_DIRECTIONS];
+    struct eps_job job = poisson_like(16, 0.2);
+    struct eps_job plain;
+    eps_job_init(&plain);
+    job.query.accountant = plain.query.accountant;
+    job.query.accountant.audit = 300000;
+    job.query.noise_multiplier = 1.1;
+    job.query.epsilon = 1;
+    exact_deltas(exact, job, 1, 1.1);
+    struct eps_result *result = solve(NULL, job);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps_audit *audit = &result->audit[d];
+        assert_true(audit->lower <= exact[d] && audit->lower >= 0.9 * exact[d] && audit->samples >= 300000);
+        assert_true(audit->ratio == result->delta / audit->lower);
+    }
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_DETERMINISTIC);
+    eps_result_destroy(result);
+
+    job.query.epsilon = NAN;
+    job.query.delta = exact[EPS_REMOVE];
+    result = solve(NULL, job);
+    const struct eps_audit *audit = &result->audit[EPS_REMOVE];
+    assert_true(audit->lower <= 1.001 && audit->lower >= 0.97 && audit->ratio == result->epsilon / audit->lower);
+    assert_true(result->audit[EPS_ADD].lower < 1);
+    eps_result_destroy(result);
+
+    struct eps_error error = {0};
+    job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nobody draws */
+    job.mechanism.sampling.separation = 0;
+    job.mechanism.sampling.p = NAN;
+    job.mechanism.sampling.examples_per_user = 1;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
+    assert_string_equal(error.pointer, "/accountant/audit");
+}
+
+/* ------------------------------------------------------------ the same bits */
+
+enum { KEPT_MAX = 4096 };
+
+/* A caller that keeps what it is offered, gives it back, runs loops backwards, and gives up when it has kept so much. */
+struct caller {
+    struct {
+        uint8_t key[32];
+        void *blob;
+        size_t len;
+    } kept[KEPT_MAX];
+    size_t kept_len, hits, patience;
+    bool backwards;
+};
+
+static bool give_back(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *len)
+{
+    struct caller *caller = user;
+    for (size_t i = 0; kind == EPS_CACHE_CHUNK && i < caller->kept_len; i++)
+        if (memcmp(caller->kept[i].key, key, 32) == 0) {
+            *blob = malloc(caller->kept[i].len);
+            assert_non_null(*blob);
+            memcpy(*blob, caller->kept[i].blob, caller->kept[i].len);
+            *len = caller->kept[i].len;
+            caller->hits++;
+            return true;
+        }
+    return false;
+}
+
+static void keep(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t len)
+{
+    struct caller *caller = user;
+    if (kind != EPS_CACHE_CHUNK)
+        return;
+    assert_true(caller->kept_len < KEPT_MAX);
+    memcpy(caller->kept[caller->kept_len].key, key, 32);
+    caller->kept[caller->kept_len].blob = malloc(len);
+    assert_non_null(caller->kept[caller->kept_len].blob);
+    memcpy(caller->kept[caller->kept_len].blob, blob, len);
+    caller->kept[caller->kept_len++].len = len;
+}
+
+static void in_order(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
+{
+    const struct caller *caller = user;
+    for (size_t i = 0; i < count; i++)
+        body(arg, caller->backwards ? count - 1 - i : i);
+}
+
+static bool gives_up(void *user)
+{
+    const struct caller *caller = user;
+    return caller->kept_len >= caller->patience;
+}
+
+static struct eps_context context_of(struct caller *caller)
+{
+    return (struct eps_context){
+        .user = caller, .canceled = gives_up, .parallel_for = in_order, .cache_get = give_back, .cache_put = keep};
+}
+
+static void forget(struct caller *caller)
+{
+    for (size_t i = 0; i < caller->kept_len; i++)
+        free(caller->kept[i].blob);
+    free(caller);
+}
+
+static void assert_same(const struct eps__answer *a, const struct eps__answer *b)
+{
+    assert_memory_equal(&a->value, &b->value, sizeof(double));
+    assert_memory_equal(&a->draws.estimate, &b->draws.estimate, sizeof(double));
+    assert_memory_equal(&a->draws.standard_error, &b->draws.standard_error, sizeof(double));
+    assert_true(a->draws.samples == b->draws.samples && a->draws.seed == b->draws.seed && a->draws.samples > 0);
+}
+
+static void bits_do_not_depend_on_who_draws(void **unused)
+{
+    (void)unused;
+    struct eps_job job = poisson_like(48, 0.1);
+    double proven[] = {3, 1, 4};
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.bands = 4;
+    job.mechanism.sampling.separation = 4;
+    job.mechanism.sampling.p = 0.1;
+    job.mechanism.sampling.examples_per_user = 1;
+    job.mechanism.sampling.warm_start = true;
+    for (int unknown = 0; unknown < 3; unknown++) {
+        struct eps__answer plain, other;
+        job.query.epsilon = unknown == 0 ? NAN : 1;
+        job.query.delta = unknown == 1 ? NAN : 4e-2;
+        job.query.noise_multiplier = unknown == 2 ? NAN : 2;
+        assert_int_equal(draw_alone(&plain, NULL, job, EPS_REMOVE, proven[unknown]), EPS_OK);
+        struct caller *caller = calloc(1, sizeof *caller);
+        assert_non_null(caller);
+        caller->backwards = true;
+        caller->patience = SIZE_MAX;
+        struct eps_context context = context_of(caller);
+        assert_int_equal(draw_alone(&other, &context, job, EPS_REMOVE, proven[unknown]), EPS_OK);
+        assert_same(&plain, &other);
+        assert_true(caller->kept_len > 2 && caller->hits == 0);
+        size_t all = caller->kept_len;
+        forget(caller);
+
+        /* given up in the middle, and begun again by another that has what the first one kept */
+        caller = calloc(1, sizeof *caller);
+        assert_non_null(caller);
+        caller->patience = all / 2;
+        context = context_of(caller);
+        assert_int_equal(draw_alone(&other, &context, job, EPS_REMOVE, proven[unknown]), EPS_CANCELED);
+        assert_true(caller->kept_len >= all / 2 && caller->kept_len < all);
+        caller->patience = SIZE_MAX;
+        assert_int_equal(draw_alone(&other, &context, job, EPS_REMOVE, proven[unknown]), EPS_OK);
+        assert_true(caller->hits >= all / 2);
+        assert_same(&plain, &other);
+        forget(caller);
+    }
+}
+
+/* ------------------------------------------------------------ what is refused */
+
+static void what_was_not_derived_is_refused(void **unused)
+{
+    (void)unused;
+    struct eps_job job = poisson_like(16, 0.2);
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    job.query.noise_multiplier = 1;
+    job.query.epsilon = 1;
+    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
+    job.mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
+    job.query.accountant.samples = 4096;
+    job.query.accountant.threshold_share = 0.7; /* and both */
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_INVALID);
+    assert_string_equal(error.pointer, "/accountant/threshold_share");
+    job.query.accountant.threshold_share = 0.5;
+    job.query.delta = 1e-9; /* 4096 draws say nothing of that */
+    job.query.epsilon = NAN;
+    job.query.accountant.estimator = EPS_ESTIMATOR_PLAIN;
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_OK);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        assert_true(result->draws[d].samples == 0 && result->directions[d].accountant != EPS_ACCOUNTANT_MONTE_CARLO);
+    assert_int_equal(result->guarantee, EPS_GUARANTEE_DETERMINISTIC);
+    assert_true(result->hints_len > 0);
+    eps_result_destroy(result);
+}
+
+/* Which run is kept may not depend on what it said. */
+static void a_time_limit_is_for_one_run(void **unused)
+{
+    (void)unused;
+    for (int limited = 0; limited < 2; limited++) {
+        bool told = false;
+        struct eps_job job = poisson_like(16, 0.2);
+        job.query.noise_multiplier = 1.1;
+        job.query.epsilon = 1;
+        job.query.accountant.samples = 4096;
+        job.query.accountant.max_seconds = limited ? 1000 : NAN;
+        struct eps_result *result = solve(NULL, job);
+        for (size_t i = 0; i < result->assumptions_len; i++)
+            told |= strstr(result->assumptions[i], "the job was run once") != NULL;
+        assert_int_equal(told, limited);
+        eps_result_destroy(result);
+    }
+}
+
+/* Also where the answer was proven without draws, so that nothing about it says that it has no curve. */
+static void who_draws_has_no_curve(void **unused)
+{
+    (void)unused;
+    struct eps_job job;
+    struct eps_curve_point *points = NULL;
+    size_t len = 0;
+    eps_job_init(&job);
+    job.mechanism.n = 4;
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.bands = 2;
+    job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+    job.mechanism.sampling.p = 0.1;
+    job.mechanism.sampling.groups = 2;
+    job.query.noise_multiplier = 1;
+    job.query.delta = 1e-3;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
+    job.query.accountant.samples = 1024;
+    eps_job_defaults(&job);
+    for (int phases = 0; phases < 2; phases++) {
+        struct eps_phase phase = {.mechanism = job.mechanism, .noise_scale = 1, .count = 1};
+        struct eps_job asked = job;
+        struct eps_error error = {0};
+        if (phases) {
+            eps_job_init(&asked);
+            asked.query = job.query;
+            asked.phases = &phase;
+            asked.phases_len = 1;
+        }
+        assert_int_equal(eps_privacy_curve(NULL, &points, &len, &error, &asked, 1), EPS_UNSUPPORTED);
+        assert_string_equal(error.pointer, phases ? "/phases/0/accountant/method" : "/accountant/method");
+        assert_non_null(strstr(error.message, phases ? "privacy loss distribution" : "no privacy curve"));
+        assert_null(points);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_over_the_truth_and_near_it),
+        cmocka_unit_test(it_fails_no_more_often_than_it_says),
+        cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
+        cmocka_unit_test(sums_are_those_of_the_draws),
+        cmocka_unit_test(the_ladder_ends_before_the_first_failure),
+        cmocka_unit_test(a_ladder_without_a_candidate_is_proven_for_what_is_left),
+        cmocka_unit_test(an_audit_is_under_the_truth),
+        cmocka_unit_test(bits_do_not_depend_on_who_draws),
+        cmocka_unit_test(what_was_not_derived_is_refused),
+        cmocka_unit_test(who_draws_has_no_curve),
+        cmocka_unit_test(a_time_limit_is_for_one_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,425 @@
+/*
+ * Tilted draws of b-min-sep sampling: their means beside those of plain draws and beside exact answers, their values under what
+ * they are said to be at most, and how many fewer of them are needed.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/accountants/monte_carlo/guarantee.h"
+#include "lib/accountants/monte_carlo/law.h"
+#include "lib/moments/laws/b_min_sep_draws.h"
+#include "lib/job/setting.h"
+#include "tests/truth/mechanism.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
+
+enum { CHUNK = 1024 };
+
+static const uint64_t seed = 20261122;
+
+/* Scheme b_min_sep, a cold start. */
+static struct eps_job spaced_job(size_t n, double p, size_t separation, const double *column, size_t len)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = n;
+    job.mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.mechanism.matrix.coefficients = column;
+    job.mechanism.matrix.coefficients_len = len;
+    job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    job.mechanism.sampling.p = p;
+    job.mechanism.sampling.separation = separation;
+    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    job.query.noise_multiplier = job.query.epsilon = 1;
+    eps_job_defaults(&job);
+    job.mechanism.sampling.warm_start = false;
+    return job;
+}
+
+/* ------------------------------------------------------------ copies that are drawn together */
+
+enum { STEPS_MAX = 6, PATTERNS_MAX = 1 << STEPS_MAX, COPIES = 4, KEYS = 1 << 2 * STEPS_MAX };
+
+/* All patterns of one example, bit i for step i; and how likely each is. */
+static size_t patterns_of(unsigned *patterns, double *weights, const struct eps__spaced *spaced)
+{
+    size_t n = spaced->coins.len, b = spaced->separation, len = 0;
+    double p = spaced->coins.p, waits = spaced->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
+    for (unsigned pattern = 0; pattern < 1u << n; pattern++) {
+        double weight = 0;
+        for (size_t first = 0; first < (spaced->warm ? b : 1); first++) { /* the first step at which it waits */
+            double own = first > 0 ? p * waits : waits;
+            for (size_t i = 0, free = first; i < n; i++) {
+                bool taken = pattern >> i & 1;
+                if (i < free)
+                    own *= taken ? 0 : 1;
+                else
+                    own *= taken ? p : 1 - p;
+                if (taken)
+                    free = i + b;
+            }
+            weight += own;
+        }
+        if (weight > 0) {
+            patterns[len] = pattern;
+            weights[len++] = weight;
+        }
+    }
+    return len;
+}
+
+/* The law of how many copies take each step, two bits a step; returns Z. */
+static double law_of(double *law, const struct eps__spaced *spaced, unsigned copies)
+{
+    unsigned patterns[PATTERNS_MAX];
+    double weights[PATTERNS_MAX], z = 0;
+    size_t len = patterns_of(patterns, weights, spaced), tuple[COPIES] = {0}, n = spaced->coins.len;
+    memset(law, 0, KEYS * sizeof *law);
+    for (bool more = true; more;) {
+        double weight = 1, exponent = 0;
+        unsigned key = 0;
+        for (unsigned c = 0; c < copies; c++) {
+            weight *= weights[tuple[c]];
+            for (size_t i = 0; i < n; i++) {
+                bool taken = patterns[tuple[c]] >> i & 1;
+                key += taken ? 1u << 2 * i : 0;
+                for (unsigned e = 0; taken && e < c; e++)
+                    for (size_t j = 0; j < n; j++) {
+                        size_t d = i > j ? i - j : j - i, row = i > j ? i : j;
+                        if (d < spaced->coins.width && patterns[tuple[e]] >> j & 1)
+                            exponent += spaced->coins.gram[row * spaced->coins.width + d];
+                    }
+            }
+        }
+        law[key] += weight * exp(exponent);
+        z += weight * exp(exponent);
+        more = false;
+        for (unsigned c = 0; c < copies && !more; c++) {
+            tuple[c] = (tuple[c] + 1) % len;
+            more = tuple[c] > 0;
+        }
+    }
+    return z;
+}
+
+/* So many draws beside their law: the sum of squares is as it should be, of those that are expected often. */
+static void assert_drawn(const struct eps__spaced_draws *draws, const double *law, double z, int trial)
+{
+    static double seen[KEYS];
+    struct eps__participated out[COPIES * STEPS_MAX];
+    const size_t chunks = 24;
+    double total = (double)(chunks * CHUNK), square = 0, kept = 0, rare = 0, expected_rare = 0;
+    memset(seen, 0, sizeof seen);
+    for (size_t chunk = 0; chunk < chunks; chunk++)
+        for (uint32_t draw = 0; draw < CHUNK; draw++) {
+            struct eps__stream stream = {.key = {(uint32_t)trial, (uint32_t)seed}, .chunk = chunk};
+            size_t len = eps__spaced_draws_next(out, draws, &stream, draw);
+            unsigned key = 0;
+            assert_true(len <= draws->most);
+            for (size_t i = 0; i < len; i++) {
+                assert_true(out[i].examples >= 1 && (i == 0 || out[i].step > out[i - 1].step));
+                key += (unsigned)out[i].examples << 2 * out[i].step;
+            }
+            assert_true(law[key] > 0);
+            seen[key]++;
+        }
+    for (size_t key = 0; key < KEYS; key++) {
+        double expected = total * law[key] / z;
+        if (expected < 10) {
+            rare += seen[key];
+            expected_rare += expected;
+            continue;
+        }
+        square += (seen[key] - expected) * (seen[key] - expected) / expected;
+        kept++;
+    }
+    if (!(square <= kept + 5 * sqrt(2 * kept) + 8 && fabs(rare - expected_rare) <= 5 * sqrt(expected_rare) + 8))
+        fail_msg("%d: %g of %g, %g rare of %g", trial, square, kept, rare, expected_rare);
+}
+
+static void copies_are_drawn_by_their_law(void **unused)
+{
+    (void)unused;
+    static double law[KEYS];
+    uint64_t state = seed;
+    for (int trial = 0; trial < 40; trial++) {
+        struct eps__spaced spaced = {.separation = 1 + draw_below(&state, 4), .examples = 1, .warm = trial % 2};
+        unsigned copies = trial % 5 == 4 ? 3 : 2;
+        size_t n = 1 + draw_below(&state, STEPS_MAX);
+        spaced.coins.len = n;
+        spaced.coins.width = 1 + draw_below(&state, spaced.separation);
+        spaced.coins.p = trial % 7 == 3 ? 1 : draw_between(&state, 0.1, 0.8);
+        spaced.coins.gram = malloc(n * spaced.coins.width * sizeof(double));
+        assert_non_null(spaced.coins.gram);
+        for (size_t i = 0; i < n * spaced.coins.width; i++)
+            spaced.coins.gram[i] = 1.5 * draw_unit(&state);
+        struct eps__spaced_draws *draws = NULL;
+        assert_true(isfinite(eps__spaced_draws_bytes(&spaced, copies)));
+        assert_int_equal(eps__spaced_draws_make(NULL, &draws, &spaced, copies, 0), EPS_OK);
+        double z = law_of(law, &spaced, copies);
+        assert_true(draws->log_z_error < 1e-11 && draws->log_density_error < 1e-9);
+        if (!(fabs(draws->log_z - log(z)) <= draws->log_z_error + 1e-13))
+            fail_msg("%d: ln Z %.17g, not %.17g", trial, draws->log_z, log(z));
+        assert_drawn(draws, law, z, trial);
+        eps__spaced_draws_free(draws);
+        free(spaced.coins.gram);
+    }
+}
+
+/* ------------------------------------------------------------ means */
+
+/* What draws say of delta(eps). */
+struct found {
+    double mean, error, variance; /* its standard error; of one value */
+    double most;                  /* what one is at most */
+    double largest;               /* and was */
+    unsigned order;
+};
+
+static struct found draw_some(const struct eps_job *job, const struct eps__mc_aim *aim, size_t chunks)
+{
+    struct eps__setting setting;
+    struct eps_error error;
+    struct eps__mc_law *law = NULL;
+    struct found found = {0};
+    if (eps__setting_open(&setting, &error, NULL, job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    eps__setting_as_asked(&setting);
+    const struct eps__mc_kind *kind = eps__mc_kind_of(&job->mechanism);
+    assert_true(kind && kind->serves(&setting, &error));
+    enum eps_status status = kind->open(&law, &setting, aim);
+    if (status == EPS_UNSUPPORTED && aim->tilted) {
+        eps__setting_close(&setting);
+        return (struct found){.most = 1};
+    }
+    assert_int_equal(status, EPS_OK);
+    double *scratch = aligned_alloc(64, (law->scratch * sizeof(double) + 63) / 64 * 64);
+    double loss[EPS__LANES], log_weight[EPS__LANES], sum = 0, squares = 0, draws = (double)(chunks * CHUNK);
+    assert_non_null(scratch);
+    found.most = kind->log_most ? exp(kind->log_most(law, aim->eps)) : 1;
+    found.order = law->order;
+    assert_true(law->tilted == aim->tilted && law->loss_error < 1e-7 && law->log_weight_error < 1e-6);
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        struct eps__stream stream = {.key = {7, (uint32_t)seed}, .chunk = chunk};
+        for (uint32_t first = 0; first < CHUNK; first += EPS__LANES) {
+            kind->draw(law, &stream, first, scratch, loss, log_weight);
+            for (size_t lane = 0; lane < EPS__LANES; lane++) {
+                double value = exp(log_weight[lane] + law->log_weight_error) *
+                               fmax(-expm1(aim->eps - loss[lane] - law->loss_error), 0);
+                if (!(value >= 0 && value <= found.most * (1 + 1e-12)))
+                    fail_msg("%g over %g", value, found.most);
+                found.largest = fmax(found.largest, value);
+                sum += value;
+                squares += value * value;
+            }
+        }
+    }
+    free(scratch);
+    kind->destroy(law);
+    eps__setting_close(&setting);
+    found.mean = sum / draws;
+    found.variance = squares / draws - found.mean * found.mean;
+    found.error = sqrt(found.variance / draws);
+    return found;
+}
+
+/* Both means, each within four of their standard errors of the other. */
+static void assert_agree(const struct found *a, const struct found *b, const char *what, int trial)
+{
+    double apart = fabs(a->mean - b->mean), allowed = 4 * hypot(a->error, b->error) + 1e-10 * a->mean;
+    if (!(apart <= allowed))
+        fail_msg("%s, %d: %g (%g), but %g (%g)", what, trial, a->mean, a->error, b->mean, b->error);
+}
+
+/* Random mechanisms, cold, warm, or with several examples of one user; of few only plain draws are as good. */
+static void tilted_means_are_plain_means(enum eps_direction direction)
+{
+    int tried = 0;
+    static const double column[] = {1, 0.5, 0.375, 0.3, 0.27};
+    uint64_t state = seed;
+    for (int trial = 0; trial < 12; trial++) {
+        size_t n = 1 + draw_below(&state, 50), bands = 1 + draw_below(&state, n < 5 ? n : 5);
+        struct eps_job job =
+            spaced_job(n, draw_between(&state, 0.05, 0.4), bands + draw_below(&state, 4), column, bands);
+        job.mechanism.sampling.warm_start = trial % 3 == 1;
+        if (trial % 3 == 2 && direction == EPS_ADD)
+            job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 4);
+        struct eps__mc_aim aim = {
+            .sigma = draw_between(&state, 0.9, 2.2), .direction = direction, .eps = direction == EPS_ADD ? 0.3 : 1.5};
+        struct found plain = draw_some(&job, &aim, 12);
+        aim.tilted = true;
+        struct found tilted = draw_some(&job, &aim, 6);
+        plain.error =
+            fmax(plain.error, sqrt(tilted.mean / (12 * CHUNK))); /* of values in [0, 1], where none was over 0 */
+        if (tilted.most < 1)
+            assert_agree(&plain, &tilted, "plain and tilted", trial);
+        tried += tilted.most < 1;
+    }
+    assert_true(tried >= 9);
+}
+
+static void removed_means_are_plain_means(void **unused)
+{
+    (void)unused;
+    tilted_means_are_plain_means(EPS_REMOVE);
+}
+
+static void added_means_are_plain_means(void **unused)
+{
+    (void)unused;
+    tilted_means_are_plain_means(EPS_ADD);
+}
+
+/* Few steps, by quadrature over all patterns. */
+static void tilted_means_are_the_truth(enum eps_direction direction)
+{
+    static const double column[] = {1, 0.5, 0.375};
+    const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
+    uint64_t state = seed + 1;
+    for (int trial = 0; trial < 9; trial++) {
+        size_t n = 1 + (size_t)trial % 3, bands = 1 + draw_below(&state, n);
+        struct eps_job job =
+            spaced_job(n, draw_between(&state, 0.05, 0.6), bands + draw_below(&state, 3), column, bands);
+        job.mechanism.sampling.warm_start = trial / 3 == 1;
+        if (trial / 3 == 2 && direction == EPS_ADD)
+            job.mechanism.sampling.examples_per_user = 2;
+        struct eps__mc_aim aim = {
+            .sigma = draw_between(&state, 0.5, 1.5), .direction = direction, .tilted = true, .eps = 0.4};
+        struct found tilted = draw_some(&job, &aim, 16);
+        assert_true(tilted.most < 1);
+        struct truth truth = truth_open(&job.mechanism);
+        struct enclosure delta = truth_delta(&truth, direction, aim.eps, aim.sigma, &effort);
+        truth_close(&truth);
+        struct found exact = {.mean = (double)delta.lower, .error = (double)(delta.upper - delta.lower)};
+        assert_agree(&tilted, &exact, "the truth", trial);
+    }
+}
+
+static void removed_means_are_the_truth(void **unused)
+{
+    (void)unused;
+    tilted_means_are_the_truth(EPS_REMOVE);
+}
+
+static void added_means_are_the_truth(void **unused)
+{
+    (void)unused;
+    tilted_means_are_the_truth(EPS_ADD);
+}
+
+/* delta by pld, of Poisson sampling, or of balls in bins for certain draws of a process that has run for long. */
+static double exact_delta_of(struct eps_job job, enum eps_direction direction, double sigma, double eps)
+{
+    double exact[EPS_DIRECTIONS];
+    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    size_t separation = job.mechanism.sampling.separation;
+    if (separation == 1)
+        job.mechanism.sampling =
+            (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = job.mechanism.sampling.p, .examples_per_user = 1};
+    else
+        job.mechanism.sampling = (struct eps_sampling){
+            .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = separation, .examples_per_user = 1};
+    solved_deltas(exact, &job, sigma, eps);
+    return exact[direction];
+}
+
+/* Where delta is small fewer draws are needed than plain ones, this share of them or less, and their mean is the truth. */
+static void fewer_are_needed(enum eps_direction direction, const double sigmas[2], const double epsilons[2],
+                             double share)
+{
+    static const double one = 1;
+    for (int trial = 0; trial < 4; trial++) {
+        bool bins = trial / 2;
+        struct eps_job job = bins ? spaced_job(40, 1, 10, &one, 1) : spaced_job(200, 0.1, 1, &one, 1);
+        job.mechanism.sampling.warm_start = bins;
+        struct eps__mc_aim aim = {
+            .sigma = sigmas[bins], .direction = direction, .tilted = true, .eps = epsilons[bins] * (1 + trial % 2)};
+        struct found tilted = draw_some(&job, &aim, 12);
+        struct found exact = {.mean = exact_delta_of(job, direction, aim.sigma, aim.eps)};
+        assert_agree(&tilted, &exact, "pld", trial);
+        const struct eps__mc_promise promise = {exact.mean, NAN};
+        double plain = (double)eps__mc_samples(&promise, 0.5 * exact.mean, 1);
+        double needed = (double)eps__mc_samples(&promise, 0.5 * exact.mean, tilted.most);
+        if (direction == EPS_REMOVE && !(tilted.largest >= 0.99 * tilted.most)) /* at e^(eps - loss) = 1 - 1/a */
+            fail_msg("%d: %g under %g", trial, tilted.largest, tilted.most);
+        if (!(tilted.error < 0.1 * tilted.mean && needed < (trial % 2 ? share : 1) * plain))
+            fail_msg("%d, eps %g: %g +- %g, %g draws of %g", trial, aim.eps, tilted.mean, tilted.error, needed, plain);
+    }
+}
+
+/* What a value is at most is nearly reached: by certain draws, whose ln P/Q is linear, and by those of one step. */
+static void added_values_reach_their_most(void **unused)
+{
+    (void)unused;
+    static const double column[] = {1, 0.5};
+    for (int trial = 0; trial < 6; trial++) {
+        bool certain = trial < 3;
+        struct eps_job job = certain ? spaced_job(4, 1, 1, column, 1) : spaced_job(1, 0.5, 1, column, 1);
+        if (trial == 2)
+            job = spaced_job(5, 1, 2, column, 2);
+        job.mechanism.sampling.examples_per_user = trial == 1 ? 2 : 1;
+        struct eps__mc_aim aim = {
+            .sigma = certain ? 2 : 0.3 + 0.1 * trial, .direction = EPS_ADD, .tilted = true, .eps = certain ? 1.5 : 0.5};
+        struct found tilted = draw_some(&job, &aim, 16);
+        if (!(tilted.largest >= (certain ? 0.999 : 0.9) * tilted.most))
+            fail_msg("%d: %g under %g", trial, tilted.largest, tilted.most);
+    }
+}
+
+static void fewer_added_are_needed(void **unused)
+{
+    (void)unused;
+    fewer_are_needed(EPS_ADD, (const double[]){2, 1}, (const double[]){1.2, 1.2}, 0.3);
+}
+
+static void fewer_removed_are_needed(void **unused)
+{
+    (void)unused;
+    fewer_are_needed(EPS_REMOVE, (const double[]){2, 1}, (const double[]){1.5, 1.5}, 0.1);
+}
+
+/* Copies of a user with several examples, tables that are too large, columns that may meet: there is no tilt. */
+static void what_nobody_derived_is_not_tilted(void **unused)
+{
+    (void)unused;
+    static const double column[] = {1, 0.5};
+    struct eps_job job = spaced_job(20, 0.1, 3, column, 2);
+    struct eps__mc_aim aim = {.sigma = 1, .direction = EPS_REMOVE, .tilted = true, .eps = 3};
+    assert_true(draw_some(&job, &aim, 1).order >= 2);
+    job.mechanism.sampling.examples_per_user = 2;
+    assert_int_equal(draw_some(&job, &aim, 1).order, 0);
+    struct eps__spaced spaced = {.coins = {.len = 1000, .width = 2, .p = 0.1}, .separation = 100, .examples = 1};
+    assert_true(eps__spaced_draws_bytes(&spaced, 2) < 2e6 && eps__spaced_draws_bytes(&spaced, 3) < 6e7);
+    assert_true(isinf(eps__spaced_draws_bytes(&spaced, 4)) && isinf(eps__spaced_draws_bytes(&spaced, 1)));
+    spaced.examples = 2;
+    assert_true(isinf(eps__spaced_draws_bytes(&spaced, 2)));
+    spaced = (struct eps__spaced){.coins = {.len = 1, .width = 1, .p = 0.1}, .separation = 1, .examples = 1};
+    assert_true(isfinite(eps__spaced_draws_bytes(&spaced, EPS__SPACED_DRAWN_MAX)));
+    assert_true(isinf(eps__spaced_draws_bytes(&spaced, EPS__SPACED_DRAWN_MAX + 1)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_are_drawn_by_their_law),
+        cmocka_unit_test(added_means_are_plain_means),
+        cmocka_unit_test(removed_means_are_plain_means),
+        cmocka_unit_test(added_means_are_the_truth),
+        cmocka_unit_test(removed_means_are_the_truth),
+        cmocka_unit_test(added_values_reach_their_most),
+        cmocka_unit_test(fewer_added_are_needed),
+        cmocka_unit_test(fewer_removed_are_needed),
+        cmocka_unit_test(what_nobody_derived_is_not_tilted),
+    };
+    return cmocka_run_group_tests_name("mc_tilted", tests, NULL, NULL);
+}

@@ -1,0 +1,821 @@
+/*
+ * The codec: what is refused and where it points, what is one job, and that what is returned can be posted.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/codec/codec.h"
+#include "api/problem.h"
+#include "tests/unit/decoded.h"
+#include "tests/unit/random_job.h"
+
+#define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
+#define SIZES(scheme) "\"sampling\":{\"scheme\":\"" scheme "\",\"batch_size\":50,\"dataset_size\":5000}"
+#define TEXT(token) #token
+#define TEXT_OF(macro) TEXT(macro)
+#define ASKED "\"delta\":1e-6,\"noise_multiplier\":1"
+
+/* ---------------------------------------------------------------- text */
+
+static void malformed_text_is_refused_with_its_place(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *place;
+    } rows[] = {
+        {"", "line 1"},
+        {"{\n  \"n\": }", "line 2, column"},
+        {"{\"n\": 1, \"n\": 2}", "duplicate"},
+        {"{\"n\": NaN}", "line 1"},
+        {"{\"n\": -Infinity}", "line 1"},
+        {"{\"n\": 1e400}", "held exactly"},
+        {"{\"n\": 20000000000000000001}", "held exactly"},
+        {"{\"n\": 1} x", "line 1, column 10"},
+        {"{\"label\": \"\xff\"}", "UTF-8"},
+        {"{'n': 1}", "line 1"},
+        {"{\"a\\u0000b\": 1}", "NUL"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char message[256] = "";
+        assert_null(api_json_parse(rows[i].text, strlen(rows[i].text), message, sizeof message));
+        if (!strstr(message, rows[i].place))
+            fail_msg("%s: \"%s\" does not say %s", rows[i].text, message, rows[i].place);
+    }
+}
+
+static void deep_nesting_is_refused_at_the_bracket_too_many(void **state)
+{
+    char message[256], text[130];
+    char *deep = malloc(100000);
+
+    (void)state;
+    memset(deep, '[', 100000);
+    assert_null(api_json_parse(deep, 100000, message, sizeof message));
+    assert_string_equal(message, "line 1, column 65: nested deeper than 64 levels");
+    free(deep);
+    memset(text, '[', 64);
+    memset(text + 64, ']', 64);
+    json_t *json = api_json_parse(text, 128, message, sizeof message);
+    assert_non_null(json);
+    json_decref(json);
+    /* brackets in strings are text */
+    json = parsed("\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[[[\"");
+    json_decref(json);
+}
+
+static void check_number(double value, const char *text)
+{
+    json_t *json = api_number(value);
+    char *written = api_json_text(json);
+
+    assert_string_equal(written, text);
+    free(written);
+    json_decref(json);
+}
+
+static void numbers_are_the_shortest_that_decode_to_themselves(void **state)
+{
+    uint64_t seed = 7;
+
+    (void)state;
+    check_number(0.1, "0.1");
+    check_number(1.0, "1");
+    check_number(-0.0, "0");
+    check_number(1e-6, "1e-6");
+    check_number(1e22, "1e22");
+    check_number(0.1 + 0.2, "0.30000000000000004");
+    check_number(5e-324, "4.94065645841247e-324");
+    check_number(DBL_MAX, "1.7976931348623157e308");
+    check_number(NAN, "null");
+    check_number(-INFINITY, "null");
+    for (int i = 0; i < 20000; i++) {
+        uint64_t bits = (random_below(&seed, UINT64_MAX) << 1) ^ random_below(&seed, UINT64_MAX);
+        double value, back;
+        memcpy(&value, &bits, sizeof value);
+        if (!isfinite(value))
+            continue;
+        json_t *json = json_real(value);
+        char *text = api_json_text(json);
+        json_decref(json);
+        json = parsed(text);
+        back = json_number_value(json);
+        assert_memory_equal(&back, &value, sizeof value);
+        json_decref(json);
+        free(text);
+    }
+}
+
+static void text_survives_writing_and_reading(void **state)
+{
+    static const char raw[] = "quote\" back\\ line\n tab\t bell\a nul\0 \xc3\xa9 \xf0\x9f\x99\x82";
+    json_t *json = json_stringn(raw, sizeof raw - 1);
+    char *text = api_json_text(json);
+    json_t *back = parsed(text);
+
+    (void)state;
+    assert_true(json_equal(json, back));
+    json_decref(json);
+    json_decref(back);
+    free(text);
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+/* Each body with the pointers that it must be refused at, in order; "" is the whole job, written as "-". */
+static const struct {
+    const char *body;
+    const char *pointers;
+} refused[] = {
+    {"7", "-"},
+    {"[]", "-"},
+    {"{}", "/n /sampling -"},
+    {"{\"n\":10," POISSON "}", "-"},
+    {"{\"n\":10," POISSON ",\"delta\":1e-6}", "-"},
+    {"{\"n\":10," POISSON ",\"epsilon\":1," ASKED "}", "-"},
+    {"{\"n\":0," POISSON "," ASKED "}", "/n"},
+    {"{\"n\":-1," POISSON "," ASKED "}", "/n"},
+    {"{\"n\":16777217," POISSON "," ASKED "}", "/n"},
+    {"{\"n\":10.5," POISSON "," ASKED "}", "/n"},
+    {"{\"n\":\"10\"," POISSON "," ASKED "}", "/n"},
+    {"{\"n\":9007199254740993.0," POISSON "," ASKED "}", "/n"},
+    {"{\"n\":null," POISSON "," ASKED "}", "/n"},
+    /* epochs in the place of n */
+    {"{" POISSON "," ASKED ",\"noise\":1}", "/n /noise"},
+    {"{\"n\":100,\"epochs\":1," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"n\":99,\"epochs\":1," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":0," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":-1," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":\"1\"," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":1e300," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":167772.17," SIZES("poisson") "," ASKED "}", "/epochs"},
+    {"{\"epochs\":1," POISSON "," ASKED "}", "/epochs"},
+    {"{\"epochs\":1,\"sampling\":{\"scheme\":\"none\",\"epochs\":3}," ASKED "}", "/epochs"},
+    {"{\"epochs\":1,\"sampling\":{\"scheme\":\"poisson\",\"batch_size\":9,\"dataset_size\":8}," ASKED "}",
+     "/sampling/batch_size"},
+    {"{\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"epochs\":3}," ASKED "}", "/n /sampling/epochs"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"dataset_size\":8}," ASKED "}", "/sampling/batch_size"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":8}," ASKED "}", "/sampling/dataset_size"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":9,\"dataset_size\":8}," ASKED "}",
+     "/sampling/batch_size"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":3,\"dataset_size\":9,\"epochs\":2}," ASKED "}",
+     "/sampling/epochs"},
+    {"{\"n\":9,\"sampling\":{\"scheme\":\"none\",\"batch_size\":3,\"dataset_size\":9,\"separation\":4}," ASKED "}",
+     "/sampling/separation"},
+    {"{\"epochs\":2,\"sampling\":{\"scheme\":\"none\",\"batch_size\":4,\"dataset_size\":9}," ASKED "}",
+     "/sampling/schema"},
+    {"{\"n\":10," POISSON ",\"delta\":0,\"noise_multiplier\":0}", "/delta /noise_multiplier"},
+    {"{\"n\":10," POISSON ",\"delta\":1,\"noise_multiplier\":-1}", "/delta /noise_multiplier"},
+    {"{\"n\":10," POISSON ",\"epsilon\":-1,\"delta\":\"x\"}", "/delta /epsilon"},
+    {"{\"n\":10," POISSON ",\"epsilon\":10001,\"noise_multiplier\":1e10}", "/epsilon /noise_multiplier"},
+    {"{\"n\":10," POISSON ",\"epsilon\":9007199254740993,\"delta\":0.1}", "/epsilon"},
+    {"{\"n\":10," POISSON "," ASKED ",\"colour\":1,\"a/b~c\":2}", "/colour /a~1b~0c"},
+    {"{\"n\":10," POISSON "," ASKED ",\"unknown\":null}", "/unknown"},
+    {"{\"n\":10," POISSON "," ASKED ",\"adjacency\":\"swap\",\"label\":3,\"curve\":1}", "/adjacency /curve /label"},
+    {"{\"n\":10," POISSON "," ASKED ",\"label\":\"a\\u0000b\"}", "/label"},
+    {"{\"n\":10," POISSON ",\"curve\":true}", "/noise_multiplier"},
+    {"{\"n\":10," POISSON ",\"curve\":true,\"epsilon\":1," ASKED "}", "/epsilon /delta"},
+    {"{\"n\":10," POISSON ",\"curve\":true,\"noise_multiplier\":1,\"accountant\":\"mmcc\"}", "/accountant"},
+    {"{\"n\":10," POISSON ",\"curve\":true,\"noise_multiplier\":1,\"accountant\":{\"method\":\"mmcc\"}}",
+     "/accountant/method"},
+    /* sampling */
+    {"{\"n\":10,\"sampling\":\"poisson\"," ASKED "}", "/sampling"},
+    {"{\"n\":10,\"sampling\":{\"p\":0.1}," ASKED "}", "/sampling/scheme"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"uniform\",\"p\":7}," ASKED "}", "/sampling/scheme"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\"}," ASKED "}", "/sampling/p"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":0}," ASKED "}", "/sampling/p"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":1.5,\"bins\":2}," ASKED "}", "/sampling/bins /sampling/p"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":\"0.1\"}," ASKED "}", "/sampling/p"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"batch_size\":1,\"dataset_size\":9}," ASKED "}",
+     "/sampling/p"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"batch_size\":5}," ASKED "}", "/sampling/dataset_size"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"batch_size\":\"5\",\"dataset_size\":9}," ASKED "}",
+     "/sampling/batch_size"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"batch_size\":10,\"dataset_size\":9}," ASKED "}",
+     "/sampling/batch_size"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"truncation\":{\"max_batch_size\":5}}," ASKED "}",
+     "/sampling/dataset_size"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"dataset_size\":9,\"truncation\":{\"x\":5}}," ASKED "}",
+     "/sampling/truncation/max_batch_size /sampling/truncation/x"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"none\",\"p\":0.5}," ASKED "}", "/sampling/p"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"none\",\"epochs\":4,\"separation\":4}," ASKED "}", "/sampling/separation"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"none\",\"epochs\":11}," ASKED "}", "/sampling/epochs"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"none\",\"epochs\":0}," ASKED "}", "/sampling/epochs"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"balls_in_bins\",\"bins\":3}," ASKED "}", "/sampling/bins"},
+    {"{\"n\":10,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":2,\"examples_per_user\":2,"
+     "\"warm_start\":true}," ASKED "}",
+     "/sampling/warm_start"},
+    {"{\"n\":10,\"matrix\":{\"family\":\"tree\"},\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"last_iterate\":true}"
+     "," ASKED "}",
+     "/sampling/last_iterate"},
+    /* matrix */
+    {"{\"n\":10,\"matrix\":{}," POISSON "," ASKED "}", "/matrix/family"},
+    {"{\"n\":10,\"matrix\":{\"family\":\"identity\",\"bands\":1}," POISSON "," ASKED "}", "/matrix/bands"},
+    {"{\"n\":2,\"matrix\":{\"family\":\"toeplitz\"}," POISSON "," ASKED "}", "/matrix/coefficients"},
+    {"{\"n\":2,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[]}," POISSON "," ASKED "}",
+     "/matrix/coefficients"},
+    {"{\"n\":2,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[1,2,3]}," POISSON "," ASKED "}",
+     "/matrix/coefficients"},
+    {"{\"n\":2,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[1,\"2\"]}," POISSON "," ASKED "}",
+     "/matrix/coefficients/1"},
+    {"{\"n\":2,\"matrix\":{\"family\":\"dense\",\"rows\":[[1],[1,2,3]]}," POISSON "," ASKED "}", "/matrix/rows/1"},
+    {"{\"n\":3,\"matrix\":{\"family\":\"dense\",\"rows\":[[1],[1,2]]}," POISSON "," ASKED "}", "/matrix/rows"},
+    {"{\"n\":2,\"matrix\":{\"family\":\"dense\",\"rows\":[[1],[null,2]]}," POISSON "," ASKED "}", "/matrix/rows/1/0"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"square_root\",\"bands\":10,\"stamps\":2}," POISSON "," ASKED "}",
+     "/matrix/stamps"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"tree\",\"decoder\":\"optimal\"}," POISSON "," ASKED "}", "/matrix/decoder"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"fourier\"}," POISSON "," ASKED "}", "/matrix/family"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"stored\",\"id\":\"9f2c\"}," POISSON "," ASKED "}", "/matrix/id"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5],\"scale\":[1,2]}," POISSON "," ASKED "}",
+     "/matrix/scale"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5],\"scale\":[1],\"gap\":0.1}," POISSON "," ASKED "}",
+     "/matrix/gap"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"blt\",\"scale\":[1],\"buffers\":null,\"epochs\":2}," POISSON "," ASKED "}",
+     "/matrix/epochs"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5],\"scale\":[1],\"buffers\":1,\"gap\":0.1}," POISSON
+     "," ASKED "}",
+     "/matrix/buffers"},
+    {"{\"n\":9,\"matrix\":{\"family\":\"identity\",\"normalization\":\"sensitivity\"}," POISSON "," ASKED "}",
+     "/matrix/normalization"},
+    /* accountant and workload */
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":\"rdp\"}", "/accountant"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":3}", "/accountant"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"tolerance\":0.1}}", "/accountant/method"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"pld\",\"seed\":1,\"tolerance\":1}}",
+     "/accountant/seed /accountant/tolerance"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"monte_carlo\",\"tolerance\":0.01}}",
+     "/accountant/tolerance"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"mmcc\",\"bad_event_share\":\"most\"}}",
+     "/accountant/bad_event_share"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"mmcc\",\"bad_event_share\":\"auto\\u0000\"}}",
+     "/accountant/bad_event_share"},
+    {"{\"n\":\"max\\u0000\"," POISSON ",\"noise_multiplier\":1,\"epsilon\":1,\"delta\":1e-6}", "/n -"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"monte_carlo\",\"seed\":9007199254740993}}",
+     "/accountant/seed"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"pld\",\"audit\":0}}", "/accountant/audit"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"auto\",\"audit\":1.5}}", "/accountant/audit"},
+    {"{\"n\":9," POISSON ",\"noise_multiplier\":1,\"curve\":true,\"accountant\":{\"method\":\"pld\",\"audit\":9}}",
+     "/accountant/audit"},
+    {"{\"n\":9," POISSON "," ASKED
+     ",\"accountant\":{\"method\":\"monte_carlo\",\"samples\":1099511627777,\"threshold_share\":0.25}}",
+     "/accountant/threshold_share /accountant/samples"},
+    {"{\"n\":9," POISSON "," ASKED ",\"accountant\":{\"method\":\"monte_carlo\",\"samples\":0,\"threshold_share\":1,"
+     "\"estimator\":\"best\",\"max_seconds\":0,\"audit\":-1}}",
+     "/accountant/samples /accountant/estimator /accountant/audit /accountant/threshold_share /accountant/max_seconds"},
+    {"{\"n\":9," POISSON "," ASKED ",\"workload\":{\"type\":\"momentum\",\"momentum\":1}}", "/workload/momentum"},
+    {"{\"n\":9," POISSON "," ASKED ",\"workload\":{\"type\":\"momentum\"}}", "/workload/momentum"},
+    {"{\"n\":9," POISSON "," ASKED ",\"workload\":{\"type\":\"prefix_sum\",\"decay\":1}}", "/workload/decay"},
+    {"{\"n\":9," POISSON "," ASKED ",\"workload\":{\"type\":\"momentum\",\"momentum\":0.9,\"cooldown\":{\"from\":2}}}",
+     "/workload/cooldown/to /workload/cooldown/from"},
+    /* everything at once */
+    {"{\"n\":0,\"sampling\":{\"scheme\":\"poisson\",\"p\":2,\"groups\":3},\"delta\":5,\"noise_multiplier\":-1,"
+     "\"x\":0}",
+     "/n /sampling/groups /x /sampling/p /delta /noise_multiplier"},
+};
+
+static void each_wrong_job_is_refused_at_its_members(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char pointers[512];
+        refused_at(pointers, sizeof pointers, refused[i].body);
+        if (strcmp(pointers, refused[i].pointers) != 0)
+            fail_msg("%s\n  refused at %s\n  instead of %s", refused[i].body, pointers, refused[i].pointers);
+    }
+}
+
+static void labels_count_characters_and_the_list_of_errors_is_bounded(void **state)
+{
+    struct api_errors errors = {0};
+    char label[403];
+    json_t *json = parsed("{\"n\":10," POISSON "," ASKED "}");
+
+    (void)state;
+    for (int i = 0; i < 201; i++)
+        memcpy(label + 2 * i, "\xc3\xa9", 2);
+    json_object_set_new(json, "label", json_stringn(label, 400));
+    struct api_job *job = api_job_decode(&errors, json, 0);
+    assert_non_null(job);
+    api_job_destroy(job);
+    json_object_set_new(json, "label", json_stringn(label, 402));
+    assert_null(api_job_decode(&errors, json, 0));
+    assert_string_equal(errors.items[0].pointer, "/label");
+    api_errors_clear(&errors);
+
+    for (int i = 0; i < 10000; i++) {
+        snprintf(label, sizeof label, "\xe2\x82\xac%0300d", i);
+        json_object_set_new(json, label, json_true());
+    }
+    assert_null(api_job_decode(&errors, json, 0));
+    assert_int_equal(errors.len, 257);
+    json_t *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, "many", "/v1/jobs", &errors);
+    assert_int_equal(json_array_size(json_object_get(problem, "errors")), 257);
+    json_decref(problem);
+    api_errors_clear(&errors);
+    json_decref(json);
+}
+
+/* ---------------------------------------------------------------- identity */
+
+static void jobs_that_say_the_same_are_one_job(void **state)
+{
+    static const char *const same[] = {
+        "{\"n\":1000," POISSON "," ASKED "}",
+        "{\"noise_multiplier\":1.0,\"delta\":0.000001,\"n\":1e3," POISSON "}",
+        "{\"n\":1000.0," POISSON ",\"delta\":1e-6,\"noise_multiplier\":1e0,\"label\":\"x\"}",
+        "{\"n\":1000,\"matrix\":{\"family\":\"identity\",\"stamps\":1}," POISSON "," ASKED ",\"epsilon\":null}",
+        "{\"n\":1000," POISSON "," ASKED ",\"accountant\":{\"method\":\"auto\",\"tolerance\":1e-3,\"estimator\":"
+        "\"auto\"},\"curve\":false,\"workload\":{\"type\":\"prefix_sum\"},\"adjacency\":\"zero_out\"}",
+    };
+    static const char *const other[] = {
+        "{\"n\":1001," POISSON "," ASKED "}",
+        "{\"n\":1000," POISSON ",\"delta\":1e-6,\"noise_multiplier\":1.0000000000000002}",
+        "{\"n\":1000," POISSON ",\"delta\":1e-6,\"epsilon\":1}",
+        "{\"n\":1000," POISSON "," ASKED ",\"adjacency\":\"add_remove\"}",
+        "{\"n\":1000," POISSON "," ASKED ",\"accountant\":\"pld\"}",
+    };
+    char hash[65], first[65];
+
+    (void)state;
+    decoded_hash(first, same[0]);
+    for (size_t i = 1; i < sizeof same / sizeof same[0]; i++) {
+        decoded_hash(hash, same[i]);
+        assert_string_equal(hash, first);
+    }
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+        decoded_hash(hash, other[i]);
+        assert_string_not_equal(hash, first);
+    }
+}
+
+static void arrays_belong_to_the_identity(void **state)
+{
+    static const char form[] = "{\"n\":4,\"matrix\":{\"family\":\"%s},\"sampling\":{\"scheme\":\"none\"}," ASKED "}";
+    static const char *const matrices[] = {
+        "toeplitz\",\"coefficients\":[1,0.5]",
+        "toeplitz\",\"coefficients\":[1,0.25]",
+        "toeplitz\",\"coefficients\":[1,-0.5]",
+        "dense\",\"rows\":[[1],[0,1],[0,0,1],[0,0,0,1]]",
+        "dense\",\"rows\":[[1],[0,1],[0,0,1],[0,0,0,2]]",
+        "dense\",\"rows\":[[1,0,0,1],[0,1],[0,0,1],[0,0,0,1]]",
+    };
+    char hash[6][65], text[256], other[65];
+
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        snprintf(text, sizeof text, form, matrices[i]);
+        decoded_hash(hash[i], text);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(hash[i], hash[k]);
+    }
+    snprintf(text, sizeof text, form, "toeplitz\",\"coefficients\":[1.0,5e-1]");
+    decoded_hash(other, text);
+    assert_string_equal(other, hash[0]);
+    snprintf(text, sizeof text, form, "dense\",\"rows\":[[1,0,-0.0,0],[0,1,0,0],[-0.0,0,1],[0,0,0,1]]");
+    decoded_hash(other, text);
+    assert_string_equal(other, hash[3]);
+}
+
+static void dense_rows_return_as_the_triangle_they_are(void **state)
+{
+    struct api_job *job = decoded("{\"n\":2,\"matrix\":{\"family\":\"dense\",\"rows\":[[1,0],[0.5,1]]},"
+                                  "\"sampling\":{\"scheme\":\"none\"}," ASKED "}");
+    json_t *json = api_job_encode(job, false);
+    char *text = api_json_text(json_object_get(json_object_get(json, "matrix"), "rows"));
+
+    (void)state;
+    assert_string_equal(text, "[[1],[0.5,1]]");
+    free(text);
+    json_decref(json);
+    api_job_destroy(job);
+}
+
+/* The property on which resubmission rests. */
+static void whatever_is_returned_can_be_posted_as_the_same_job(void **state)
+{
+    uint64_t seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 10) : 1;
+
+    (void)state;
+    for (int i = 0; i < 4000; i++) {
+        uint64_t before = seed;
+        json_t *asked = random_job(&seed);
+        struct api_errors errors = {0};
+        char first[65], second[65];
+        struct api_job *job = api_job_decode(&errors, asked, 0);
+        if (!job) {
+            char *text = api_json_text(asked);
+            fail_msg("seed %llu: %s\n%s: %s", (unsigned long long)before, text, errors.items[0].pointer,
+                     errors.items[0].detail);
+        }
+        json_t *canonical = api_job_encode(job, true);
+        char *text = api_json_text(canonical);
+        json_t *posted = parsed(text);
+        struct api_job *again = api_job_decode(&errors, posted, 0);
+        if (!again)
+            fail_msg("%s\n%s: %s", text, errors.items[0].pointer, errors.items[0].detail);
+        api_job_hash(first, job);
+        api_job_hash(second, again);
+        assert_string_equal(first, second);
+        json_t *fixed = api_job_encode(again, true);
+        char *same = api_json_text(fixed);
+        assert_string_equal(text, same);
+        json_decref(fixed);
+        json_decref(posted);
+        json_decref(canonical);
+        json_decref(asked);
+        free(same);
+        free(text);
+        api_job_destroy(job);
+        api_job_destroy(again);
+    }
+}
+
+/* Every scheme: the passes over the data are another way to write n, and leave no trace. */
+static void epochs_are_the_job_with_n(void **state)
+{
+    static const struct {
+        const char *by_epochs, *by_n;
+    } rows[] = {
+        {"{\"epochs\":2," SIZES("poisson") "," ASKED "}", "{\"n\":200," SIZES("poisson") "," ASKED "}"},
+        {"{\"epochs\":0.011," SIZES("poisson") "," ASKED "}", "{\"n\":2," SIZES("poisson") "," ASKED "}"},
+        {"{\"epochs\":2," SIZES("none") "," ASKED "}", "{\"n\":200," SIZES("none") "," ASKED "}"},
+        {"{\"epochs\":2.5," SIZES("none") "," ASKED "}",
+         "{\"n\":250,\"sampling\":{\"scheme\":\"none\",\"batch_size\":50,\"dataset_size\":5000,\"epochs\":3,"
+         "\"separation\":100}," ASKED "}"},
+        {"{\"epochs\":3,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("cyclic_poisson") "," ASKED "}",
+         "{\"n\":300,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("cyclic_poisson") "," ASKED "}"},
+        {"{\"epochs\":3,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("b_min_sep") "," ASKED "}",
+         "{\"n\":300,\"matrix\":{\"family\":\"banded\",\"bands\":4}," SIZES("b_min_sep") "," ASKED "}"},
+        {"{\"epochs\":1.001,\"matrix\":{\"family\":\"optimal\"}," SIZES("balls_in_bins") "," ASKED "}",
+         "{\"n\":200,\"matrix\":{\"family\":\"optimal\"}," SIZES("balls_in_bins") "," ASKED "}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char one[65], other[65];
+        decoded_hash(one, rows[i].by_epochs);
+        decoded_hash(other, rows[i].by_n);
+        assert_string_equal(one, other);
+        struct api_job *job = decoded(rows[i].by_epochs), *wanted = decoded(rows[i].by_n);
+        json_t *canonical = api_job_encode(job, true), *expected = api_job_encode(wanted, true);
+        assert_true(json_equal(canonical, expected));
+        assert_null(json_object_get(canonical, "epochs"));
+        json_decref(canonical);
+        json_decref(expected);
+        api_job_destroy(job);
+        api_job_destroy(wanted);
+    }
+}
+
+static void members_at_the_wrong_level_are_told_theirs(void **state)
+{
+    static const struct {
+        const char *body, *words;
+    } rows[] = {
+        {"{" POISSON "," ASKED "}", "or give epochs, with sampling.batch_size and sampling.dataset_size"},
+        {"{\"epochs\":1," POISSON "," ASKED "}", "sampling.batch_size and sampling.dataset_size"},
+        {"{\"n\":9," POISSON ",\"batch_size\":1," ASKED "}", "batch_size goes into sampling"},
+        {"{\"n\":9," POISSON ",\"bands\":1," ASKED "}", "bands goes into matrix"},
+        {"{\"n\":9,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"epochs\":3}," ASKED "}",
+         "epochs goes to the top level of the job"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct api_errors errors = {0};
+        json_t *json = parsed(rows[i].body);
+        assert_null(api_job_decode(&errors, json, 0));
+        if (!strstr(errors.items[0].detail, rows[i].words))
+            fail_msg("%s: \"%s\" does not say %s", rows[i].body, errors.items[0].detail, rows[i].words);
+        api_errors_clear(&errors);
+        json_decref(json);
+    }
+}
+
+static void a_million_coefficients_are_read_exactly(void **state)
+{
+    size_t n = (size_t)1 << 20;
+    char *text = malloc(200 + 8 * n), hash[65];
+    size_t used = (size_t)sprintf(text, "{\"n\":%zu,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[", n);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        used += (size_t)sprintf(text + used, "%s0.%zu5", i ? "," : "", i % 100);
+    sprintf(text + used, "]},\"sampling\":{\"scheme\":\"none\"}," ASKED "}");
+    struct api_job *job = decoded(text);
+    const struct eps_matrix *matrix = &job->job.mechanism.matrix;
+    assert_int_equal(matrix->coefficients_len, n);
+    assert_true(matrix->coefficients[n - 1] == 0.755);
+    api_job_hash(hash, job);
+    assert_int_equal(strlen(hash), 64);
+    api_job_destroy(job);
+    free(text);
+}
+
+/* ---------------------------------------------------------------- examples */
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = calloc(1, 1 << 20);
+
+    if (!file || !text)
+        fail_msg("%s cannot be read", path);
+    size_t len = fread(text, 1, (1 << 20) - 1, file);
+    text[len] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* The value of an example in the contract: flow style, which is JSON. */
+static json_t *contract_example(const char *contract, const char *name)
+{
+    char key[80], message[256];
+    const char *at;
+    size_t len = 0, depth = 0;
+
+    snprintf(key, sizeof key, "\n                %s:\n", name);
+    at = strstr(contract, key);
+    at = at ? strstr(at, "value:") : NULL;
+    at = at ? strchr(at, '{') : NULL;
+    if (!at)
+        return NULL;
+    do {
+        depth += at[len] == '{';
+        depth -= at[len] == '}';
+    } while (at[len++] && depth > 0);
+    return api_json_parse(at, len, message, sizeof message);
+}
+
+static void examples_decode_and_are_those_of_the_contract(void **state)
+{
+    static const char *const names[] = {"dp_sgd_epsilon", "dp_sgd_delta",   "dp_ftrl_noise_multiplier",
+                                        "privacy_curve",  "replace_one",    "batch_size",
+                                        "group_privacy",  "last_iterate",   "toeplitz_coefficients",
+                                        "dense_rows",     "tree",           "momentum_workload",
+                                        "fourier",        "banded_columns", "warm_up_and_fine_tunings",
+                                        "largest_count",  "largest_n"};
+    char *contract = read_file("api/openapi.yaml"), path[128];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "api/examples/%s.json", names[i]);
+        char *text = read_file(path);
+        json_t *file = parsed(text), *example = contract_example(contract, names[i]);
+        struct api_job *job = decoded(text);
+        if (!example || !json_equal(file, example))
+            fail_msg("%s differs from its example in api/openapi.yaml", path);
+        api_job_destroy(job);
+        json_decref(example);
+        json_decref(file);
+        free(text);
+    }
+    free(contract);
+}
+
+/* ---------------------------------------------------------------- answers */
+
+static void a_result_has_the_shape_of_the_contract(void **state)
+{
+    char *assumption = (char[]){"p is public"};
+    struct eps_candidate candidates[] = {
+        {.accountant = EPS_ACCOUNTANT_PLD, .direction = EPS_REMOVE, .value = 1.5, .bad_event_share = NAN},
+        {.accountant = EPS_ACCOUNTANT_RENYI, .direction = EPS_ADD, .value = 2.0, .order = 9, .bad_event_share = 0.25}};
+    struct eps_result result = {.solved_for = EPS_SOLVE_EPSILON,
+                                .epsilon = 1.5,
+                                .delta = 1e-6,
+                                .noise_multiplier = 1.0,
+                                .bracket_lower = 1.25,
+                                .bracket_upper = 1.5,
+                                .bracket_exact = true,
+                                .least = 1.125,
+                                .accountant = EPS_ACCOUNTANT_PLD,
+                                .directions = {candidates[0], candidates[1]},
+                                .candidates = candidates,
+                                .candidates_len = 2,
+                                .adaptive = true,
+                                .p = 0.01,
+                                .expected_batch_size = NAN,
+                                .factorization_id = "9f2c",
+                                .optimality_gap = NAN,
+                                .blt_decay = (double[]){0.5, 0.25},
+                                .blt_scale = (double[]){1, 1e-3},
+                                .blt_len = 2,
+                                .error_mean_squared = NAN,
+                                .error_max_squared = NAN,
+                                .error_last_squared = NAN,
+                                .assumptions = &assumption,
+                                .assumptions_len = 1,
+                                .cache_pld = EPS_CACHE_MISS};
+    json_t *json = api_result_encode(&result);
+
+    (void)state;
+    assert_int_equal(api_result_stamp(json, "miss", 0.5, 0.75), 0);
+    char *text = api_json_text(json);
+    assert_string_equal(
+        text,
+        "{\"solved_for\":\"epsilon\",\"epsilon\":1.5,\"delta\":1e-6,\"noise_multiplier\":1,"
+        "\"bracket\":{\"lower\":1.25,\"upper\":1.5,\"exact\":true},\"least\":1.125,\"guarantee\":\"deterministic\","
+        "\"accountant\":\"pld\","
+        "\"directions\":{\"remove\":{\"value\":1.5,\"accountant\":\"pld\"},"
+        "\"add\":{\"value\":2,\"accountant\":\"renyi\",\"order\":9,\"bad_event_share\":0.25}},"
+        "\"candidates\":[{\"accountant\":\"pld\",\"direction\":\"remove\",\"value\":1.5},"
+        "{\"accountant\":\"renyi\",\"direction\":\"add\",\"value\":2,\"order\":9,\"bad_event_share\":0.25}],"
+        "\"adjacency\":\"zero_out\",\"adaptive\":true,\"sampling\":{\"p\":0.01,\"expected_batch_size\":null},"
+        "\"sensitivity\":null,\"factorization\":{\"id\":\"9f2c\",\"iterations\":0,\"optimality_gap\":null,"
+        "\"blt\":{\"decay\":[0.5,0.25],\"scale\":[1,0.001]}},"
+        "\"error\":null,\"assumptions\":[\"p is public\"],\"hints\":[],"
+        "\"cache\":{\"factorization\":\"unused\",\"pld\":\"miss\",\"result\":\"miss\"},\"version\":\"" EPS_VERSION "\","
+        "\"accounting_version\":" TEXT_OF(EPS_ACCOUNTING_VERSION) ",\"compute_seconds\":0.75,\"elapsed_seconds\":0.5}");
+    free(text);
+    json_decref(json);
+}
+
+/* One direction was sampled, the other answered without; draws that found nothing below the answer have no ratio. */
+static void what_was_drawn_stands_beside_the_answer(void **state)
+{
+    struct eps_result result = {
+        .solved_for = EPS_SOLVE_EPSILON,
+        .epsilon = 1.5,
+        .delta = 1e-6,
+        .noise_multiplier = 1.0,
+        .bracket_lower = NAN,
+        .bracket_upper = 1.5,
+        .guarantee = EPS_GUARANTEE_HIGH_PROBABILITY,
+        .accountant = EPS_ACCOUNTANT_MONTE_CARLO,
+        .directions = {{.accountant = EPS_ACCOUNTANT_MONTE_CARLO, .value = 1.5, .bad_event_share = NAN},
+                       {.accountant = EPS_ACCOUNTANT_RENYI, .direction = EPS_ADD, .value = 1, .bad_event_share = NAN}},
+        .draws = {{.samples = 1000000,
+                   .threshold = 5e-7,
+                   .estimate = 4.5e-7,
+                   .standard_error = 1e-8,
+                   .failure_probability = 1e-6,
+                   .seed = 9007199254740992,
+                   .estimator = EPS_ESTIMATOR_TILTED,
+                   .bound = 0.125,
+                   .plain_samples = 2e9}},
+        .audit = {{.samples = 1000, .lower = 1.25, .ratio = 1.2}, {.samples = 1000, .lower = 0, .ratio = NAN}},
+        .optimality_gap = NAN};
+    json_t *json = api_result_encode(&result);
+    char *drawn = api_json_text(json_object_get(json, "monte_carlo"));
+    char *audit = api_json_text(json_object_get(json, "audit"));
+
+    (void)state;
+    assert_true(json_is_null(json_object_get(json, "bracket")));
+    assert_string_equal(json_string_value(json_object_get(json, "guarantee")), "high_probability");
+    assert_string_equal(drawn, "{\"remove\":{\"samples\":1000000,\"threshold\":5e-7,\"estimate\":4.5e-7,"
+                               "\"standard_error\":1e-8,\"failure_probability\":1e-6,\"seed\":9007199254740992,"
+                               "\"estimator\":\"tilted\",\"bound\":0.125,\"plain_samples\":2000000000},\"add\":null}");
+    assert_string_equal(audit, "{\"remove\":{\"samples\":1000,\"lower\":1.25,\"ratio\":1.2},"
+                               "\"add\":{\"samples\":1000,\"lower\":0,\"ratio\":null}}");
+    free(audit);
+    free(drawn);
+    json_decref(json);
+}
+
+/* A seed that was not given does not come to stand in the job; what was given is in the order of the contract. */
+static void the_tuning_of_draws_is_in_the_canonical_job(void **state)
+{
+    static const struct {
+        const char *asked, *canonical;
+    } jobs[] = {
+        {"\"monte_carlo\"", "{\"method\":\"monte_carlo\",\"threshold_share\":0.5,\"estimator\":\"auto\"}"},
+        {"{\"audit\":1e3,\"method\":\"pld\"}", "{\"method\":\"pld\",\"tolerance\":0.001,\"audit\":1000}"},
+        {"{\"audit\":7,\"max_seconds\":2,\"estimator\":\"tilted\",\"threshold_share\":0.25,\"seed\":0,"
+         "\"method\":\"monte_carlo\"}",
+         "{\"method\":\"monte_carlo\",\"seed\":0,\"threshold_share\":0.25,"
+         "\"estimator\":\"tilted\",\"max_seconds\":2,\"audit\":7}"},
+        {"{\"samples\":1e6,\"method\":\"monte_carlo\"}",
+         "{\"method\":\"monte_carlo\",\"samples\":1000000,\"threshold_share\":0.5,\"estimator\":\"auto\"}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        char asked[512];
+        snprintf(asked, sizeof asked, "{\"n\":9," POISSON "," ASKED ",\"accountant\":%s}", jobs[i].asked);
+        struct api_job *job = decoded(asked);
+        json_t *json = api_job_encode(job, false);
+        char *text = api_json_text(json_object_get(json, "accountant"));
+        assert_string_equal(text, jobs[i].canonical);
+        free(text);
+        json_decref(json);
+        api_job_destroy(job);
+    }
+}
+
+static void a_curve_is_points_or_csv_and_its_scalars_are_null(void **state)
+{
+    struct eps_curve_point points[] = {{.epsilon = 0, .delta = 0.5, .lower = 0.25, .remove = 0.5, .add = 0.125},
+                                       {.epsilon = 0.1, .delta = 1e-6, .lower = NAN, .remove = 1e-6, .add = 0}};
+    struct eps_result result = {.solved_for = EPS_SOLVE_CURVE,
+                                .epsilon = NAN,
+                                .delta = NAN,
+                                .noise_multiplier = 2.0,
+                                .curve = points,
+                                .curve_len = 2};
+    json_t *json = api_result_encode(&result), *curve = api_curve_encode(points, 2);
+    char *csv = api_curve_csv(points, 2);
+
+    (void)state;
+    assert_string_equal(csv, "epsilon,delta,lower,remove,add\n0,0.5,0.25,0.5,0.125\n0.1,1e-6,,1e-6,0\n");
+    assert_true(json_is_null(json_object_get(json, "epsilon")));
+    assert_true(json_is_null(json_object_get(json, "noise_multiplier")));
+    assert_true(json_is_null(json_object_get(json, "bracket")));
+    assert_true(json_equal(json_object_get(json, "curve"), json_object_get(curve, "points")));
+    assert_true(json_is_null(json_object_get(json_array_get(json_object_get(curve, "points"), 1), "lower")));
+    free(csv);
+    json_decref(json);
+    json_decref(curve);
+}
+
+static void every_problem_type_is_documented_and_found_by_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < API_PROBLEM_COUNT; i++) {
+        const struct api_problem_type *type = api_problem_type((enum api_problem)i);
+        assert_non_null(type->name);
+        assert_int_equal(api_problem_named(type->name), i);
+        assert_in_range(type->status, 400, 599);
+        assert_true(strlen(type->title) > 10 && strlen(type->explanation) > 60);
+    }
+    assert_int_equal(api_problem_named("nonsense"), API_PROBLEM_COUNT);
+}
+
+static void a_library_error_becomes_a_problem_document(void **state)
+{
+    struct eps_error error = {.status = EPS_UNSUPPORTED,
+                              .pointer = "/sampling/scheme",
+                              .message = "not served",
+                              .accountants = 1u << EPS_ACCOUNTANT_PLD};
+    json_t *json = api_problem_of_error(&error, "/v1/jobs");
+    char *text = api_json_text(json);
+
+    (void)state;
+    assert_string_equal(text, "{\"type\":\"/problems/unsupported\",\"title\":\"No accountant serves this job\","
+                              "\"status\":422,\"detail\":\"not served\",\"instance\":\"/v1/jobs\","
+                              "\"errors\":[{\"pointer\":\"/sampling/scheme\",\"detail\":\"not served\"}],"
+                              "\"accountants\":[\"pld\"]}");
+    free(text);
+    json_decref(json);
+    error = (struct eps_error){.status = EPS_TOO_COSTLY, .message = "too much", .operations = 1e15, .bytes = 5.0};
+    json = api_problem_of_error(&error, NULL);
+    assert_true(json_number_value(json_object_get(json, "operations")) == 1e15);
+    assert_null(json_object_get(json, "errors"));
+    json_decref(json);
+}
+
+static void violations_are_summed_up_where_no_detail_is_given(void **state)
+{
+    struct api_errors errors = {0};
+
+    (void)state;
+    api_errors_add(&errors, "/n", "must be %d", 1);
+    json_t *json = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
+    assert_string_equal(json_string_value(json_object_get(json, "detail")), "/n must be 1");
+    json_decref(json);
+    api_errors_add(&errors, "/delta", "must lie in (0, 1)");
+    json = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
+    assert_string_equal(json_string_value(json_object_get(json, "detail")), "2 rules are broken; errors lists them");
+    json_decref(json);
+    api_errors_clear(&errors);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(malformed_text_is_refused_with_its_place),
+        cmocka_unit_test(deep_nesting_is_refused_at_the_bracket_too_many),
+        cmocka_unit_test(numbers_are_the_shortest_that_decode_to_themselves),
+        cmocka_unit_test(text_survives_writing_and_reading),
+        cmocka_unit_test(each_wrong_job_is_refused_at_its_members),
+        cmocka_unit_test(labels_count_characters_and_the_list_of_errors_is_bounded),
+        cmocka_unit_test(jobs_that_say_the_same_are_one_job),
+        cmocka_unit_test(arrays_belong_to_the_identity),
+        cmocka_unit_test(dense_rows_return_as_the_triangle_they_are),
+        cmocka_unit_test(whatever_is_returned_can_be_posted_as_the_same_job),
+        cmocka_unit_test(epochs_are_the_job_with_n),
+        cmocka_unit_test(members_at_the_wrong_level_are_told_theirs),
+        cmocka_unit_test(a_million_coefficients_are_read_exactly),
+        cmocka_unit_test(examples_decode_and_are_those_of_the_contract),
+        cmocka_unit_test(a_result_has_the_shape_of_the_contract),
+        cmocka_unit_test(what_was_drawn_stands_beside_the_answer),
+        cmocka_unit_test(the_tuning_of_draws_is_in_the_canonical_job),
+        cmocka_unit_test(a_curve_is_points_or_csv_and_its_scalars_are_null),
+        cmocka_unit_test(every_problem_type_is_documented_and_found_by_name),
+        cmocka_unit_test(a_library_error_becomes_a_problem_document),
+        cmocka_unit_test(violations_are_summed_up_where_no_detail_is_given),
+    };
+
+    return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
+}

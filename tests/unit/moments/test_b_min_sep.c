@@ -1,0 +1,505 @@
+/*
+ * The moments of b-min-sep sampling: beside sums over all patterns, over those of several copies, and beside other
+ * schemes where it is one of them.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/accountants/accountant.h"
+#include "lib/epsilon.h"
+#include "lib/moments/laws/b_min_sep.h"
+#include "lib/job/setting.h"
+#include "tests/truth/mechanism.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
+
+enum { STEPS_MAX = 9, PATTERNS_MAX = 4000, ORDER_MAX = 4 };
+
+static const uint64_t seed = 20261122;
+
+/* E X^a for 2 <= a <= most; *units: the most of them. */
+static void sums_of(eps__quad *raw, double *units, const struct eps__spaced *spaced, unsigned most,
+                    enum eps__spaced_precision precision)
+{
+    *units = 0;
+    for (unsigned a = 2; a <= most; a++) {
+        double own;
+        assert_int_equal(eps__spaced_raw(NULL, &raw[a], &own, spaced, a, precision), EPS_OK);
+        *units = fmax(*units, own);
+    }
+}
+
+/* ------------------------------------------------------------ all patterns */
+
+struct patterns {
+    size_t len;
+    double weight[PATTERNS_MAX];
+    unsigned char at[PATTERNS_MAX][STEPS_MAX]; /* how many examples took part */
+};
+
+static void add_patterns(struct patterns *all, const struct eps__spaced *spaced, unsigned char *pattern, size_t step,
+                         size_t barred, double weight)
+{
+    size_t n = spaced->coins.len;
+    double p = spaced->coins.p;
+    if (weight == 0)
+        return;
+    if (step == n) {
+        assert_true(all->len < PATTERNS_MAX);
+        memcpy(all->at[all->len], pattern, n);
+        all->weight[all->len++] = weight;
+        return;
+    }
+    for (unsigned j = 0; j <= (barred > 0 ? 0 : spaced->examples); j++) {
+        double chance = 1;
+        for (unsigned i = 0; i < spaced->examples && barred == 0; i++)
+            chance *= i < j ? p * (spaced->examples - i) / (i + 1) : 1 - p;
+        pattern[step] = (unsigned char)j;
+        add_patterns(all, spaced, pattern, step + 1,
+                     j > 0        ? spaced->separation - 1
+                     : barred > 0 ? barred - 1
+                                  : 0,
+                     weight * chance);
+    }
+}
+
+static void make_patterns(struct patterns *all, const struct eps__spaced *spaced)
+{
+    unsigned char pattern[STEPS_MAX];
+    double p = spaced->coins.p, waits = spaced->warm ? 1 / (1 + (double)(spaced->separation - 1) * p) : 1;
+    all->len = 0;
+    add_patterns(all, spaced, pattern, 0, 0, waits);
+    for (size_t r = 1; spaced->warm && r < spaced->separation; r++)
+        add_patterns(all, spaced, pattern, 0, r, waits * p);
+}
+
+static double banded_entry(const struct eps__coins *coins, size_t i, size_t j)
+{
+    size_t d = i > j ? i - j : j - i;
+    return d < coins->width ? coins->gram[(i > j ? i : j) * coins->width + d] : 0;
+}
+
+/* E X^a by all a-tuples of patterns. */
+static double enumerate(const struct patterns *all, const struct eps__coins *coins, unsigned a, double *products)
+{
+    size_t tuple[ORDER_MAX] = {0};
+    double sum = 0;
+    for (size_t x = 0; x < all->len; x++)
+        for (size_t y = 0; y < all->len; y++) {
+            double product = 0;
+            for (size_t i = 0; i < coins->len; i++)
+                for (size_t j = 0; j < coins->len && all->at[x][i] > 0; j++)
+                    product += all->at[x][i] * all->at[y][j] * banded_entry(coins, i, j);
+            products[x * all->len + y] = exp(product);
+        }
+    for (bool more = true; more;) {
+        double term = 1;
+        for (unsigned c = 0; c < a; c++) {
+            term *= all->weight[tuple[c]];
+            for (unsigned d = 0; d < c; d++)
+                term *= products[tuple[c] * all->len + tuple[d]];
+        }
+        sum += term;
+        more = false;
+        for (unsigned c = 0; c < a && !more; c++) {
+            tuple[c] = (tuple[c] + 1) % all->len;
+            more = tuple[c] > 0;
+        }
+    }
+    return sum;
+}
+
+/* A random Gram matrix of columns with so many bands, that of C's. */
+static void random_columns(struct eps__spaced *spaced, uint64_t *state, size_t n, size_t bands, double scale)
+{
+    double columns[STEPS_MAX][STEPS_MAX] = {{0}}, *gram = calloc(n * bands, sizeof *gram);
+    assert_non_null(gram);
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = j; i < n && i < j + bands; i++)
+            columns[j][i] = draw_below(state, 4) ? scale * draw_unit(state) : 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < bands && d <= i; d++)
+            for (size_t row = 0; row < n; row++)
+                gram[i * bands + d] += columns[i][row] * columns[i - d][row];
+    double p = spaced->coins.p;
+    assert_int_equal(eps__coins_make(&spaced->coins, gram, n, bands, p, 0, 1), EPS_OK);
+    free(gram);
+}
+
+static void sums_are_over_all_patterns(void **unused)
+{
+    (void)unused;
+    static struct patterns all;
+    double *products = malloc(PATTERNS_MAX * PATTERNS_MAX * sizeof *products / 16);
+    uint64_t state = seed;
+    assert_non_null(products);
+    for (int c = 0; c < 150; c++) {
+        struct eps__spaced spaced = {
+            .separation = 1 + draw_below(&state, 5), .examples = 1, .warm = draw_below(&state, 2)};
+        size_t n = 1 + draw_below(&state, STEPS_MAX - 1), most = spaced.separation < n ? spaced.separation : n;
+        if (!spaced.warm)
+            spaced.examples = 1 + (unsigned)draw_below(&state, 3);
+        if (spaced.examples > 1 && n > 5)
+            n = 5;
+        most = most < n ? most : n;
+        spaced.coins.p = draw_below(&state, 5) ? draw_unit(&state) : (double)draw_below(&state, 2);
+        random_columns(&spaced, &state, n, 1 + draw_below(&state, most), draw_log(&state, 0.1, 2));
+        make_patterns(&all, &spaced);
+        double total = 0;
+        for (size_t x = 0; x < all.len; x++)
+            total += all.weight[x];
+        assert_true(fabs(total - 1) < 1e-12);
+        bool fits = all.len * all.len <= PATTERNS_MAX * PATTERNS_MAX / 16;
+        for (int precision = 0; fits && precision < 2; precision++) {
+            eps__quad raw[ORDER_MAX + 1];
+            double units, bits = precision == EPS__SPACED_QUAD ? 0x1p-113 : 0x1p-64;
+            unsigned orders = all.len < 12 ? 4 : all.len < 60 ? 3 : 2;
+            sums_of(raw, &units, &spaced, orders, (enum eps__spaced_precision)precision);
+            assert_true(units * 0x1p-113 < 1e6 * bits);
+            for (unsigned a = 2; a <= orders; a++) {
+                double exact = enumerate(&all, &spaced.coins, a, products);
+                if (!(fabs((double)raw[a] - exact) <= 1e-12 * exact))
+                    fail_msg("%d: order %u, n %zu, b %zu, width %zu, k %u, warm %d, p %g: %.15g for %.15g", c, a, n,
+                             spaced.separation, spaced.coins.width, spaced.examples, spaced.warm, spaced.coins.p,
+                             (double)raw[a], exact);
+            }
+        }
+        eps__coins_clear(&spaced.coins);
+    }
+    free(products);
+}
+
+/* ------------------------------------------------------------ other schemes */
+
+/* Of a Toeplitz C with this first column. */
+static void toeplitz(struct eps__spaced *spaced, const double *column, size_t bands, size_t n, double sigma)
+{
+    double *gram = calloc(n * bands, sizeof *gram);
+    assert_non_null(gram);
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < bands && d <= i; d++)
+            for (size_t r = 0; r + d < bands && i + r < n; r++)
+                gram[i * bands + d] += column[r] * column[r + d];
+    double p = spaced->coins.p;
+    assert_int_equal(eps__coins_make(&spaced->coins, gram, n, bands, p, 0, sigma), EPS_OK);
+    free(gram);
+}
+
+static void assert_near(eps__quad own, double exact, double tolerance, const char *what, unsigned a)
+{
+    if (!(fabs((double)own - exact) <= tolerance * fabs(exact)))
+        fail_msg("%s, order %u: %.15g for %.15g", what, a, (double)own, exact);
+}
+
+/* b = 1: the steps are independent. */
+static void without_separation_it_is_poisson(void **unused)
+{
+    (void)unused;
+    const double column[] = {1};
+    struct eps__spaced spaced = {.separation = 1, .examples = 1};
+    eps__quad raw[9];
+    double units;
+    for (int warm = 0; warm < 2; warm++) {
+        spaced.warm = warm;
+        spaced.coins.p = 0.03;
+        toeplitz(&spaced, column, 1, 200, 1.2);
+        sums_of(raw, &units, &spaced, 8, EPS__SPACED_QUAD);
+        for (unsigned a = 2; a <= 8; a++) {
+            double once = 0, p = spaced.coins.p;
+            for (unsigned k = 0; k <= a; k++)
+                once += exp(lgamma(a + 1) - lgamma(k + 1) - lgamma(a - k + 1) + k * log(p) + (a - k) * log1p(-p) +
+                            k * (k - 1.0) / 2 / 1.44);
+            assert_near(raw[a], pow(once, 200), 1e-11, "poisson", a);
+        }
+        eps__coins_clear(&spaced.coins);
+    }
+}
+
+/* p = 1 and a warm start: one of b bins, the same in every epoch. */
+static void certain_draws_are_bins(void **unused)
+{
+    (void)unused;
+    const double column[] = {1, 0.6, 0.3};
+    struct eps__spaced spaced = {.separation = 7, .examples = 1, .warm = true, .coins.p = 1};
+    eps__quad raw[4];
+    double units, gram[7][7] = {{0}}, second = 0, third = 0;
+    toeplitz(&spaced, column, 3, 30, 2); /* 4 epochs and two steps */
+    for (size_t i = 0; i < 30; i++)
+        for (size_t j = 0; j < 30; j++)
+            gram[i % 7][j % 7] += banded_entry(&spaced.coins, i, j);
+    for (size_t i = 0; i < 7; i++)
+        for (size_t j = 0; j < 7; j++) {
+            second += exp(gram[i][j]) / 49;
+            for (size_t k = 0; k < 7; k++)
+                third += exp(gram[i][j] + gram[j][k] + gram[i][k]) / 343;
+        }
+    sums_of(raw, &units, &spaced, 3, EPS__SPACED_LONG);
+    assert_near(raw[2], second, 1e-12, "bins", 2);
+    assert_near(raw[3], third, 1e-12, "bins", 3);
+    eps__coins_clear(&spaced.coins);
+}
+
+/* Both precisions agree within what they say they round, and where the steps are so many that they settle. */
+static void settled_steps_are_powers(void **unused)
+{
+    (void)unused;
+    const double column[] = {1, 0.5, 0.375, 0.3125};
+    for (int c = 0; c < 4; c++) {
+        struct eps__spaced spaced = {.separation = c % 2 ? 4 : 6, .examples = 1, .warm = c / 2};
+        double long_units, quad_units, expected[4] = {0};
+        eps__quad rough[4], fine[4], few[2][4];
+        /* ln E X^a grows by the same for each further step */
+        for (int half = 0; half < 2; half++) {
+            spaced.coins.p = 0.05;
+            toeplitz(&spaced, column, 4, half ? 400 : 360, 1.3);
+            sums_of(few[half], &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+            /* Where no two rows are equal each step is taken. */
+            for (size_t i = 1; i < spaced.coins.len; i += 2)
+                spaced.coins.gram[i * 4] = nextafter(spaced.coins.gram[i * 4], INFINITY);
+            sums_of(fine, &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+            for (unsigned a = 2; a <= 3; a++)
+                assert_near(logq(fine[a]), (double)logq(few[half][a]), 1e-12, "each step", a);
+            eps__coins_clear(&spaced.coins);
+        }
+        spaced.coins.p = 0.05;
+        toeplitz(&spaced, column, 4, 4000, 1.3);
+        sums_of(rough, &long_units, &spaced, 3, EPS__SPACED_LONG);
+        sums_of(fine, &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+        for (unsigned a = 2; a <= 3; a++) {
+            expected[a] = (double)(logq(few[1][a]) + 90 * logq(few[1][a] / few[0][a]));
+            assert_near(logq(fine[a]), expected[a], 1e-13, "further steps", a);
+            assert_true(fabsq(rough[a] - fine[a]) <= (long_units + quad_units) * EPS__QUAD_ROUNDOFF * fine[a]);
+        }
+        assert_true(quad_units * 0x1p-113 < 1e-27 && long_units * 0x1p-113 < 1e-12);
+        eps__coins_clear(&spaced.coins);
+    }
+}
+
+/* The probability to wait, beside all patterns; and that from which the steady state starts. */
+static void waiting_is_counted(void **unused)
+{
+    (void)unused;
+    static struct patterns all;
+    uint64_t state = seed + 1;
+    for (int c = 0; c < 60; c++) {
+        struct eps__spaced spaced = {
+            .separation = 1 + draw_below(&state, 5), .examples = 1, .warm = draw_below(&state, 2)};
+        size_t n = 1 + draw_below(&state, 6);
+        double waits[STEPS_MAX], means[STEPS_MAX] = {0}, p = spaced.coins.p = draw_between(&state, 0.01, 0.99);
+        if (!spaced.warm)
+            spaced.examples = 1 + (unsigned)draw_below(&state, 2);
+        random_columns(&spaced, &state, n, 1, 1);
+        make_patterns(&all, &spaced);
+        for (size_t x = 0; x < all.len; x++)
+            for (size_t i = 0; i < n; i++)
+                means[i] += all.weight[x] * all.at[x][i];
+        double error = eps__spaced_waits(&spaced, p, waits);
+        assert_true(error < 1e-12);
+        for (size_t i = 0; i < n; i++) {
+            double mean = waits[i] * spaced.examples * p;
+            assert_true(fabs(mean - means[i]) <= 1e-12 * mean);
+            if (spaced.warm)
+                assert_true(fabs(waits[i] - 1 / (1 + (double)(spaced.separation - 1) * p)) < 1e-13);
+        }
+        eps__coins_clear(&spaced.coins);
+    }
+}
+
+/* What is out of the question is not begun. */
+static void what_does_not_fit_is_infinite(void **unused)
+{
+    (void)unused;
+    struct eps__spaced spaced = {.separation = 300, .examples = 1, .coins = {.len = 10000, .width = 300, .p = 1e-3}};
+    double numbers;
+    assert_true(isfinite(eps__spaced_operations(&spaced, 2, &numbers)));
+    assert_true(isfinite(eps__spaced_operations(&spaced, 3, &numbers)));
+    assert_true(isinf(eps__spaced_operations(&spaced, 6, &numbers)));
+    spaced.coins.p = 1 - 1e-9;
+    assert_true(isinf(eps__spaced_operations(&spaced, 3, &numbers)));
+}
+
+/* ------------------------------------------------------------ renyi */
+
+static struct eps_job spaced_job(size_t n, double p, size_t separation, const double *column, size_t len)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = n;
+    job.mechanism.matrix.family = EPS_FAMILY_TOEPLITZ;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.mechanism.matrix.coefficients = column;
+    job.mechanism.matrix.coefficients_len = len;
+    job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    job.mechanism.sampling.p = p;
+    job.mechanism.sampling.separation = separation;
+    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    job.query.accountant.max_order = 12; /* quicker */
+    eps_job_defaults(&job);
+    return job;
+}
+
+/* By quadrature over all patterns. */
+static void delta_is_never_under_the_truth(void **unused)
+{
+    (void)unused;
+    static const double columns[][3] = {{1, 0, 0}, {1, 0.5, 0}, {1, 0.5, 0.375}, {0.2, 1, 0.7}};
+    static const double epsilons[] = {0, 0.05, 0.5, 2}, sigmas[] = {0.35, 0.8, 2};
+    const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
+    double loosest[EPS_DIRECTIONS] = {0}, logs[EPS_DIRECTIONS] = {0};
+    size_t asked[EPS_DIRECTIONS] = {0};
+    uint64_t state = seed;
+    for (size_t trial = 0; trial < 32; trial++) {
+        size_t n = 1 + trial % 3, bands = 1 + draw_below(&state, n), separation = bands + draw_below(&state, 3);
+        double p = trial % 2 ? 0.05 + 0.9 * draw_unit(&state) : 0.01, eps = epsilons[draw_below(&state, 4)];
+        double sigma = sigmas[trial % 9 / 3], found[EPS_DIRECTIONS];
+        struct eps_job job = spaced_job(n, p, separation, columns[draw_below(&state, 4)], bands);
+        job.mechanism.sampling.warm_start = trial % 4 / 2;
+        if (trial % 4 == 1) /* several examples */
+            job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 3);
+        struct truth truth = truth_open(&job.mechanism);
+        solved_deltas(found, &job, sigma, eps);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+            struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
+            if (!(found[direction] >= (double)delta.lower))
+                fail_msg("n %zu, b %zu, %zu bands, k %zu, warm %d, p %g, sigma %g, eps %g, direction %d: %g, but %Lg",
+                         n, separation, bands, job.mechanism.sampling.examples_per_user,
+                         job.mechanism.sampling.warm_start, p, sigma, eps, (int)direction, found[direction],
+                         delta.lower);
+            if (delta.lower > 1e-6L) {
+                double ratio = found[direction] / (double)delta.lower;
+                loosest[direction] = fmax(loosest[direction], ratio);
+                logs[direction] += log(ratio);
+                asked[direction]++;
+            }
+        }
+        truth_close(&truth);
+    }
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        assert_true(asked[direction] >= 12);
+        print_message("direction %d: over the truth by %.3f, at most %.3f\n", (int)direction,
+                      exp(logs[direction] / (double)asked[direction]), loosest[direction]);
+        assert_true(exp(logs[direction] / (double)asked[direction]) < 2 && loosest[direction] < 8);
+    }
+}
+
+/* By renyi's own law of spaced draws, where a plainer sampling of the same law would be answered in its place. */
+static void deltas_as_asked(double found[EPS_DIRECTIONS], const struct eps_job *job, double sigma, double eps)
+{
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+    const struct eps__accountant *renyi = eps__accountant_find(EPS_ACCOUNTANT_RENYI);
+    struct eps_job asked = *job;
+    struct eps__setting setting;
+    struct eps__profile *profile = NULL;
+    struct eps_error error = {0};
+    asked.query.epsilon = eps;
+    asked.query.noise_multiplier = sigma;
+    assert_int_equal(eps__setting_open(&setting, &error, NULL, &asked), EPS_OK);
+    assert_non_null(setting.plainer);
+    eps__setting_as_asked(&setting);
+    assert_int_equal(renyi->open(&setting, sigma, &accuracy, &profile, &error), EPS_OK);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        assert_int_equal(profile->class->log_delta(profile, d, EPS__UPPER, eps, &found[d], &error), EPS_OK);
+        found[d] = exp(found[d]);
+    }
+    profile->class->destroy(profile);
+    eps__setting_close(&setting);
+}
+
+/* b = 1: never under pld of Poisson sampling, as near as renyi is there, and for add under the geometric mean of the draws as they
+ * are. */
+static void rarer_draws_are_below(void **unused)
+{
+    (void)unused;
+    static const double one = 1;
+    const size_t n = 200;
+    for (int trial = 0; trial < 6; trial++) {
+        double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
+        double found[EPS_DIRECTIONS], poisson[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
+        struct eps_job job = spaced_job(n, p, 1, &one, 1);
+        deltas_as_asked(found, &job, sigma, eps);
+        job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+        job.mechanism.sampling.separation = 0;
+        solved_deltas(poisson, &job, sigma, eps);
+        job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+        job.query.accountant.max_order = 0;
+        solved_deltas(exact, &job, sigma, eps);
+        double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
+        double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+            if (!(found[direction] >= exact[direction] * (1 - 1e-9) && found[direction] < 1.01 * poisson[direction]))
+                fail_msg("p = %g, sigma = %g, eps = %g, direction %d: %g, but %g; poisson %g", p, sigma, eps,
+                         (int)direction, found[direction], exact[direction], poisson[direction]);
+        if (trial < 2 && !(found[EPS_ADD] < 0.97 * geometric))
+            fail_msg("p = %g, sigma = %g, eps = %g: %g, %g", p, sigma, eps, found[EPS_ADD], geometric);
+    }
+}
+
+/* p = 1, a warm start, whole epochs: the same answers as for balls in bins. */
+static void certain_draws_are_answered_as_bins(void **unused)
+{
+    (void)unused;
+    static const double column[] = {1, 0.6, 0.3};
+    double spaced[EPS_DIRECTIONS], bins[EPS_DIRECTIONS];
+    for (int trial = 0; trial < 4; trial++) {
+        struct eps_job job = spaced_job(35, 1, 7, column, 3);
+        double sigma = trial % 2 ? 1 : 4, eps = trial / 2 ? 2 : 0.3;
+        job.query.accountant.max_order = 3;
+        job.mechanism.sampling.warm_start = true;
+        deltas_as_asked(spaced, &job, sigma, eps);
+        job.mechanism.sampling = (struct eps_sampling){
+            .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = 7, .examples_per_user = 1, .warm_start = true};
+        solved_deltas(bins, &job, sigma, eps);
+        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+            assert_near((eps__quad)spaced[direction], bins[direction], 1e-6, "bins", (unsigned)trial);
+    }
+}
+
+static void what_nobody_derived_is_declined(void **unused)
+{
+    (void)unused;
+    static const double column[] = {1, 0.5, 0.2}, negative[] = {1, -0.5};
+    struct eps_job job = spaced_job(100, 0.1, 3, column, 3);
+    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    assert_declined(&job, "/adjacency");
+    job = spaced_job(100, 0.1, 3, column, 3);
+    job.query.accountant.bandwidth = 2;
+    assert_declined(&job, "/accountant/bandwidth");
+    job = spaced_job(100, 0.1, 2, column, 3);
+    assert_declined(&job, "/sampling/separation");
+    job = spaced_job(100, 0.1, 3, negative, 2);
+    assert_declined(&job, "/matrix");
+    job = spaced_job(8, 0.1, 8, column, 3);
+    job.mechanism.matrix = (struct eps_matrix){
+        .family = EPS_FAMILY_TREE, .stamps = 1, .decoder = EPS_DECODER_FULL, .normalization = EPS_NORMALIZATION_NONE};
+    assert_declined(&job, "/matrix");
+    job = spaced_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
+    job.mechanism.sampling.examples_per_user = ((size_t)1 << 32) + 1;
+    job.mechanism.sampling.warm_start = false;
+    assert_declined(&job, "/sampling/separation");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_over_all_patterns),
+        cmocka_unit_test(without_separation_it_is_poisson),
+        cmocka_unit_test(certain_draws_are_bins),
+        cmocka_unit_test(settled_steps_are_powers),
+        cmocka_unit_test(waiting_is_counted),
+        cmocka_unit_test(what_does_not_fit_is_infinite),
+        cmocka_unit_test(delta_is_never_under_the_truth),
+        cmocka_unit_test(rarer_draws_are_below),
+        cmocka_unit_test(certain_draws_are_answered_as_bins),
+        cmocka_unit_test(what_nobody_derived_is_declined),
+    };
+    return cmocka_run_group_tests_name("b_min_sep", tests, NULL, NULL);
+}

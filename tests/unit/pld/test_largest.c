@@ -1,0 +1,297 @@
+/*
+ * Bounds from the largest loss: they enclose the composition's delta as Laplace inversion finds it, and lie close where
+ * participations are rare; by hand where there are two steps; and what they make possible is solved in bounded time.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lib/epsilon.h"
+#include "lib/numerics/normal.h"
+#include "lib/pld/compose/largest.h"
+#include "tests/unit/draw.h"
+#include "tests/unit/exact.h"
+
+static const uint64_t seed = 141;
+
+/* `count` steps, one branch: a participation of probability p, remove, add or against another (replace). */
+struct given {
+    double weight[2][2], shift[2][2];
+    struct eps__branch branch;
+    struct eps__step step;
+    struct eps__steps steps;
+};
+
+static void give(struct given *g, double p, double shift, int kind, uint64_t count)
+{
+    *g = (struct given){.weight = {{1 - p, p}, {1 - p, p}}, .shift = {{0, shift}, {0, shift}}};
+    struct eps__mixture with = {.weight = g->weight[0], .shift = g->shift[0], .len = 2, .whole = true},
+                        without = {
+                            .weight = g->weight[1], .shift = g->shift[1], .len = kind == 2 ? 2 : 1, .whole = true};
+    if (kind < 2)
+        g->weight[1][0] = 1;
+    struct eps__pair pair = {.numerator = kind == 1 ? without : with, .denominator = kind == 1 ? with : without};
+    pair.weight_error = 2 * EPS__UNIT_ROUNDOFF;
+    g->branch = (struct eps__branch){.weight = {1, 1}, .pair = {pair, pair}};
+    g->step = (struct eps__step){.branches = &g->branch, .len = 1, .count = count};
+    g->steps = (struct eps__steps){.items = &g->step, .len = 1, .total = (double)count};
+}
+
+/* P's density at z times what a second step leaves of delta. */
+static __float128 integrand(const struct eps__pair *pair, double eps, double z)
+{
+    __float128 density = 0;
+    for (size_t i = 0; i < pair->numerator.len; i++) {
+        __float128 x = (__float128)z - pair->numerator.shift[i];
+        density += pair->numerator.weight[i] * expq(-x * x / 2);
+    }
+    return density * exact_delta(pair, (__float128)eps - exact_loss(pair, z));
+}
+
+/* ln delta of two equal steps: the mean over the first one's loss of what the second one leaves, by the trapezoid rule, which
+ * is as good as exact for such functions; and by the midpoint rule about where the first loss alone is eps, nearly a kink. */
+static double two_steps(const struct eps__pair *pair, double eps)
+{
+    const double step = 0.06, fine = 0.005;
+    double low = -14, high = 44;
+    __float128 sum = 0;
+    for (int i = 0; i < 60; i++) {
+        double middle = 0.5 * (low + high);
+        *(exact_loss(pair, middle) < eps ? &low : &high) = middle;
+    }
+    double until = -14 + step * floor((high - 1 + 14) / step), end = until;
+    for (double z = -14; z <= until + 0.5 * step; z += step)
+        sum += integrand(pair, eps, z) * (z < until - 0.5 * step ? 1 : 0.5) * step;
+    for (double z = until + 0.5 * fine; z < high + 0.7; z += fine, end = z)
+        sum += integrand(pair, eps, z) * fine;
+    for (double z = end; z < 44; z += step)
+        sum += integrand(pair, eps, z) * (z > end ? 1 : 0.5) * step;
+    return (double)logq(sum / sqrtq(2 * (__float128)3.14159265358979323846264338327950288L));
+}
+
+static void enclose(const struct given *g, double eps, double exact, double error, double *width)
+{
+    struct eps__largest *largest;
+    assert_int_equal(eps__largest_create(&largest, NULL, &g->steps), EPS_OK);
+    double upper, lower;
+    assert_int_equal(eps__largest_log_delta(largest, EPS__UPPER, eps, &upper), EPS_OK);
+    assert_int_equal(eps__largest_log_delta(largest, EPS__LOWER, eps, &lower), EPS_OK);
+    eps__largest_destroy(largest);
+    if (!(lower <= exact + error && exact - error <= upper))
+        fail_msg("%.12g +- %.3g not in [%.12g, %.12g], n %d, p %g, shift %g, eps %g", exact, error, lower, upper,
+                 (int)g->step.count, g->weight[g->weight[0][0] < 1 ? 0 : 1][1], g->shift[0][1], eps);
+    *width = upper - lower;
+}
+
+/* pld/LEMMAS.md, L3. Two steps of any rarity by quadrature, and close where they are rare. */
+static void two_steps_are_enclosed(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    int rare = 0, close = 0;
+    for (int c = 0; c < 20; c++) {
+        struct given g;
+        double p = draw_log(&state, 1e-14, 0.3), shift = draw_log(&state, 0.3, 3), width;
+        int kind = c % 5 == 4 ? 1 : c % 5 == 3 ? 2 : 0;
+        give(&g, p, shift, kind, 2);
+        double eps = kind == 1 ? -2 * log1p(-p) * draw_unit(&state) : fmax(30 * p, 1e-7) * draw_log(&state, 1, 1e5);
+        double exact = two_steps(&g.branch.pair[0], eps);
+        if (!(exact > -690) || eps > 20)
+            continue;
+        enclose(&g, eps, exact, 2e-3, &width);
+        if (kind != 1 && p < 1e-4 && eps > 100 * p) {
+            rare++;
+            close += width < 0.3;
+        }
+    }
+    print_message("# of %d where participations are rare, %d within 0.3, seed %llu\n", rare, close,
+                  (unsigned long long)seed);
+    assert_true(rare > 5 && close >= 0.8 * rare);
+}
+
+/* Many steps, not so rare that Laplace inversion could not be trusted. */
+static void many_steps_are_enclosed(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    int checked = 0;
+    for (int c = 0; c < 40; c++) {
+        struct given g;
+        uint64_t count = 2 + draw_below(&state, 300);
+        double p = draw_log(&state, 3e-3, 0.2), width;
+        give(&g, p, draw_log(&state, 0.3, 2), c % 4 == 3 ? 2 : 0, count);
+        double eps = draw_log(&state, 0.03, 3);
+        const struct exact_power power = {&g.branch.pair[0], count};
+        struct exact_answer exact = exact_composition(&power, 1, eps);
+        if (!(exact.error < 1e-3) || exact.log_delta < -40)
+            continue;
+        checked++;
+        enclose(&g, eps, exact.log_delta, exact.error, &width);
+    }
+    assert_true(checked > 20);
+}
+
+/* L3: where two large losses are as likely as one, the events must exclude each other. From above delta is at most the
+ * probability that any step is a participation, and that of a sum beyond eps without, at most e^-eps by Markov. */
+static void large_losses_are_not_counted_twice(void **unused)
+{
+    (void)unused;
+    for (int c = 0; c < 12; c++) {
+        struct given g;
+        uint64_t count = 40 + 20 * (uint64_t)c;
+        double expected = 0.1 + 0.06 * c, p = expected / (double)count, eps = 8 + c % 3, lower;
+        give(&g, p, 9, 0, count);
+        struct eps__largest *largest;
+        assert_int_equal(eps__largest_create(&largest, NULL, &g.steps), EPS_OK);
+        assert_int_equal(eps__largest_log_delta(largest, EPS__LOWER, eps, &lower), EPS_OK);
+        eps__largest_destroy(largest);
+        double most = -expm1((double)count * log1p(-p)) + exp(-eps);
+        if (!(exp(lower) <= most && exp(lower) >= 0.9 * expected * (1 - expected)))
+            fail_msg("%g expected of %d: at least %.9g, but at most %.9g", expected, (int)count, exp(lower), most);
+    }
+}
+
+/* Two steps: delta is at least each step's own beyond what the other can take away, twice; at most that beyond what the
+ * other may add, by hand at one threshold. */
+static void two_steps_by_hand(void **unused)
+{
+    (void)unused;
+    const double p = 1e-20, eps = 1e-6;
+    struct given g;
+    give(&g, p, 1, 0, 2);
+    struct eps__largest *largest;
+    assert_int_equal(eps__largest_create(&largest, NULL, &g.steps), EPS_OK);
+    double least = (double)logq(2 * exact_delta(&g.branch.pair[0], eps * (1 + 1e-9)));
+    double most = (double)logq(2 * exact_delta(&g.branch.pair[0], eps * (1 - 1e-3)));
+    double upper, lower;
+    assert_int_equal(eps__largest_log_delta(largest, EPS__UPPER, eps, &upper), EPS_OK);
+    assert_int_equal(eps__largest_log_delta(largest, EPS__LOWER, eps, &lower), EPS_OK);
+    eps__largest_destroy(largest);
+    assert_true(lower <= least + 1e-3 && lower >= least - 1e-3);
+    assert_true(upper >= least && upper <= most);
+}
+
+/* The review's jobs: one that did not end, one whose bracket was [0, 6.5e-57] for 7e-100. */
+static void rare_participations_are_answered(void **unused)
+{
+    (void)unused;
+    struct eps_job job;
+    struct eps_result *result;
+    eps_job_init(&job);
+    job.mechanism.n = 2;
+    job.mechanism.sampling.p = 1e-20;
+    job.query.noise_multiplier = 1;
+    job.query.delta = 1e-300;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    /* one step in two: 2 delta_1(eps) = 1e-300 */
+    assert_true(result->epsilon > 5e-5 && result->epsilon < 5.5e-5);
+    assert_true(result->bracket_lower >= result->bracket_upper * (1 - 1e-3));
+    eps_result_destroy(result);
+    job.mechanism.n = 457;
+    job.mechanism.sampling.p = 6.42e-8;
+    job.query.delta = NAN;
+    job.query.epsilon = 1;
+    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    struct given g;
+    give(&g, 6.42e-8, 1, 0, 1);
+    double one = 457 * (double)exact_delta(&g.branch.pair[0], 1);
+    assert_true(result->delta >= one * (1 - 1e-2) && result->delta <= one * (1 + 1e-2));
+    assert_true(result->bracket_lower >= result->bracket_upper * (1 - 1e-2));
+    eps_result_destroy(result);
+}
+
+/* Work is told by polls, which loops make every so many cells: a job that takes more than these is stopped, whatever the
+ * machine. Each bound is a few times what is taken now. */
+static bool spent(void *left)
+{
+    return (*(long *)left)-- <= 0;
+}
+
+static struct eps_result *solve_within(const struct eps_job *job, long polls)
+{
+    struct eps_context context = {.user = &polls, .canceled = spent};
+    struct eps_result *result;
+    struct eps_error error;
+    long most = polls;
+    if (eps_solve(&context, &result, &error, job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    print_message("# %ld polls of %ld\n", most - polls, most);
+    return result;
+}
+
+/* Epsilon within the tolerance; with two steps against the quadrature, whose error is 2e-3 of delta. */
+static void check_epsilon(uint64_t n, double p, double sigma, double delta, long polls)
+{
+    struct eps_job job;
+    struct given g;
+    eps_job_init(&job);
+    job.mechanism.n = n;
+    job.mechanism.sampling.p = p;
+    job.query.noise_multiplier = sigma;
+    job.query.delta = delta;
+    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    eps_job_defaults(&job);
+    struct eps_result *result = solve_within(&job, polls);
+    assert_true(result->bracket_lower >= result->bracket_upper * (1 - 1e-3));
+    if (n == 2) {
+        give(&g, p, 1 / sigma, 0, n);
+        assert_true(two_steps(&g.branch.pair[0], result->bracket_upper) <= log(delta) + 2e-3);
+        assert_true(two_steps(&g.branch.pair[0], result->bracket_lower) >= log(delta) - 2e-3);
+    }
+    eps_result_destroy(result);
+}
+
+/* Losses over many decades, of which none alone decides: the first was answered with 4.6 times epsilon, once panels had been out
+ * of reach at another epsilon; the others took a minute, for the wrong slope of delta. */
+static void heavy_tails_are_answered(void **unused)
+{
+    (void)unused;
+    check_epsilon(10, 6.8762480806902195e-06, 0.6756075688467744, 7.583646285136392e-07, 30000);
+    check_epsilon(2, 1.2686419313720903e-05, 1.0550692304293097, 5.4e-06, 4000);
+    check_epsilon(10, 1.3213538266580442e-06, 2.0397098953844215, 1.6574226538613014e-08, 2000);
+}
+
+/* A part's Chernoff bound: the least tilt that says enough may lie twelve decades under the best one. */
+static void a_rare_part_is_bounded(void **unused)
+{
+    (void)unused;
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = 7;
+    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    struct eps_sampling *sampling = &job.mechanism.sampling;
+    sampling->scheme = EPS_SCHEME_CYCLIC_POISSON;
+    sampling->p = 3.17311610629365e-11;
+    sampling->dataset_size = 22;
+    sampling->groups = 4;
+    sampling->truncation = true;
+    sampling->max_batch_size = 1;
+    job.query.noise_multiplier = 1.801092482;
+    job.query.epsilon = 9.735687979747718;
+    eps_job_defaults(&job);
+    struct eps_result *result = solve_within(&job, 3000);
+    assert_true(result->delta < 1e-200 && result->bracket_lower >= result->delta * (1 - 1e-2));
+    eps_result_destroy(result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_steps_are_enclosed),
+        cmocka_unit_test(many_steps_are_enclosed),
+        cmocka_unit_test(large_losses_are_not_counted_twice),
+        cmocka_unit_test(two_steps_by_hand),
+        cmocka_unit_test(rare_participations_are_answered),
+        cmocka_unit_test(heavy_tails_are_answered),
+        cmocka_unit_test(a_rare_part_is_bounded),
+    };
+    return cmocka_run_group_tests_name("largest", tests, NULL, NULL);
+}

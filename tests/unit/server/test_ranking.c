@@ -1,0 +1,297 @@
+/*
+ * A plan's ranking: its order, what it says of each candidate, and that it reads each row once. Linked with
+ * --wrap=store_each_child.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <semaphore.h>
+#include <sqlite3.h>
+
+#include "server/jobs/memory.h"
+#include "server/routes/groups/ranking.h"
+#include "tests/unit/service.h"
+
+static size_t asked, rows; /* of the store, so far */
+
+enum store_status __real_store_each_child(struct store *store, const struct children_filter *filter,
+                                          void (*each)(void *user, const struct child_record *record), void *user);
+enum store_status __wrap_store_each_child(struct store *store, const struct children_filter *filter,
+                                          void (*each)(void *user, const struct child_record *record), void *user);
+
+struct passing {
+    void (*each)(void *user, const struct child_record *record);
+    void *user;
+};
+
+static void pass(void *user, const struct child_record *record)
+{
+    const struct passing *passing = user;
+    rows++;
+    passing->each(passing->user, record);
+}
+
+enum store_status __wrap_store_each_child(struct store *store, const struct children_filter *filter,
+                                          void (*each)(void *user, const struct child_record *record), void *user)
+{
+    struct passing passing = {each, user};
+    asked++;
+    return __real_store_each_child(store, filter, pass, &passing);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+struct ended {
+    struct store_child_insert insert; /* first */
+    sem_t done;
+};
+
+static void landed(struct store_write *write, enum store_status status)
+{
+    assert_int_equal(status, STORE_OK);
+    sem_post(&((struct ended *)write)->done);
+}
+
+/* A candidate that is answered, or (NAN) skipped. */
+static void end(struct service *service, const struct group_record *plan, size_t number, double mean_squared)
+{
+    struct job_record job = {.status = JOB_SUCCEEDED, .version = EPS_ACCOUNTING_VERSION, .from_cache = true};
+    struct result_record result = {
+        .version = EPS_ACCOUNTING_VERSION,
+        .core = (char *)(uintptr_t) "{",
+        .cache = (char *)(uintptr_t) "{}",
+        .figures = {
+            .mean_squared = mean_squared, .max_squared = 2 * mean_squared, .noise_multiplier = 1, .accountant = "pld"}};
+    struct ended ended = {.insert = {.write.done = landed, .number = number}};
+    memcpy(ended.insert.parent, plan->id, UUID_SIZE);
+    if (isnan(mean_squared)) {
+        ended.insert.status = JOB_CANCELED;
+        ended.insert.detail = "why not";
+    } else {
+        uuid_next(job.id);
+        memset(job.hash, 'a', HASH_SIZE - 1);
+        memset(result.hash, 'a', HASH_SIZE - 1);
+        job.job = (char *)(uintptr_t) "{}";
+        memcpy(job.parent, plan->id, UUID_SIZE);
+        job.child = (int)number;
+        struct store_update update = {.result = &result};
+        assert_int_equal(store_update_jobs_wait(service->server.store, &update), STORE_OK);
+        ended.insert.record = &job;
+        ended.insert.result = &result;
+    }
+    sem_init(&ended.done, 0, 0);
+    store_insert_child(service->server.store, &ended.insert);
+    sem_wait(&ended.done);
+    sem_destroy(&ended.done);
+}
+
+#define CANDIDATE(family, batch, reference)                                                                         \
+    "{\"family\":\"" family "\",\"bands\":null,\"scheme\":\"none\",\"n\":4,\"batch_size\":" batch ",\"buffers\":3," \
+    "\"pair\":0,\"bounded\":false,\"reference\":" reference ",\"reason\":null,\"job\":{\"n\":4}}"
+
+static void plan(struct service *service, struct group_record *record, const char *objective)
+{
+    static char request[2048];
+    snprintf(request, sizeof request,
+             "{\"asked\":{\"objective\":\"%s\",\"n\":4},\"candidates\":[" CANDIDATE("a", "1", "false") "," CANDIDATE(
+                 "b", "10", "false") "," CANDIDATE("c", "1", "false") "," CANDIDATE("d", "1",
+                                                                                    "true") "," CANDIDATE("e", "1",
+                                                                                                          "false") "]}",
+             objective);
+    *record = (struct group_record){.kind = GROUP_PLAN, .status = JOB_RUNNING, .total = 5, .request = request};
+    uuid_next(record->id);
+    service_insert(service, record);
+}
+
+/* ---------------------------------------------------------------- what is shown */
+
+/* The plan's members, for the caller to release. */
+static json_t *written(struct service *service, const struct group_record *record, bool brief)
+{
+    struct text text = {0};
+    struct ranking *ranking = ranking_open(&service->server, record);
+    assert_non_null(ranking);
+    text_puts(&text, "{\"n\":4");
+    ranking_write(&service->server, &text, ranking, record, brief);
+    text_puts(&text, "}");
+    ranking_release(ranking);
+    assert_false(text.failed);
+    json_t *json = json_loads(text.data, 0, NULL);
+    assert_non_null(json);
+    text_clear(&text);
+    return json;
+}
+
+/* Families in order, each with its rank (or "-") and its status's first letter. */
+static void shown(struct service *service, const struct group_record *record, const char *expected)
+{
+    char summary[128] = "";
+    json_t *json = written(service, record, false), *candidate;
+    const json_t *list = json_object_get(json, "candidates");
+    size_t i;
+    assert_int_equal(json_array_size(list), 5);
+    json_array_foreach (list, i, candidate) {
+        const json_t *rank = json_object_get(candidate, "rank");
+        char of_rank[24] = "-";
+        size_t len = strlen(summary);
+        if (json_is_integer(rank))
+            snprintf(of_rank, sizeof of_rank, "%lld", (long long)json_integer_value(rank));
+        snprintf(summary + len, sizeof summary - len, "%s%s%s%c", i ? " " : "",
+                 json_string_value(json_object_get(candidate, "family")), of_rank,
+                 json_string_value(json_object_get(candidate, "status"))[0]);
+    }
+    assert_string_equal(summary, expected);
+    json_decref(json);
+}
+
+static void each_row_is_read_once(void **state)
+{
+    (void)state;
+    struct service *service = service_start();
+    struct group_record record;
+    plan(service, &record, "mean_squared");
+    asked = rows = 0;
+    shown(service, &record, "a-q b-q c-q d-q e-q");
+    end(service, &record, 2, 5);
+    end(service, &record, 0, 7);
+    shown(service, &record, "c1s a2s b-q d-q e-q");
+    assert_int_equal(rows, 2);
+    end(service, &record, 1, 200); /* over 100: the best */
+    end(service, &record, 3, NAN);
+    shown(service, &record, "b1s c2s a3s d-s e-q");
+    assert_int_equal(rows, 4);
+    end(service, &record, 4, 5); /* as good as c, which was tried first */
+    shown(service, &record, "b1s c2s e3s a4s d-s");
+    shown(service, &record, "b1s c2s e3s a4s d-s");
+    assert_int_equal(rows, 5);
+    assert_int_equal(asked, 5);
+    /* Where it was forgotten it is the same. */
+    memory_drop(service->server.rankings, record.id);
+    shown(service, &record, "b1s c2s e3s a4s d-s");
+    assert_int_equal(rows, 10);
+    service_stop(service);
+}
+
+static void the_largest_error_ranks_where_it_was_asked_for(void **state)
+{
+    (void)state;
+    struct service *service = service_start();
+    struct group_record record;
+    plan(service, &record, "max_squared");
+    end(service, &record, 4, 1);
+    end(service, &record, 2, INFINITY); /* is no number in the database, and no rank */
+    record.status = JOB_CANCELED;
+    shown(service, &record, "e1s a-c b-c c-s d-c");
+    service_stop(service);
+}
+
+struct told {
+    struct service *service;
+    const struct group_record *record;
+    size_t ranks[5];
+    double gains[5]; /* 0: null */
+};
+
+static void tell(void *user, const struct child_record *child)
+{
+    struct told *told = user;
+    struct text text = {0};
+    struct ranking *ranking = ranking_open(&told->service->server, told->record);
+    ranking_write_ended(&told->service->server, &text, ranking, told->record, child);
+    ranking_release(ranking);
+    assert_false(text.failed);
+    json_t *candidate = json_loads(text.data, 0, NULL);
+    told->ranks[child->number] = (size_t)json_integer_value(json_object_get(candidate, "rank"));
+    told->gains[child->number] = json_number_value(json_object_get(candidate, "gain"));
+    json_decref(candidate);
+    text_clear(&text);
+}
+
+static void a_rank_so_far_is_among_those_before(void **state)
+{
+    (void)state;
+    struct service *service = service_start();
+    struct group_record record;
+    const double errors[] = {3, 5, NAN, 1, 4};
+    const size_t ranks[] = {1, 1, 0, 2, 4};
+    plan(service, &record, "mean_squared");
+    for (size_t i = 0; i < 5; i++) /* b's 5 is over 100 */
+        end(service, &record, i, errors[i]);
+    struct told told = {.service = service, .record = &record};
+    const struct children_filter news = {.parent = record.id, .by_end = true};
+    rows = 0;
+    assert_int_equal(store_each_child(service->server.store, &news, tell, &told), STORE_OK);
+    assert_memory_equal(told.ranks, ranks, sizeof ranks);
+    assert_int_equal(rows, 10); /* the events' own, and the ranking's */
+    service_stop(service);
+}
+
+/* d is DP-SGD: what ended before it has no gain yet; by objective, and by the average gradient. */
+static void a_gain_is_over_dp_sgd(void **state)
+{
+    (void)state;
+    struct service *service = service_start();
+    struct group_record record;
+    const double errors[] = {3, 600, NAN, 2, 8}, later[] = {0, 0, 0, 1, 0.25};
+    const double final[] = {1, 2 / 3., 1 / 3., 0.25};
+    plan(service, &record, "max_squared");
+    for (size_t i = 0; i < 5; i++) {
+        end(service, &record, i, errors[i]);
+        json_t *json = written(service, &record, true);
+        assert_null(json_object_get(json, "candidates"));
+        assert_int_equal(json_array_size(json_object_get(json, "best")), i < 2 ? i + 1 : i);
+        json_decref(json);
+    }
+    struct told told = {.service = service, .record = &record};
+    const struct children_filter news = {.parent = record.id, .by_end = true};
+    assert_int_equal(store_each_child(service->server.store, &news, tell, &told), STORE_OK);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(fabs(told.gains[i] - later[i]) < 1e-12);
+    json_t *json = written(service, &record, true), *best;
+    size_t i;
+    json_array_foreach (json_object_get(json, "best"), i, best)
+        assert_true(fabs(json_number_value(json_object_get(best, "gain")) - final[i]) < 1e-12);
+    assert_int_equal(i, 4);
+    json_decref(json);
+    service_stop(service);
+}
+
+static void a_damaged_row_is_told_as_failed(void **state)
+{
+    (void)state;
+    struct service *service = service_start();
+    struct group_record record;
+    sqlite3 *db = NULL;
+    plan(service, &record, "mean_squared");
+    end(service, &record, 0, 3);
+    end(service, &record, 3, 2);
+    assert_int_equal(sqlite3_open(service->path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db, "UPDATE children SET mean_squared = 1, ended = 9 WHERE number = 0", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    shown(service, &record, "d1s a-f b-q c-q e-q");
+    end(service, &record, 4, 1); /* whose end is before the one that the damage made up */
+    shown(service, &record, "e1s d2s a-f b-q c-q");
+    service_stop(service);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_row_is_read_once),
+        cmocka_unit_test(the_largest_error_ranks_where_it_was_asked_for),
+        cmocka_unit_test(a_rank_so_far_is_among_those_before),
+        cmocka_unit_test(a_gain_is_over_dp_sgd),
+        cmocka_unit_test(a_damaged_row_is_told_as_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
