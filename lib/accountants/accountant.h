@@ -94,7 +94,7 @@ struct eps__accountant {
     /* Whether its answer is exact up to rounding: then `auto` runs it alone. */
     bool (*exact)(const struct eps__setting *setting);
     /* Whether the pairs that its bounds are of, in both directions, are the mechanism's own: an adversary attains them, so that what
-     * is under their value is under the truth (L76). NULL: never. */
+     * is under their value is under the truth (A49). NULL: never. */
     bool (*attained)(const struct eps__setting *setting);
     /* Whether, where it serves, no other one that amplifies is better: `auto` leaves these out. NULL: never. */
     bool (*tight)(const struct eps__setting *setting);

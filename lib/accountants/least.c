@@ -1,7 +1,7 @@
 /*
- * Tests that any adversary can make (L74): of balls in bins, whether the outputs look like some bin's, whichever, and whether
+ * Tests that any adversary can make (A47): of balls in bins, whether the outputs look like some bin's, whichever, and whether
  * they look like all bins' taken together. The first one sees an example whose bins share little, the second one whose bins are
- * nearly alike. Of Poisson sampling, whether they look like all steps' taken together (L75): it sees an example that takes part
+ * nearly alike. Of Poisson sampling, whether they look like all steps' taken together (A48): it sees an example that takes part
  * more often than most, where steps are nearly alike.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later

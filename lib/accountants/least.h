@@ -13,7 +13,7 @@ bool eps__least_noise_concerns(const struct eps_mechanism *mechanism);
 
 /*
  * Of a job that asks for the noise multiplier: with less than *sigma of it the mechanism breaks the promise, and so no sound
- * answer is less (L74, L75). 0 where nothing is known: balls in bins in one bin for all epochs, and Poisson sampling, against the
+ * answer is less (A47, A48). 0 where nothing is known: balls in bins in one bin for all epochs, and Poisson sampling, against the
  * noise alone, are what something is known of. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
  */
 EPS_MUST_USE enum eps_status eps__least_noise(double *sigma, const struct eps__setting *setting);

@@ -29,7 +29,7 @@ enum eps_status eps__merged_bins(struct eps__bins *bins, const struct eps__setti
         status = eps__merged_gram(setting->context, gram, &error, strategy, len);
     }
     for (size_t i = 0, numbers = diagonal ? len : len * len; status == EPS_OK && draws > 1 && i < numbers; i++)
-        gram[i] /= (double)draws; /* all epochs are alike (moments/LEMMAS.md, L28) */
+        gram[i] /= (double)draws; /* all epochs are alike (M16) */
     error += EPS__UNIT_ROUNDOFF;
     if (status == EPS_OK)
         status = eps__bins_make(bins, diagonal ? NULL : gram, diagonal ? gram : NULL, len, error, sigma);

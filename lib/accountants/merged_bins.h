@@ -13,7 +13,7 @@
 enum { EPS__MERGED_BINS_MOST = 4096 };
 
 /*
- * The Gram matrix of all epochs together; with draws > 1 equal ones, of one of them. It dominates the exact one (moments/LEMMAS.md, L21).
+ * The Gram matrix of all epochs together; with draws > 1 equal ones, of one of them. It dominates the exact one (M9).
  * The caller clears it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
  */
 EPS_MUST_USE enum eps_status eps__merged_bins(struct eps__bins *bins, const struct eps__setting *setting, double sigma,

@@ -62,7 +62,7 @@ static enum eps_status ask(struct spending *spending, const struct eps_context *
 }
 
 /* Asks for the phases before `index`, and of this one, of which every iterate is released, for so many runs and then steps
- * (lib/training, L6). */
+ * (T6). */
 static enum eps_status ask_within(struct spending *spending, const struct eps_context *context, size_t index,
                                   uint64_t first, uint64_t runs, uint64_t steps, struct eps_error *error)
 {
@@ -85,7 +85,7 @@ static enum eps_status ask_within(struct spending *spending, const struct eps_co
 }
 
 /* The points within a phase that begins at step `first`: every `stride` steps, where there is a point; at its end; and, where only the
- * last iterate is released, at the step before the end, after which less may have been spent (lib/training, L6). */
+ * last iterate is released, at the step before the end, after which less may have been spent (T6). */
 static enum eps_status ask_phase(struct spending *spending, const struct eps_context *context, size_t index,
                                  uint64_t first, double stride, struct eps_error *error)
 {

@@ -48,7 +48,7 @@ static enum eps_status derive(struct eps__setting *setting, struct eps_error *er
 
 /*
  * Accountants see the plainest sampling that has the law of the one that was asked for; but one that was asked for by name, and
- * serves that alone, sees it as it is. Either way what it proves holds of the one mechanism (sampling/LEMMAS.md, L10).
+ * serves that alone, sees it as it is. Either way what it proves holds of the one mechanism (S10).
  */
 static enum eps_status derive_plainer(struct eps__setting *setting, struct eps_error *error,
                                       const struct eps_sampling *sampling)
@@ -60,7 +60,7 @@ static enum eps_status derive_plainer(struct eps__setting *setting, struct eps_e
     *setting->plainer = *setting->asked;
     setting->plainer->mechanism.sampling = *sampling;
     setting->job = setting->plainer;
-    /* (lib/sampling, L10): the coin of one step from a warm start is a quotient, rounded up */
+    /* (S10): the coin of one step from a warm start is a quotient, rounded up */
     setting->raised =
         setting->asked->mechanism.n == 1 && sampling->p != eps__sampling_probability(&setting->asked->mechanism);
     enum eps_status status = derive(setting, error);

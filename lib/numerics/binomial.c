@@ -62,7 +62,7 @@ double eps__binomial_error(uint64_t n, double p)
     return 2e-12 + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
 }
 
-/* Terms relative to the first by their exact ratios, and the geometric series that the rest stays under (L3). */
+/* Terms relative to the first by their exact ratios, and the geometric series that the rest stays under (N3). */
 double eps__binomial_log_tail(uint64_t n, double p, uint64_t k, bool up)
 {
     double size = (double)n, x = (double)k, term = 1, total = 1, odds = p / (1 - p);

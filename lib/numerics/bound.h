@@ -1,5 +1,5 @@
 /*
- * Numbers that are bounds, and the few operations that round them outwards (L6).
+ * Numbers that are bounds, and the few operations that round them outwards (N6).
  *
  * Up is towards INFINITY, down towards -INFINITY; an upper estimate goes up, a lower one down. A computed number that is
  * off by so many units of itself is raised or lowered by them; of one that is off by an absolute error, e^x and ln x are taken
@@ -16,7 +16,7 @@
 
 #include "lib/numerics/verify.h"
 
-/* An error that is written as so many of them times sizes is one by L7. */
+/* An error that is written as so many of them times sizes is one by N7. */
 #define EPS__UNIT_ROUNDOFF 0x1p-53
 
 /* Which side of the truth a number is on. */

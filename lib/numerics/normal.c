@@ -19,7 +19,7 @@
 
 double eps__mills(double x)
 {
-    if (x < 5) { /* e^{y^2} erfc(y) at one rounded y, whose error then hardly matters (L1) */
+    if (x < 5) { /* e^{y^2} erfc(y) at one rounded y, whose error then hardly matters (N1) */
         double y = x * M_SQRT1_2, square = y * y, rest = fma(y, y, -square);
         return SQRT_HALF_PI * (1 + rest) * exp(square) * erfc(y);
     }

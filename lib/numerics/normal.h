@@ -12,16 +12,16 @@
 #define EPS__LOG_SQRT_2PI 0.91893853320467274178
 
 /* Mills' ratio Pr[Z > x] / phi(x) for a standard normal Z; x > -37. Relative error at most EPS__MILLS_ERROR, and
- * 2 x^2 2^-53 more for x < 0 (L1). */
+ * 2 x^2 2^-53 more for x < 0 (N1). */
 double eps__mills(double x);
 #define EPS__MILLS_ERROR 4e-15
 
-/* ln Pr[Z > x], any x. Absolute error at most EPS__LOG_TAIL_ERROR(x) (L1). */
+/* ln Pr[Z > x], any x. Absolute error at most EPS__LOG_TAIL_ERROR(x) (N1). */
 double eps__log_normal_tail(double x);
 #define EPS__LOG_TAIL_ERROR(x) (EPS__MILLS_ERROR + 2 * EPS__UNIT_ROUNDOFF * (x) * (x))
 
 /* ln Pr[left < Z <= left + width], width > 0: without cancellation, however small the width. Out: *error, a bound on its
- * absolute error (L5). */
+ * absolute error (N5). */
 double eps__normal_log_mass(double left, double width, double *error);
 
 /* The x with ln Pr[Z > x] = log_tail, log_tail < 0, to about 1e-12: for choosing limits, never for a bound. NAN for NAN. */

@@ -26,7 +26,7 @@ extern eps__quad fminq(eps__quad x, eps__quad y);
 extern eps__quad nextafterq(eps__quad x, eps__quad y);
 extern int finiteq(eps__quad x);
 
-/* x moved up and down by so many units of itself; two more than it is off by (L6). */
+/* x moved up and down by so many units of itself; two more than it is off by (N6). */
 static inline eps__quad eps__quad_raise(eps__quad x, double units)
 {
     return x > 0 ? x + units * EPS__QUAD_ROUNDOFF * x : x - units * EPS__QUAD_ROUNDOFF * x;

@@ -79,7 +79,7 @@ static inline double eps__pld_loss(const struct eps__pld *pld, size_t i)
 }
 
 /* ln sum_i mass_i e^{t loss_i}: the log moment generating function, infinite loss left out. Out: *error, a bound on its
- * absolute error, however much the parts cancel (L5). */
+ * absolute error, however much the parts cancel (P5). */
 double eps__pld_log_moment(const struct eps__pld *pld, double tilt, double *error);
 
 /* delta(eps) of one untilted PLD alone, as a natural logarithm: >= or <= its curve, rounding counted. */

@@ -1,6 +1,6 @@
 /*
  * See counts.h. Those who wait are a number, not examples: of W that wait Binomial(W, p) are drawn, and these wait again `separation` steps
- * later (L8).
+ * later (S8).
  *
  * A binomial number is found from one uniform by going outwards from the mode; the probability there by Stirling's form (Loader 2000), as in
  * numerics/binomial.c but by functions that give the same bits on every machine.

@@ -1,7 +1,7 @@
 /*
  * For few examples the probabilities are products, for many they come from Loader's form in logs. The atoms left out
  * lie beyond the first one under the floor on each side of the mode. No floor is so low that an atom could underflow:
- * a weight with few digits would be no bound on anything (L2).
+ * a weight with few digits would be no bound on anything (S2).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

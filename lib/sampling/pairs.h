@@ -47,7 +47,7 @@ enum { EPS__VARIANTS_MAX = 2 };
 struct eps__pairs {
     /* Adjacencies (bits 1u << enum eps_adjacency) for which pairs are known, of batches as drawn and of truncated ones. */
     unsigned drawn, truncated;
-    /* Of those drawn: the pairs are the steps' own, and not only bounds (accountants/LEMMAS.md, L76). */
+    /* Of those drawn: the pairs are the steps' own, and not only bounds (A49). */
     unsigned attained;
     /* How many examples of one user a step may draw at most: a last iterate sums up those of all steps. NULL: 1. */
     uint64_t (*amplitude)(const struct eps_mechanism *mechanism);

@@ -56,7 +56,7 @@ size_t eps__sampling_steps(const struct eps_mechanism *mechanism);
 /*
  * Whether the mechanism's sampling has the law of a plainer one, of which more is known: then *plainer is that one. Who takes part
  * when is distributed alike, each example's draws and those of all together, so that what is proven of the one holds of the other
- * (L10). The job's defaults must have been filled in, and it must have been checked.
+ * (S10). The job's defaults must have been filled in, and it must have been checked.
  */
 bool eps__sampling_plainer(struct eps_sampling *plainer, const struct eps_mechanism *mechanism);
 
@@ -83,7 +83,7 @@ struct eps__absence {
 
 struct eps__absence eps__sampling_absence(const struct eps_mechanism *mechanism);
 
-/* Of no mechanism at all; and of another one beside, run so many times, each with draws of its own (L3). */
+/* Of no mechanism at all; and of another one beside, run so many times, each with draws of its own (S3). */
 struct eps__absence eps__absence_nowhere(void);
 void eps__absence_join(struct eps__absence *absence, const struct eps__absence *other, uint64_t times);
 
@@ -94,7 +94,7 @@ double eps__absence_epsilon(const struct eps__absence *absence, enum eps_directi
 
 /*
  * A bound on ln delta(eps) that no noise is needed for, eps >= 0, 0 where there is none: what differs at all differs with
- * the probability of taking part (L3). Rounded up or down.
+ * the probability of taking part (S3). Rounded up or down.
  */
 struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,
                                              double eps);

@@ -26,7 +26,7 @@ struct eps__scheme {
     bool coins;       /* it takes part in each of its group's rounds with probability p, by a coin of its own */
     bool spaced; /* one that was drawn sits out the next separation - 1 steps, and else is drawn with probability p */
     unsigned additions; /* bits 1u << enum eps__addition: those for which something is derived */
-    unsigned together;  /* of these, those of which any may be given together (L4) */
+    unsigned together;  /* of these, those of which any may be given together (S4) */
     /* The members of `sampling` that follow from others. bands: the strategy's bandwidth, 0 where it is not known. */
     void (*defaults)(struct eps_mechanism *mechanism, size_t bands);
     /* What a plan sets beside the scheme and the sizes of batch and data set. NULL: nothing. */
@@ -48,7 +48,7 @@ struct eps__scheme {
     /* The participation that an optimised family aims at unless told otherwise; a separation of 0: to be chosen. NULL: one
      * epoch. */
     struct eps__participation (*target)(const struct eps_mechanism *mechanism);
-    /* True where a plainer sampling, of another scheme, has the very same law: *plainer (L10). NULL: none has. */
+    /* True where a plainer sampling, of another scheme, has the very same law: *plainer (S10). NULL: none has. */
     bool (*plainer)(struct eps_sampling *plainer, const struct eps_mechanism *mechanism);
     /* What dominates one of its steps, by adjacency, and truncated or not (pairs.h). NULL: nothing is known of one alone. */
     const struct eps__pairs *pairs;
@@ -89,7 +89,7 @@ bool eps__scheme_steps(struct eps_error *error, const char *who, const struct ep
  * or C" in the place of eps__decline(), and false. */
 bool eps__adjacency_known(struct eps_error *error, const char *who, unsigned known, enum eps_adjacency adjacency);
 
-/* ---- what others are in special cases (L10): what is said of the data set, its users and truncation is kept ---- */
+/* ---- what others are in special cases (S10): what is said of the data set, its users and truncation is kept ---- */
 
 /* Poisson sampling with probability p (sampling/schemes/poisson.c). */
 struct eps_sampling eps__sampling_as_coins(const struct eps_sampling *sampling, double p);

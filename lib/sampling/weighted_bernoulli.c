@@ -18,7 +18,7 @@
 
 enum { CELLS = 512, SEARCH_STEPS = 14 };
 
-/* What nats of a bound may be off by, relative to their size (L6). */
+/* What nats of a bound may be off by, relative to their size (S6). */
 #define NATS_ERROR 4e-14
 
 /* Under it the law's weights underflow. */

@@ -1,6 +1,6 @@
 /*
  * More of it costs more privacy, so that a number that is proven to keep the promise proves all smaller ones, and one that is proven
- * to break it all larger ones (training/LEMMAS.md, L4); what neither estimate decides is asked again on a finer grid. Where to look
+ * to break it all larger ones (T4); what neither estimate decides is asked again on a finer grid. Where to look
  * first is told by quick approximations.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -64,7 +64,7 @@ static enum eps_status bound(const struct search *search, const struct eps__sett
     return status == EPS_TOO_COSTLY ? EPS_OK : status; /* what does not fit the limits decides nothing */
 }
 
-/* It keeps the promise if one accountant proves it; it breaks it if the bounds of all do (accountants/LEMMAS.md, L5).
+/* It keeps the promise if one accountant proves it; it breaks it if the bounds of all do (A5).
  * *excess: of the bound that proves. */
 static enum verdict decide_once(struct search *search, uint64_t number, double tolerance, double *excess)
 {
@@ -230,7 +230,7 @@ enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_erro
                             .error = error};
     uint64_t at, stride = 1, apart = UINT64_MAX;
     *answer = (struct eps__largest_answer){.bad_event_share = NAN};
-    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number keeps it (training/LEMMAS.md, L4) */
+    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number keeps it (T4) */
         answer->exceeded = true;
         search.keeps = 0;
         search.breaks = 1;

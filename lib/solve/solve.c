@@ -212,7 +212,7 @@ static void fall_back(struct tasks *tasks, size_t proving, const struct task *dr
     if (drawn->status != EPS_UNATTAINABLE || eps_job_unknown(job) != EPS_SOLVE_NOISE_MULTIPLIER)
         return;
     struct eps_job left = *job;
-    left.query.delta = eps__mc_left(job->query.delta, job->query.accountant.threshold_share); /* (accountants, L69) */
+    left.query.delta = eps__mc_left(job->query.delta, job->query.accountant.threshold_share); /* (A42) */
     for (size_t i = 0; i < proving; i++) {
         struct task *task = &tasks->items[i];
         if (task->direction != drawn->direction || task->status != EPS_OK)
@@ -268,7 +268,7 @@ static bool is_attained(const struct task *task)
 
 /*
  * What the accountants say of the truth: the largest of the lower ends of those whose pairs are the mechanism's own
- * (accountants/LEMMAS.md, L76). It is exact where there is such an end in each direction, as the answer is the larger one of
+ * (A49). It is exact where there is such an end in each direction, as the answer is the larger one of
  * the two.
  */
 static void set_least(struct eps_result *result, const struct tasks *tasks)
@@ -291,7 +291,7 @@ static void set_least(struct eps_result *result, const struct tasks *tasks)
 /*
  * The best candidate of each direction into the result; what stopped the first that failed, if a direction has none.
  * The lower end: several bounds may be of different pairs, and the least of their lower ends is below the value of each; where one
- * gave no answer, or was not tried, that least one is not known (accountants/LEMMAS.md, L5).
+ * gave no answer, or was not tried, that least one is not known (A5).
  */
 static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks,
                               bool complete)
@@ -433,7 +433,7 @@ static void add_strategy_hints(struct eps__sentences *list, const struct eps_res
         eps__sentence(list, "%s", text);
 }
 
-/* Where the answer is what sampling gives with any noise, or none (sampling/LEMMAS.md, L3). */
+/* Where the answer is what sampling gives with any noise, or none (S3). */
 static bool decided_by_sampling(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;

@@ -1,7 +1,7 @@
 /*
  * The merged matrix of an example that is in the same bin of every epoch: M = [m_0 .. m_{b-1}], m_i the sum over the epochs e
  * of column i + e b of C, which the example adds to the noise if bin i is its own (RA section 3). For C >= 0: every number
- * here is a sum of terms that are not negative, and so has a small relative error (L5).
+ * here is a sum of terms that are not negative, and so has a small relative error (F5).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

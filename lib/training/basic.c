@@ -66,7 +66,7 @@ static enum eps_status by_slopes(const struct split *split, double log_delta)
     return status;
 }
 
-/* (L7) Scales the epsilons so that they add up to at most eps, and adds up the deltas there. Every sum of len terms
+/* (T7) Scales the epsilons so that they add up to at most eps, and adds up the deltas there. Every sum of len terms
  * is rounded up by at most 2 len units. */
 static enum eps_status sum_up(const struct split *split, double eps, double tolerance, double *log_delta)
 {

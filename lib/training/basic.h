@@ -16,7 +16,7 @@ struct eps__run {
 
 /*
  * ln of an upper bound on delta(eps), eps >= 0, of all runs together: the sum of their deltas at epsilons that add up
- * to at most eps (L7; Dwork et al. 2006). The split follows the curves' guesses, and is near the best one where delta
+ * to at most eps (T7; Dwork et al. 2006). The split follows the curves' guesses, and is near the best one where delta
  * is small. Asks every curve once, to the tolerance. EPS_NO_MEMORY, or a curve's status.
  */
 enum eps_status eps__basic_log_delta(const struct eps__run *runs, size_t len, double eps, double tolerance,

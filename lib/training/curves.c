@@ -70,7 +70,7 @@ static enum eps_status open_steps(struct steps_curve *steps, bool reversed, doub
         return EPS_OK;
     struct eps__steps_left *left = &steps->left[*direction];
     enum eps_status status = eps__phases_compose(&steps->compositions[*direction], left, steps->training, &plan);
-    /* (L3) the whole counts no more than was planned */
+    /* (T3) the whole counts no more than was planned */
     left->resolvable = left->resolvable && left->outside <= 2 * exp(plan.log_outside);
     return status;
 }
@@ -173,7 +173,7 @@ static double log_spent(const struct phase_curve *own, enum eps_direction direct
     const struct eps__profile *profile = own->profiles[direction];
     double share = profile->class->bad_event_share ? profile->class->bad_event_share(profile, direction, 0) : 0;
     double log_delta1 = share > 0 ? log(share) : -INFINITY;
-    /* (L3) the whole counts no more than this */
+    /* (T3) the whole counts no more than this */
     assert(isinf(log_delta1) || log_delta1 <= own->plan.spent.log_delta1 + 1e-9 * (1 + fabs(log_delta1)));
     return log_delta1;
 }

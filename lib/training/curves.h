@@ -11,7 +11,7 @@
 #include "lib/pld/known/curves.h"
 
 /* All steps, as planned for the direction that is asked for; the curve reversed is the other direction's. What the bad events and
- * what is left out come to is not in the curve (L3). NULL without memory. */
+ * what is left out come to is not in the curve (T3). NULL without memory. */
 struct eps__curve *eps__curve_steps(const struct eps__training *training, const struct eps__phases_plan *plan);
 
 /*

@@ -127,7 +127,7 @@ static enum eps_status add_phase(const struct joint_profile *joint, struct eps__
     return EPS_OK;
 }
 
-/* One curve of all steps, and those of every other phase (L3). */
+/* One curve of all steps, and those of every other phase (T3). */
 static enum eps_status make_curves(const struct joint_profile *joint, enum eps_direction direction, bool proven)
 {
     struct side *side = (struct side *)&joint->sides[direction];
@@ -237,7 +237,7 @@ static enum eps_status choose(struct joint_profile *joint, enum eps_direction di
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta_1 and what is left out are added to an upper bound; a lower one does without what is left out (L1). */
+/* delta_1 and what is left out are added to an upper bound; a lower one does without what is left out (T1). */
 static double with_rest(const struct side *side, enum eps__estimate estimate, double log_delta2)
 {
     double outside = side->left.outside, sum;

@@ -293,7 +293,7 @@ static enum eps_status largest_log_delta(struct eps__scales *scales, double eps,
     return status;
 }
 
-/* Either loss of the smaller sets, with its probability, and what they exceed (L5). */
+/* Either loss of the smaller sets, with its probability, and what they exceed (T5). */
 static enum eps_status with_smaller(struct eps__scales *scales, double eps, double *out)
 {
     double about = scales->accuracy.log_delta, after, before, size;
@@ -340,7 +340,7 @@ static enum eps_status composed(struct eps__scales *scales, enum eps__estimate e
     return further == EPS_TOO_COSTLY ? status : further;
 }
 
-/* (L7) Of all members. */
+/* (T7) Of all members. */
 static enum eps_status basic(const struct eps__scales *scales, double eps, double *out)
 {
     struct eps__run *runs = malloc(scales->len * sizeof *runs);

@@ -11,7 +11,7 @@
 struct eps__scales;
 
 /* As eps__curves_*() (lib/pld/known/curves.h), of which these are the bits while one grid reaches all curves. Where it cannot, those of
- * the smaller losses are composed apart, and stand beside the others as two losses and some delta (L5). */
+ * the smaller losses are composed apart, and stand beside the others as two losses and some delta (T5). */
 enum eps_status eps__scales_create(struct eps__scales **scales, const struct eps_context *context,
                                    const struct eps__accuracy *accuracy);
 void eps__scales_destroy(struct eps__scales *scales);

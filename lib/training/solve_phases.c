@@ -212,7 +212,7 @@ static enum eps_status set_answers(struct eps_result *result, const struct eps__
     result->accountant = worse->accountant;
     result->bracket_upper = worse->value;
     result->bracket_lower = fmin(lower, worse->value);
-    result->bracket_exact = false; /* which pairs were composed is not asked (accountants/LEMMAS.md, L76) */
+    result->bracket_exact = false; /* which pairs were composed is not asked (A49) */
     result->least = NAN;
     return EPS_OK;
 }

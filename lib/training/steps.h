@@ -41,7 +41,7 @@ enum eps_status eps__phase_form(struct eps__phase *phase, enum eps_direction use
 bool eps__phase_plan(const struct eps__phases_plan *plan, const struct eps__training *training,
                      const struct eps__phase *phase, struct eps__steps_plan *own);
 
-/* Composes the steps of all phases that go by them (L2). Out: *composition, the caller's; *left: what it leaves
+/* Composes the steps of all phases that go by them (T2). Out: *composition, the caller's; *left: what it leaves
  * to be counted. EPS_OK, or why not. */
 enum eps_status eps__phases_compose(struct eps__composition **composition, struct eps__steps_left *left,
                                     const struct eps__training *training, const struct eps__phases_plan *plan);

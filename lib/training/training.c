@@ -138,7 +138,7 @@ enum eps_status eps__training_open(struct eps__training **training, struct eps_e
     }
     for (size_t k = 0; k < made->len; k++)
         counted += made->phases[k].count;
-    assert(counted == asked); /* (L1): a run that is not counted is released for nothing */
+    assert(counted == asked); /* (T1): a run that is not counted is released for nothing */
     double strategies = 0;
     for (size_t k = 0; k < made->len; k++)
         strategies += eps__strategy_is_optimised(&made->phases[k].job.mechanism.matrix);

@@ -1,5 +1,5 @@
 """
-What every codelet of FFTW may be off by, from its source: the proof by computation behind lib/numerics/LEMMAS.md, L4.
+What every codelet of FFTW may be off by, from its source: the proof by computation behind lib/numerics/LEMMAS.md, N4.
 
     codelets.py SOURCE      SOURCE: an unpacked release of FFTW (3.3.10 was used)
 

@@ -7,7 +7,7 @@
   mutants.py --check              only whether every row fits the sources, and every lemma has one, or is named as owed
 
 A row that does not fit - its text is not there exactly once, it does not compile, a test it names fails without it - is an
-error, and so are a mutant that survives and a lemma (## Ln. in a LEMMAS.md of lib) without a row that the table does not own up to. Nothing in the sources
+error, and so are a mutant that survives and a lemma (## A1. in a LEMMAS.md of lib) without a row that the table does not own up to. Nothing in the sources
 is touched: a mutated file is compiled beside them, and its object linked in front of the library; of a mutated header, which all
 others include, the test program is made anew, but for NAME_of.h, which NAME.c includes, alone or as one of
 several widths whose tests tell them apart (lanes). From the environment, which make sets: COMPILE, LINK, LIBS, B, ARCHIVES. Time is the processor's, so that a loaded machine changes nothing.
@@ -50,10 +50,9 @@ def rows():
 
 
 def lemmas():
-    """Every lemma of the library, as ROOM Ln."""
+    """Every lemma of the library: a letter, which is its room's, and a number."""
     for path in sorted(ROOT.glob("lib/*/LEMMAS.md")):
-        for number in re.findall(r"^## (L\d+)\.", path.read_text(), re.M):
-            yield f"{path.parent.name} {number}"
+        yield from re.findall(r"^## ([A-Z]\d+)\.", path.read_text(), re.M)
 
 
 def misfit(row, known):
@@ -169,7 +168,7 @@ def main():
     wrong = [f"{row['name']}: {why}" for row in table if (why := misfit(row, known))]
     wrong += [f"{row['name']}: twice" for i, row in enumerate(table) if row["name"] in {r["name"] for r in table[:i]}]
     bare = [lemma for lemma in known if lemma not in {row["lemma"] for row in table}]
-    owed = re.findall(r"\w+ L\d+", re.search(r"^# Lemmas for whose steps.*", TABLE.read_text(), re.M)[0])
+    owed = re.findall(r"[A-Z]\d+", re.search(r"^# Lemmas for whose steps.*", TABLE.read_text(), re.M)[0])
     wrong += [f"{lemma}: no row" for lemma in bare if lemma not in owed]
     wrong += [f"{lemma}: has a row now" for lemma in owed if lemma not in bare]
     if wrong and not asked.names:

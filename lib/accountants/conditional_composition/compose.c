@@ -157,7 +157,7 @@ static bool alike(const struct row *row, const struct row *other)
     return true;
 }
 
-/* Counts the row as one more of a row just before it that is alike: the larger odds are bounds for both (L13). */
+/* Counts the row as one more of a row just before it that is alike: the larger odds are bounds for both (A10). */
 static void merge_row(struct row *row, struct row *first)
 {
     for (struct row *other = row; other-- > first && row - other <= ALIKE_BEFORE;) {
@@ -252,7 +252,7 @@ enum eps_status eps__cc_compose(struct eps__composition *composition, const stru
             make_branch(&row->places[EPS__UPPER], &row->places[EPS__LOWER], plan->direction, steps->error, ATOMS_MAX);
         status = branch ? eps__composition_add(composition, branch, 1, row->count) : EPS_NO_MEMORY;
     }
-    /* (L13, L16): each bound was given its part of delta_1, each row of each draw is composed */
+    /* (A10, A13): each bound was given its part of delta_1, each row of each draw is composed */
     assert(status != EPS_OK || (bounds == steps->bounds && total == steps->len * steps->draws));
     rows_clear(&rows);
     return status;

@@ -3,11 +3,11 @@
  *
  * An example adds m_i to the noise, i its bin. Row by row, given the rows before, its bin has a law of its own, under which the
  * row is a mixture of Gaussians; that law is bounded, in the order of the row's means, by one that does not depend on
- * what was seen, unless a bad event happens (L12, L13). The rows then compose like dominating pairs, and delta(eps) is at
+ * what was seen, unless a bad event happens (A9, A10). The rows then compose like dominating pairs, and delta(eps) is at
  * most delta_1, the bad events' (accountants/bad_events.h), plus delta_2(eps), the composition's.
  *
  * The two directions have their own bad events: add is measured without the example, remove with it, in whichever bin. Rows
- * that are equal up to a factor are merged, and may be taken backwards: the Gram matrix of the m_i is all that matters (L10).
+ * that are equal up to a factor are merged, and may be taken backwards: the Gram matrix of the m_i is all that matters (A7).
  * Which way is taken, each direction decides by quick answers; either way is proven.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -288,7 +288,7 @@ static enum eps_status choose(const struct cc_profile *m, struct side *side)
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta is at most the mean of the classes' own, each with bad events of delta_1 (L15). */
+/* delta is at most the mean of the classes' own, each with bad events of delta_1 (A12). */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * From bounds on the odds of each bin to the law of a row's shift (L13): from the largest entry down, each bin takes its share
+ * From bounds on the odds of each bin to the law of a row's shift (A10): from the largest entry down, each bin takes its share
  * of what those above it have left, and the bins without an entry take the rest.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -31,7 +31,7 @@ static size_t runs(struct eps__cc_law *law, double cost, bool apply)
             weight += law->weight[to];
         }
         if (apply) {
-            double shift = law->shift[to - 1]; /* the largest of the run: larger shifts dominate (L13) */
+            double shift = law->shift[to - 1]; /* the largest of the run: larger shifts dominate (A10) */
             law->shift[len] = shift;
             law->weight[len] = weight;
         }

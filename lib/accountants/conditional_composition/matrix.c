@@ -103,14 +103,14 @@ void eps__cc_matrix_close(struct eps__cc_matrix *matrix)
         total += matrix->merged[k];
         most = matrix->merged[k] > most ? matrix->merged[k] : most;
     }
-    matrix->error += 2 * ALIKE + 16 * (double)most * EPS__UNIT_ROUNDOFF; /* (L10) */
-    assert(total == matrix->shown); /* (L10): a row that is not merged is released for nothing */
+    matrix->error += 2 * ALIKE + 16 * (double)most * EPS__UNIT_ROUNDOFF; /* (A7) */
+    assert(total == matrix->shown); /* (A7): a row that is not merged is released for nothing */
 }
 
 enum eps_status eps__cc_matrix_class(struct eps__cc_matrix *class, const struct eps__cc_matrix *matrix, size_t classes,
                                      size_t first)
 {
-    assert(matrix->draws == 1); /* (L15): of several draws the classes would be averaged, not their composition */
+    assert(matrix->draws == 1); /* (A12): of several draws the classes would be averaged, not their composition */
     *class = (struct eps__cc_matrix){.bins = (matrix->bins - first + classes - 1) / classes, .draws = 1};
     double *row = malloc(class->bins * sizeof *row);
     enum eps_status status = row ? EPS_OK : EPS_NO_MEMORY;

@@ -3,7 +3,7 @@
  * Gram matrix, row by row, in any order.
  *
  * Only the Gram matrix matters, so rows that are equal up to a factor are one row, by the root of the sum of their squares
- * (L10); and larger entries dominate, so that a row is known by doubles that are nowhere less (L11).
+ * (A7); and larger entries dominate, so that a row is known by doubles that are nowhere less (A8).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,7 +19,7 @@
 /* len merged rows of `bins` numbers. Zero-initialise, but for bins and draws. Thread-compatible. */
 struct eps__cc_matrix {
     size_t bins, len, capacity;
-    uint64_t draws;   /* >= 1: how often these rows are released, each time for a bin of its own (L16) */
+    uint64_t draws;   /* >= 1: how often these rows are released, each time for a bin of its own (A13) */
     double *entry;    /* row by row: at least the mean's */
     double *square;   /* by row: the sum of the squares of its factors; scaled in by eps__cc_matrix_close() */
     uint64_t *merged; /* by row: how many rows it stands for */
@@ -34,7 +34,7 @@ enum eps_status eps__cc_matrix_add(struct eps__cc_matrix *matrix, const double *
 /* After the last row. */
 void eps__cc_matrix_close(struct eps__cc_matrix *matrix);
 
-/* The same for the bins first, first + classes, ... alone (L15), from a closed matrix; closed. EPS_NO_MEMORY. */
+/* The same for the bins first, first + classes, ... alone (A12), from a closed matrix; closed. EPS_NO_MEMORY. */
 enum eps_status eps__cc_matrix_class(struct eps__cc_matrix *class, const struct eps__cc_matrix *matrix, size_t classes,
                                      size_t first);
 

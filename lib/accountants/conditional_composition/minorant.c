@@ -138,7 +138,7 @@ static double product_of(const struct query *q, size_t a, size_t b)
     return q->walk->gram[a * q->walk->steps->bins + b];
 }
 
-/* From log_psi of the bins of J, any constant added, to the minorant (L12). */
+/* From log_psi of the bins of J, any constant added, to the minorant (A9). */
 static void evaluate(const struct query *q, struct eps__cc_room *room, struct law *law)
 {
     size_t bins = room->bins, len = room->others_len, i = q->bin;
@@ -169,7 +169,7 @@ static void evaluate(const struct query *q, struct eps__cc_room *room, struct la
     }
     for (size_t a = 0; a < len; a++)
         both += law->psi[room->others[a]] * law->along[room->others[a]];
-    /* psi adds up to 1 but for bins roundings; a Gram entry is a sum of rows; each sum here is one over bins (L14). */
+    /* psi adds up to 1 but for bins roundings; a Gram entry is a sum of rows; each sum here is one over bins (A11). */
     double units = 2 * ((double)q->walk->steps->len + 4 * (double)bins + 40) * EPS__UNIT_ROUNDOFF, widest = 0;
     double own = square_of(q, i), spread = own - 2 * law->along[i] + both;
     double spread_error = units * (own + 2 * law->along[i] + both) + TINY;

@@ -4,7 +4,7 @@
  * In the order of a row's means, let i be a bin, J those before it whose means so far are others than mu_i, m of them, and e
  * those whose means so far are equal. The odds against i among them are
  *   e + sum_{j in J} exp(L_ij(y)),  L_ij(y) = <y, mu_j - mu_i> + (|mu_i|^2 - |mu_j|^2)/2        (sigma = 1)
- * and for any law psi on J, by Jensen's inequality (L12),
+ * and for any law psi on J, by Jensen's inequality (A9),
  *   ln (1/m) sum_{j in J} exp(L_ij(y)) >= sum_j psi_j L_ij(y) - KL(psi || uniform),
  * which is affine in y: a Gaussian for every Gaussian y, and so of a known quantile.
  *

@@ -9,12 +9,12 @@
 
 #include "lib/accountants/conditional_composition/matrix.h"
 
-/* The rows over sigma, rounded up: what is analysed is this matrix, exactly, at sigma = 1 (L11). Borrows nothing. */
+/* The rows over sigma, rounded up: what is analysed is this matrix, exactly, at sigma = 1 (A8). Borrows nothing. */
 struct eps__cc_steps {
     size_t bins, len;
     double *shift;   /* len rows of `bins` */
-    uint64_t draws;  /* how often all rows are released, each time for a bin of its own (L16) */
-    uint64_t bounds; /* how many tail bounds all rows of one draw need (L13) */
+    uint64_t draws;  /* how often all rows are released, each time for a bin of its own (A13) */
+    uint64_t bounds; /* how many tail bounds all rows of one draw need (A10) */
     double error;    /* relative, of a shift over the exact one */
 };
 
@@ -23,7 +23,7 @@ enum eps_status eps__cc_steps_create(struct eps__cc_steps **steps, const struct 
                                      const struct eps__cc_matrix *matrix, double sigma, bool reversed);
 void eps__cc_steps_destroy(struct eps__cc_steps *steps);
 
-/* ln of what each tail bound may leave: delta_1 in as many equal parts as all draws have bounds, rounded down (L13, L16). */
+/* ln of what each tail bound may leave: delta_1 in as many equal parts as all draws have bounds, rounded down (A10, A13). */
 double eps__cc_log_beta(const struct eps__cc_steps *steps, double log_delta1);
 
 /* Before row `at`. */

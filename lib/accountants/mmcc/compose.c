@@ -81,7 +81,7 @@ static enum eps__side side_of(enum eps_direction direction, enum eps__estimate e
     return (direction == EPS_REMOVE) == (estimate == EPS__UPPER) ? EPS__OVER : EPS__UNDER;
 }
 
-/* What rounding may have added to a participation's odds (L6): nothing to those of a certain one. */
+/* What rounding may have added to a participation's odds (A6): nothing to those of a certain one. */
 static double odds_slack(const struct composing *c, const struct eps__factor *factor)
 {
     if (isinf(factor->log_odds) && c->rows->p >= 1)
@@ -153,7 +153,7 @@ static double find_reach(const struct composing *c, const struct eps__factor *fa
     return reach;
 }
 
-/* Pr[|z| > reach] under a mixture: what its own estimate may have there that the law has not (L3). */
+/* Pr[|z| > reach] under a mixture: what its own estimate may have there that the law has not (A3). */
 static double mass_outside(const struct eps__mixture *mixture, double reach)
 {
     double mass = 0;
@@ -291,7 +291,7 @@ enum eps_status eps__rows_compose(struct eps__composition *composition, struct e
     for (size_t k = 0; k < rows->classes; k++)
         total += rows->class->count(rows, k);
     assert(plan->times >= 1 && rows->rows <= UINT64_MAX / plan->times);
-    assert(total == rows->rows); /* (L1): a row that is not counted is released for nothing */
+    assert(total == rows->rows); /* (A1): a row that is not counted is released for nothing */
     c.total = (double)total;
     c.len = len;
     c.items = calloc(len + 1, sizeof *c.items);

@@ -320,7 +320,7 @@ static bool close_block(struct general_rows *g, struct making *m, size_t block, 
     for (size_t j = last + 1; j-- > 0;) {
         if (!m->shown[j])
             continue;
-        /* The norm of entries whose squares underflow is under the root of `tiny` (L2). */
+        /* The norm of entries whose squares underflow is under the root of `tiny` (A2). */
         struct entry e = {
             .value = sqrt(m->squares[j] + g->base.tiny), .square = m->gram[j * kept + j], .paired = m->above[j]};
         if (e.paired) {

@@ -48,13 +48,13 @@ struct eps__rows {
     const struct eps__rows_class *class;
     size_t classes; /* once bound */
     size_t entries_max;
-    uint64_t rows; /* (blocks of) rows that show anything, of all stamps: what the counts add up to (L1) */
+    uint64_t rows; /* (blocks of) rows that show anything, of all stamps: what the counts add up to (A1) */
     double pairs;  /* M: how many tail bounds are used */
     double prior;  /* ln(p/(1 - p)), rounded up; INFINITY for p = 1 */
     double p;
     double entry_error;  /* relative, of an entry */
     double square_error; /* relative, of a sum of products of entries, */
-    double tiny;         /* and absolute: what may have underflowed, of all such sums that one tail bound takes (L2) */
+    double tiny;         /* and absolute: what may have underflowed, of all such sums that one tail bound takes (A2) */
     atomic_bool starved; /* a tail bound lacked memory, and is looser than it would be */
 };
 
@@ -78,7 +78,7 @@ static inline double eps__rows_norm_upper(const struct eps__rows *rows, double s
 }
 
 /* ln of what a tail bound may leave, where tau is that norm: above T a larger tau leaves less, by the norm's own error at most,
- * and never by more than a half (L2). */
+ * and never by more than a half (A2). */
 double eps__rows_log_eta(const struct eps__rows *rows, const struct eps__tail_query *query, double square);
 
 /* Add: the tail bound on <y, a> without the example. */

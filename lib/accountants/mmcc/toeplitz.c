@@ -191,7 +191,7 @@ out:
 
 /* ---- classes ---- */
 
-/* Classes, in order: each row before the steady ones, all steady rows, the cut one (L1). */
+/* Classes, in order: each row before the steady ones, all steady rows, the cut one (A1). */
 static bool is_cut(const struct toeplitz_rows *t, size_t k)
 {
     return t->whole < t->rounds && k + 1 == t->base.classes;

@@ -13,7 +13,7 @@
 bool eps__mc_audits(const struct eps__setting *setting, double *operations, struct eps_error *error);
 
 /*
- * For one direction: what delta at (epsilon, sigma), or epsilon at (delta, sigma), is at least, but for one in a thousand (L71), and the ratio of
+ * For one direction: what delta at (epsilon, sigma), or epsilon at (delta, sigma), is at least, but for one in a thousand (A44), and the ratio of
  * the answer to it. result holds all three. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL.
  */
 enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting *setting, enum eps_direction direction,

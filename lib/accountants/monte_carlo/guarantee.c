@@ -84,7 +84,7 @@ double eps__mc_left(double delta, double share)
     return eps__lower(delta * (1 - fmin(REST, 0.5 * (1 - share))), 4);
 }
 
-/* L69: most/(1 - FAILURE_MOST * EPS__MC_GROWTH) bounds what the candidates from the failing one on can cost, each with its probability. */
+/* A42: most/(1 - FAILURE_MOST * EPS__MC_GROWTH) bounds what the candidates from the failing one on can cost, each with its probability. */
 static bool rung_keeps(const struct eps__mc_promise *promise, double samples, double threshold, double most,
                        double *failure)
 {

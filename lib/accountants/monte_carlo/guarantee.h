@@ -1,6 +1,6 @@
 /*
  * From samples to what they prove (BMS appendix A): the mean of independent values in [0, M] is at most a threshold t under
- * their own mean d with a probability of at most e^(-s KL(t/M || d/M)), s their number (L50).
+ * their own mean d with a probability of at most e^(-s KL(t/M || d/M)), s their number (A24).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,7 +21,7 @@ double eps__mc_guarantee(double samples, double threshold, double most, double *
 
 /*
  * What an estimate is to prove: that a mechanism is (epsilon, delta)-DP where its samples' mean is at most a threshold. On a ladder of noise
- * multipliers (L69) `left`, under delta, is what the delta of every candidate that passes rightly is at most, and that of the noise
+ * multipliers (A42) `left`, under delta, is what the delta of every candidate that passes rightly is at most, and that of the noise
  * multiplier that is used if none passes; the rest of delta pays for one that passes wrongly. One estimate alone has no `left`: NAN.
  */
 struct eps__mc_promise {
@@ -31,7 +31,7 @@ struct eps__mc_promise {
 /* delta's part for the candidates of a ladder whose threshold is about share * delta, 0 < share < 1: between the two. */
 double eps__mc_left(double delta, double share);
 
-/* How much larger than its predecessor's a candidate's `most` may be on a ladder (L69). */
+/* How much larger than its predecessor's a candidate's `most` may be on a ladder (A42). */
 #define EPS__MC_GROWTH 4.0
 
 /* Whether samples in [0, most] whose mean is at most `threshold` keep the promise. *failure, if not NULL, where they do: the probability, from

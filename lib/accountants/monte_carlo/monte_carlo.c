@@ -1,7 +1,7 @@
 /*
  * Monte Carlo: draws of the privacy loss, and what they prove (BMS section 5 and appendix A). Estimate, verify, release: the noise is the least of
- * a list, walked down from the noisiest, all of whose draws say delta' < delta (L69); without a list, at a given noise, the answer is read off
- * the draws and holds but for their failure (L68, L70).
+ * a list, walked down from the noisiest, all of whose draws say delta' < delta (A42); without a list, at a given noise, the answer is read off
+ * the draws and holds but for their failure (A41, A43).
  *
  * Which law is drawn from (a kind's, plain or tilted) is a matter of law.h; here is how many times, and what follows.
  *
@@ -381,7 +381,7 @@ static enum eps_status pilot_noise(struct search *search, double proven, size_t 
     return status;
 }
 
-/* L69: from the noisiest of a list that was fixed before its draws, down to the first that fails. */
+/* A42: from the noisiest of a list that was fixed before its draws, down to the first that fails. */
 static enum eps_status solve_noise(struct eps__answer *answer, struct search *search, double proven)
 {
     size_t found = 0;

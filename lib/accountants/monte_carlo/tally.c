@@ -108,7 +108,7 @@ double eps__mc_tally_mean(const struct eps__mc_tally *tally, size_t j)
         const double *sums = tally->sums + k * EPS__MC_SUMS;
         total += sums[EPS__MC_VALUE] + part_of(tally, j, k) * sums[EPS__MC_REST];
     }
-    /* L53: what was rounded on the way, by a draw and by an addition at most so often; 1 - e was rounded by a part of 1. */
+    /* A27: what was rounded on the way, by a draw and by an addition at most so often; 1 - e was rounded by a part of 1. */
     double rounds = (double)tally->count + (double)tally->grid.len + 32, all = 0;
     for (size_t k = j; k < tally->grid.len; k++)
         all += tally->sums[k * EPS__MC_SUMS + EPS__MC_VALUE] + tally->sums[k * EPS__MC_SUMS + EPS__MC_REST];

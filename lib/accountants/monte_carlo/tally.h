@@ -1,6 +1,6 @@
 /*
  * What is kept of draws: sums from which the mean of w (1 - e^(epsilon - l))_+ follows for every epsilon of a grid, in numbers that are never
- * subtracted (L53).
+ * subtracted (A27).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -39,7 +39,7 @@ struct allocation_profile {
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta is at most the mean of the classes' own (L31). */
+/* delta is at most the mean of the classes' own (A21). */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
@@ -127,7 +127,7 @@ static size_t bins_of(const struct eps__setting *setting)
 /* Every column is counted in one bin. The columns of a bin share no row. */
 struct norms {
     double least, largest; /* of all bins' norms: bounds from below */
-    double upper;          /* of all of them: a bound from above (L30) */
+    double upper;          /* of all of them: a bound from above (A20) */
 };
 
 static struct norms bin_norms(const struct eps__setting *setting)

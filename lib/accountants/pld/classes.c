@@ -1,7 +1,7 @@
 /*
  * Where only the last and the first bins of an epoch are no neighbours, bin i is of class i mod `apart`. Around a cycle the bins
  * are cut into as many arcs as can be, of two lengths; along an arc the classes follow each other, in a shorter one without one of
- * them, another one each time, so that all classes are of one size but for one bin (L32).
+ * them, another one each time, so that all classes are of one size but for one bin (A22).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 /*
- * Bins of balls in bins in classes, so that no two of a class share a row of C (L32).
+ * Bins of balls in bins in classes, so that no two of a class share a row of C (A22).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -64,7 +64,7 @@ static enum eps_status composed_log_delta(const struct composed *part, enum eps_
 }
 
 /* Where a part is too costly, and others are not, it is likely not the worst one: then a rough upper bound does, and none
- * from below is needed (L4). */
+ * from below is needed (A4). */
 static enum eps_status rough_log_delta(const struct composed *part, enum eps__estimate estimate, double eps,
                                        double *out)
 {

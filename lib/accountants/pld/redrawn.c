@@ -68,7 +68,7 @@ static void add_epoch(const struct eps__setting *setting, struct kinds *kinds, d
         kinds->items[kinds->len++] = (struct kind){lower, upper, 1};
 }
 
-/* The epochs by their norms (L34). Every column is counted in one epoch. */
+/* The epochs by their norms (A23). Every column is counted in one epoch. */
 static void find_kinds(const struct eps__setting *setting, struct kinds *kinds)
 {
     size_t n = setting->job->mechanism.n, bins = bins_of(setting), epochs = n / bins, counted = 0;

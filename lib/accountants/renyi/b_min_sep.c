@@ -116,7 +116,7 @@ static void destroy(struct eps__renyi_law *base)
 }
 
 /*
- * With draws of probability q instead of p (L25): of the steps at which the user waits, each has a Binomial(k, q) of examples. 2 m =
+ * With draws of probability q instead of p (A19): of the steps at which the user waits, each has a Binomial(k, q) of examples. 2 m =
  * E_q x'G x + 2 KL, the trace, is over single steps, as two that are near enough to meet are never both taken; the total is E_q x' G E_q x.
  */
 static struct eps__geometric tilted(const struct eps__spaced *spaced, double *waits, double q)
@@ -143,7 +143,7 @@ static struct eps__geometric tilted(const struct eps__spaced *spaced, double *wa
         .total = {eps__lower(alls.lower, 2 * error + 16), eps__raise(alls.upper, 2 * error + 16)}};
 }
 
-/* L73: the sum over the steps of the probability that the others alone fill the batch, times that the example is drawn. */
+/* A46: the sum over the steps of the probability that the others alone fill the batch, times that the example is drawn. */
 static double cut_of(const struct eps__setting *setting, const struct eps__spaced *spaced, double *waits)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;

@@ -13,7 +13,7 @@
 
 /*
  * The least of (E X^a) e^{-(a-1) eps} (1-1/a)^a/(a-1) over a in (below, below + 1], where ln E X^a is taken from the
- * chord (L21): its derivative in a, slope - eps + ln(1 - 1/a), rises, so it is at the root or at an end. Any a would
+ * chord (A15): its derivative in a, slope - eps + ln(1 - 1/a), rises, so it is at the root or at an end. Any a would
  * do.
  */
 static double least_on_chord(double left, double right, unsigned below, enum eps__estimate estimate, double eps,
@@ -46,7 +46,7 @@ double eps__orders_log_delta(const struct eps__orders *orders, enum eps__estimat
     return least;
 }
 
-/* A product of independent geometric means is lognormal with the sums of their parameters (moments/LEMMAS.md, L28); of the share of
+/* A product of independent geometric means is lognormal with the sums of their parameters (M16); of the share of
  * empty bins nothing is said then. */
 static struct eps__geometric repeated(struct eps__geometric geometric, size_t draws)
 {

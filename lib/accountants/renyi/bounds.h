@@ -10,12 +10,12 @@
 #include "lib/moments/laws/balls_in_bins.h"
 #include "lib/numerics/sum.h"
 
-/* ln of the least bound on delta_remove(eps) from one order, real ones included (L20, L21); INFINITY where no order is
+/* ln of the least bound on delta_remove(eps) from one order, real ones included (A14, A15); INFINITY where no order is
  * known. *order: the integer next above it. */
 double eps__orders_log_delta(const struct eps__orders *orders, enum eps__estimate estimate, double eps,
                              unsigned *order);
 
-/* What the geometric mean of the bins' likelihood ratios needs of the Gram matrix over sigma^2 (L22). */
+/* What the geometric mean of the bins' likelihood ratios needs of the Gram matrix over sigma^2 (A16). */
 struct eps__geometric {
     double len, empty;          /* bins, and those that show nothing of the example */
     struct eps__interval trace; /* of the matrix */

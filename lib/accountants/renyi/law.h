@@ -17,12 +17,12 @@ struct eps__renyi_kind;
 /* The law at one sigma. One thread at a time may use one direction of it. */
 struct eps__renyi_law {
     const struct eps__renyi_kind *kind;
-    struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (L22, L24) */
+    struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (A16, A18) */
     size_t geometrics_len;                                 /* at least 1 */
-    /* Orders and moments may be of laws that P is but for rare[level] (moments/LEMMAS.md, L44); no levels: of P. */
+    /* Orders and moments may be of laws that P is but for rare[level] (M21); no levels: of P. */
     size_t levels;
     double rare[EPS__LEVELS_MAX];
-    /* The example is drawn at a step whose batch is full with at most this probability; else nothing is cut (L73). And of the patterns
+    /* The example is drawn at a step whose batch is full with at most this probability; else nothing is cut (A46). And of the patterns
      * of all, that in which it never is has at least this. */
     double cut, never;
 };

@@ -45,7 +45,7 @@ struct eps__interval eps__poisson_divergence(double n, double p, double q)
 }
 
 /*
- * By coins of probability q instead of p (L24): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
+ * By coins of probability q instead of p (A18): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
  * 2 m = q (1 - q) tr G + q^2 sum G + 2 n KL, its total q^2 sum G.
  */
 static struct eps__geometric tilted(size_t len, double p, struct eps__interval own, struct eps__interval all, double q)

@@ -32,7 +32,7 @@ struct side {
     } last;
 };
 
-/* Of L73: 1/0.9 and more than it, and 1 - ln 0.1 and more than it. */
+/* Of A46: 1/0.9 and more than it, and 1 - ln 0.1 and more than it. */
 #define CUT_SHARE 1.1112
 #define CUT_BACK 3.3026
 
@@ -85,7 +85,7 @@ static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__es
     return least;
 }
 
-/* ln delta with what is left out of P (moments/LEMMAS.md, L44). */
+/* ln delta with what is left out of P (M21). */
 static double with_rare(double rare, enum eps__estimate estimate, double log_delta)
 {
     if (rare == 0 || isnan(log_delta) || log_delta == INFINITY)
@@ -126,7 +126,7 @@ static enum eps_status ask_moments(struct least *least, const struct renyi_profi
     own = with_rare(rare, EPS__UPPER, own);
     if (isfinite(attained))
         attained = with_rare(rare, EPS__LOWER, attained);
-    if (own < least->upper) { /* how much less another polynomial could say; -INFINITY: a closed form (L23) */
+    if (own < least->upper) { /* how much less another polynomial could say; -INFINITY: a closed form (A17) */
         double rounding = CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(own));
         double lower = isfinite(attained) ? attained : eps__shift(EPS__LOWER, own, rounding);
         *least = (struct least){own, fmin(least->lower, lower), 0, (unsigned)used};
@@ -162,7 +162,7 @@ static enum eps_status ask_whole(struct least *least, struct renyi_profile *reny
     return EPS_OK;
 }
 
-/* Whether in the add direction the loss is at most eps but where a batch was cut (L73). */
+/* Whether in the add direction the loss is at most eps but where a batch was cut (A46). */
 static bool never_exceeds(const struct eps__renyi_law *law, double eps)
 {
     return eps__multiply_down(law->never, eps__exp_bound(EPS__LOWER, eps, 0)) >= 1;
@@ -174,7 +174,7 @@ static double cut_times_least(const struct eps__renyi_law *law, enum eps_directi
     return direction == EPS_REMOVE ? CUT_SHARE : never_exceeds(law, eps) ? 1 : 1 + exp(eps);
 }
 
-/* L73 */
+/* A46 */
 static enum eps_status add_cut(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
                                double eps)
 {
@@ -272,7 +272,7 @@ static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction di
     return status;
 }
 
-/* ln of Scarf's bound on E (X - 1 - away)_+ or E (1 - away - X)_+ from the variance (moments/LEMMAS.md, L6), about. */
+/* ln of Scarf's bound on E (X - 1 - away)_+ or E (1 - away - X)_+ from the variance (M6), about. */
 static double log_scarf(double variance, double away)
 {
     return log(variance / (sqrt(variance + away * away) + away) / 2);

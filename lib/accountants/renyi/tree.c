@@ -131,7 +131,7 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
     struct tree_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
-    /* A larger weight is a larger Gram matrix, and what is added is one (moments/LEMMAS.md, L43). */
+    /* A larger weight is a larger Gram matrix, and what is added is one (M20). */
     double weight = eps__raise(blocks.scale * blocks.scale / (sigma * sigma), 8), stamps = (double)blocks.stamps;
     law->base.kind = &eps__renyi_tree;
     law->setting = setting;

@@ -4,7 +4,7 @@
  * With J moments fixed, the laws that may attain the optimum form a circle: the nodes of each are the eigenvalues of a
  * Jacobi matrix whose entries the moments give, but for the last one on the diagonal, which is free. Of even J it is
  * that of X; of odd J, with a further node at X = 0, that of X times the law (its moments are mu_j + mu_(j+1)). The
- * mean of the payoff is least on the circle where a node is at the kink, and has one maximum (L5), found by the sign of
+ * mean of the payoff is least on the circle where a node is at the kink, and has one maximum (M5), found by the sign of
  * its derivative, which is that of the payoff's divided difference at all nodes, each taken twice. Where that law would
  * have a node under X = 0, the one with a node there takes its place.
  *
@@ -227,7 +227,7 @@ static long double share(const struct search *s, const long double *node, size_t
 }
 
 /* Of which sign the change of the payoff's mean with the free entry is: that of the payoff's divided difference at all
- * contacts, the coefficient by which a polynomial through all conditions would have too high a degree (L5). */
+ * contacts, the coefficient by which a polynomial through all conditions would have too high a degree (M5). */
 static long double rise(struct search *s, long double last)
 {
     const struct jacobi *j = &s->jacobi;

@@ -16,7 +16,7 @@
 /* Intervals that wait: each halving leaves one behind, and none is halved more often than a quad has bits. */
 enum { WAITING_MAX = 256, EXPANSIONS_MAX = 1000, RADII = 48, DOUBLINGS = 60 };
 
-/* What products that underflow may lose (L2). */
+/* What products that underflow may lose (M2). */
 #define UNDERFLOW_LOSS 0x1p-16000L
 /* Every other coefficient is within these, or 0: nothing underflows but near t = 0. */
 #define LARGEST 0x1p7600L
@@ -44,7 +44,7 @@ static void difference(eps__quad *value, eps__quad *size, const struct eps__poly
     }
 }
 
-/* (L2) */
+/* (M2) */
 void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__polynomial *p,
                             const struct eps__payoff *payoff, bool above, eps__quad at)
 {
@@ -64,7 +64,7 @@ void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__
 
 /* ---------------------------------------------------------------- one interval */
 
-/* Whether f is a bowl with its lowest point over 0, within r of the point of expansion (L3). */
+/* Whether f is a bowl with its lowest point over 0, within r of the point of expansion (M3). */
 static bool bowl(const struct eps__expansion *f, eps__quad r)
 {
     eps__quad rest = 0; /* sum over k >= 3 of |f_k| r^(k - 2) */
@@ -77,7 +77,7 @@ static bool bowl(const struct eps__expansion *f, eps__quad r)
 }
 
 /* Whether f >= 0 on [at, at + length], at the point of expansion: its coefficients as a Bernstein polynomial are none
- * of them negative (L4). */
+ * of them negative (M4). */
 static bool bernstein(const struct eps__expansion *f, eps__quad length)
 {
     size_t n = f->degree;

@@ -16,7 +16,7 @@
 double eps__moments_log_up(eps__quad log_value)
 {
     double value = (double)log_value;
-    return eps__shift(EPS__UPPER, value, 2 * EPS__UNIT_ROUNDOFF * fabs(value)); /* numerics, L7 */
+    return eps__shift(EPS__UPPER, value, 2 * EPS__UNIT_ROUNDOFF * fabs(value)); /* N7 */
 }
 
 /* expm1q is within 4 units. */
@@ -25,7 +25,7 @@ eps__quad eps__moments_distance(enum eps_direction direction, double eps)
     return eps__quad_lower(direction == EPS_REMOVE ? expm1q(eps) : -expm1q(-(eps__quad)eps), 8);
 }
 
-/* (L6) */
+/* (M6) */
 static eps__quad log_scarf(const struct eps__moments *moments, enum eps_direction direction, double eps)
 {
     eps__quad variance = eps__quad_raise(moments->central[2] + moments->error[2], 4);
@@ -42,7 +42,7 @@ static eps__quad log_scarf(const struct eps__moments *moments, enum eps_directio
     return log_bound;
 }
 
-/* ln E X^alpha, or more (L1). */
+/* ln E X^alpha, or more (M1). */
 static eps__quad log_raw_moment(const struct eps__moments *moments, size_t alpha)
 {
     eps__quad sum = 0, size = 0, error = 0, choose = 1;
@@ -56,7 +56,7 @@ static eps__quad log_raw_moment(const struct eps__moments *moments, size_t alpha
     return logq(eps__quad_raise(sum + error + units * (size + error), UNITS));
 }
 
-/* c X^alpha touches the call; c (1 - X)^(2j) the put, at X = 0 or above (L6). */
+/* c X^alpha touches the call; c (1 - X)^(2j) the put, at X = 0 or above (M6). */
 static eps__quad log_single(const struct eps__moments *moments, size_t order, enum eps_direction direction, double eps)
 {
     eps__quad n = (eps__quad)order, excess = eps;

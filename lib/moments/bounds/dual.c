@@ -20,7 +20,7 @@ enum { CONDITIONS_MAX = 2 * EPS__CONTACTS_MAX + 1, NEWTON_STEPS = 8 };
 
 /* ---------------------------------------------------------------- the mean */
 
-/* (L1) */
+/* (M1) */
 eps__quad eps__polynomial_mean(const struct eps__polynomial *p, const struct eps__moments *moments)
 {
     assert(p->degree <= moments->len);

@@ -21,7 +21,7 @@
 #define USELESS 1e-6
 /* So near to what a law attains that a lower degree is not tried. */
 #define NEAR 1.00001L
-/* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises (L7). */
+/* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises (M7). */
 #define EPSILON_MOST_REMOVE 10000.0
 #define EPSILON_MOST_ADD 40.0
 
@@ -72,7 +72,7 @@ void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw
     centre(moments, raw, units, true);
 }
 
-/* Moments from the first on that is not known well enough are forgotten; but of a variance an upper bound is enough (L6). */
+/* Moments from the first on that is not known well enough are forgotten; but of a variance an upper bound is enough (M6). */
 void eps__moments_keep_known(struct eps__moments *moments)
 {
     for (size_t j = 2; j <= moments->len; j++)

@@ -33,7 +33,7 @@ struct eps__contacts {
 };
 
 /* The payoff's polynomial on one side of the kink, and the difference of p and it, expanded around a point: the k-th
- * coefficient is within error[k] of value[k] (L2). */
+ * coefficient is within error[k] of value[k] (M2). */
 struct eps__expansion {
     size_t degree;
     eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1];
@@ -43,7 +43,7 @@ void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__
                             const struct eps__payoff *payoff, bool above, eps__quad at);
 
 /*
- * Whether p >= payoff on all of t >= -1: true is proven (L3), false may also be that no proof was found. The contacts
+ * Whether p >= payoff on all of t >= -1: true is proven (M3), false may also be that no proof was found. The contacts
  * are hints where the difference is small: they alter how long it takes, and whether a proof is found, not what is
  * true.
  */
@@ -60,7 +60,7 @@ void eps__polynomial_touch(struct eps__polynomial *p, size_t degree, const struc
 bool eps__polynomial_repair(struct eps__polynomial *p, const struct eps__payoff *payoff, struct eps__contacts *contacts,
                             const struct eps__moments *moments);
 
-/* At least the mean of p, for all moments within their errors (L1). */
+/* At least the mean of p, for all moments within their errors (M1). */
 eps__quad eps__polynomial_mean(const struct eps__polynomial *p, const struct eps__moments *moments);
 
 #endif

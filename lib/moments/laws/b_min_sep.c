@@ -30,7 +30,7 @@ enum { BUILDING = 30, SETTLING = 2 };
     2500.0 /* -ln of what no number on the way is under: a long double has 11,000; for one copy half of it, a double 700 */
 #define LONG_UNITS 0x1p49 /* units of quadruple roundoff in one of 64 bits */
 
-/* What one step is off by, in the roundoff of its own precision (L50). */
+/* What one step is off by, in the roundoff of its own precision (M23). */
 static double once_of(const struct eps__spaced_layout *layout)
 {
     double coins = (double)layout->copies * (4.0 * layout->spaced->examples + 4);
@@ -82,7 +82,7 @@ double eps__spaced_operations(const struct eps__spaced *spaced, unsigned a, doub
     double held = eps__multisets((double)kinds.len, a - 1) * (double)(spaced->separation + 1);
     double reach = 0.5 * a * a * (double)spaced->examples * (double)spaced->examples;
     *numbers = held + len * (4 + (double)a / 2) + 3 * begins + reach * (double)spaced->coins.width;
-    /* From the likeliest state any is within the steps of two separations, in which a copy is drawn three times at most (L50). */
+    /* From the likeliest state any is within the steps of two separations, in which a copy is drawn three times at most (M23). */
     double waitings = p < 1 ? -(2 * (double)spaced->separation + 2) * log1p(-p) : 0;
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= EPS__SPACED_COPIES_MAX ||
         a * (double)spaced->examples * (drawings + waitings) > SMALLEST)

@@ -1,7 +1,7 @@
 /*
  * b-min-sep sampling as its moments see it: an example that waits is drawn with probability p, and one that was drawn sits
  * out the next b - 1 steps. Where the bands of C are at most b, two copies of it meet only while one of them sits out, so
- * that a copies are told apart by how long each still does, and E X^a is a sum forward in time (L50).
+ * that a copies are told apart by how long each still does, and E X^a is a sum forward in time (M23).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
  * See b_min_sep_draws.h. A transition is drawn with the probability that it has of the sum at its state: as that
  * is by the numbers at hand, what is drawn is what they say, however far they are from the truth; and that is not
- * far (L56).
+ * far (M26).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -226,7 +226,7 @@ static enum eps_status make_begins(struct eps__spaced_draws *draws)
     return EPS_OK;
 }
 
-/* L55, L56. */
+/* M25, M26. */
 static void count_errors(struct eps__spaced_draws *draws, double gram_units, struct shares least)
 {
     const struct eps__spaced_layout *layout = &draws->layout;

@@ -1,8 +1,8 @@
 /*
  * Draws of x^1 + ... + x^a, where a copies of one user's example under b-min-sep sampling have the law of
  * independent ones times e^{sum over pairs c < d of x^c'G x^d}: with y = h (x^1 + ... + x^a) + z, G = h'h, a draw
- * of P^a Q^(1-a)/Z. Z and the law of what comes next are by sums backward in time over the states of L50, of which
- * each step keeps its own (L55, L56).
+ * of P^a Q^(1-a)/Z. Z and the law of what comes next are by sums backward in time over the states of M23, of which
+ * each step keeps its own (M25, M26).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
  * Copies of one user's examples under b-min-sep sampling that differ in nothing but how long each still sits out, and by how many
  * examples it was drawn: its kind. A state is a multiset of kinds of which one waits at least; when none does, nothing happens until the
- * first one waits again, and that step is jumped to (L50).
+ * first one waits again, and that step is jumped to (M23).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -2,7 +2,7 @@
  * The sums of b_min_sep.c for one kind of number: included by it once for each, with NUMBER the type, OF(name) a name of
  * its own, EXP its exponential function and ROUNDOFF its unit roundoff.
  *
- * While steps are alike, the numbers soon only grow by a factor, and what is left of such steps is a power (L51).
+ * While steps are alike, the numbers soon only grow by a factor, and what is left of such steps is a power (M24).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

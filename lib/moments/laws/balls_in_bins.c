@@ -124,7 +124,7 @@ static enum eps_status add_low_orders(const struct eps_context *context, struct 
 
 /*
  * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of
- * the a (a - 1)/2 pairs is worth e^tau at most (L23).
+ * the a (a - 1)/2 pairs is worth e^tau at most (M11).
  */
 static enum eps_status add_chain(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__chain *chain)
@@ -285,7 +285,7 @@ static enum eps_status exact_law(const struct eps_context *context, struct eps__
 /* What the diagonal is raised by, of its largest entry, until the matrix is proven to be one of inner products. */
 static const double raises[] = {0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1};
 
-/* What the diagonal was raised by, no bin needs for itself again (L27). */
+/* What the diagonal was raised by, no bin needs for itself again (M15). */
 static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bins *bins, double added)
 {
     band->total = bins->total;
@@ -301,7 +301,7 @@ static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bin
     return EPS_OK;
 }
 
-/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (L26). *found: there is one.
+/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (M14). *found: there is one.
  * */
 static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
 {
@@ -333,7 +333,7 @@ static enum eps_status band_alone(struct eps__bins *band, bool *found, const str
     return status;
 }
 
-/* A law that dominates: a band, and a lognormal factor that all bins share (L26). */
+/* A law that dominates: a band, and a lognormal factor that all bins share (M14). */
 static enum eps_status add_law(const struct eps_context *context, struct eps__laws *laws,
                                const struct eps__chain *chain)
 {

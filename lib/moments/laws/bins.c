@@ -59,7 +59,7 @@ enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const
             bins->gram[i * len + j] = raised;
             beside += i == j ? 0 : raised;
         }
-        /* What each entry beside it was raised by, at most, twice over: the matrix stays one of inner products (L21).
+        /* What each entry beside it was raised by, at most, twice over: the matrix stays one of inner products (M9).
          * */
         double own = eps__raise((diagonal ? diagonal[i] : gram[i * len + i]) / square, units);
         bins->diagonal[i] = eps__raise(own + 4 * units * EPS__UNIT_ROUNDOFF * beside, 4);

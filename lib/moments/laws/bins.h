@@ -3,7 +3,7 @@
  * sigma^2 I), Q = N(0, sigma^2 I). With x_i = N(m_i)/N(0) at y ~ Q, X = P/Q is the mean of the x_i, lognormal numbers
  * of which the Gram matrix of the m_i / sigma tells all.
  *
- * A larger Gram matrix, entry by entry, is a larger delta in both directions (L20): so the matrix here is made of
+ * A larger Gram matrix, entry by entry, is a larger delta in both directions (M8): so the matrix here is made of
  * doubles that are exact, at or above those of the mechanism, and what is computed from it owes nothing to the rounding
  * of the strategy.
  *
@@ -39,7 +39,7 @@ enum eps_status eps__bins_make(struct eps__bins *bins, const double *gram, const
 
 /*
  * Neighbouring bins taken together, about `size` >= 2 of them, such that the matrix dominates that of the bins entry by
- * entry (moments/LEMMAS.md, L27); it need not be one of inner products. As eps__bins_make().
+ * entry (M15); it need not be one of inner products. As eps__bins_make().
  */
 enum eps_status eps__bins_gather(struct eps__bins *gathered, const struct eps__bins *bins, size_t size);
 void eps__bins_clear(struct eps__bins *bins);

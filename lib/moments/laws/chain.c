@@ -39,7 +39,7 @@ static bool next_tuple(unsigned *tuple, size_t q, unsigned most, unsigned *sum)
     return false;
 }
 
-/* The entry that is summed with: less tau where it is within the band, where tau is at least every other (L23). */
+/* The entry that is summed with: less tau where it is within the band, where tau is at least every other (M11). */
 double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j)
 {
     double entry = eps__bins_entry(chain->bins, i, j);
@@ -107,7 +107,7 @@ unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operat
 }
 
 /*
- * Units of roundoff that a sum is off by at most (L22). A product of counts r s of two bins is in a power e^{g r s}, of
+ * Units of roundoff that a sum is off by at most (M10). A product of counts r s of two bins is in a power e^{g r s}, of
  * 6 units for each of its factors e^g, of which a term has most^2/2 in all; a draw is 3 units more. Each bin adds q + 3
  * products to a term and takes part in a sum of most + 1 numbers; in the end there is one over the states and one over
  * the prefixes.

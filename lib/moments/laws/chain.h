@@ -1,6 +1,6 @@
 /*
  * Sums over multisets of bins of which only near ones interact: the moments of balls in bins with a cyclically banded
- * Gram matrix, of every order up to a highest one, in one pass (L22).
+ * Gram matrix, of every order up to a highest one, in one pass (M10).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -46,7 +46,7 @@ static void OF(fill_powers)(NUMBER *powers, const NUMBER *before, double entry, 
 
 /*
  * t draws from place k: of one bin, base^t/t! e^{g t(t-1)/2}. Of `count` that it stands for, the coefficient of z^t in
- * the power `count` of sum_r (base z)^r/r! e^{own r(r-1)/2}, times the same e^{g t(t-1)/2} (L27). one, room: most + 1
+ * the power `count` of sum_r (base z)^r/r! e^{own r(r-1)/2}, times the same e^{g t(t-1)/2} (M15). one, room: most + 1
  * numbers each.
  */
 static void OF(fill_draws)(NUMBER *draws, NUMBER *one, NUMBER *room, const struct eps__chain *chain, size_t k,
@@ -220,7 +220,7 @@ static NUMBER OF(prefix_weight)(const struct OF(tables) * tables, const unsigned
     return weight;
 }
 
-/* sums[a] for a <= most: over all multisets of a bins, the product of 1/r!, base^r and what their pairs weigh (L22). */
+/* sums[a] for a <= most: over all multisets of a bins, the product of 1/r!, base^r and what their pairs weigh (M10). */
 static enum eps_status OF(sum_up)(const struct eps_context *context, const struct eps__chain *chain, NUMBER base,
                                   NUMBER *sums)
 {

@@ -68,7 +68,7 @@ enum eps_status eps__coins_make(struct eps__coins *coins, const double *gram, si
         }
     for (size_t i = 0; i < len; i++)
         most = fmax(most, beside[i]);
-    /* What the entries beside any were raised by, at most, twice over: the matrix stays one of inner products (L40). */
+    /* What the entries beside any were raised by, at most, twice over: the matrix stays one of inner products (M17). */
     double added = 4 * units * EPS__UNIT_ROUNDOFF * most + 8 * (double)width * lost;
     for (size_t i = 0; i < len; i++)
         coins->gram[i * width] = eps__raise(coins->gram[i * width] + added, 4);

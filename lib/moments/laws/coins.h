@@ -2,7 +2,7 @@
  * Plain Poisson sampling as its moments see it: an example takes part in each of n steps by a coin of its own, x in
  * {0,1}^n, and u_x = <C x, y>/sigma^2 - |C x|^2/(2 sigma^2) at y ~ Q makes X = P/Q = E_x e^{u_x}. Of C only its Gram
  * matrix over sigma^2 counts, and where it is banded, E X^a is a sum along a chain: a copies of x take their coins step
- * after step, and remember the last ones (L41).
+ * after step, and remember the last ones (M18).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,7 +24,7 @@ struct eps__coins {
 
 /*
  * From the Gram matrix (len x width, as above; 0 where d > i), each entry within `error` of itself of the exact one, and
- * 1e-300: one that dominates, made of doubles that are exact (L40). *coins needs no clearing where this fails. EPS_NO_MEMORY.
+ * 1e-300: one that dominates, made of doubles that are exact (M17). *coins needs no clearing where this fails. EPS_NO_MEMORY.
  */
 enum eps_status eps__coins_make(struct eps__coins *coins, const double *gram, size_t len, size_t width, double p,
                                 double error, double sigma);

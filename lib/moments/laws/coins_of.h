@@ -135,7 +135,7 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
     OF(count_entries)(walk);
     walk->state[0] = 1; /* nobody took part before the first step */
     /* In quadruple precision a power is of 6 units a factor, the coins of 2 each; what is told of them is rounded once. Then a
-     * product a distance and one with the state, and a sum over what enters (L41). */
+     * product a distance and one with the state, and a sum over what enters (M18). */
     double told = 6 * (double)walk->meetings + 2 * (double)copies + 4, width = (double)coins->width;
     walk->units = 1.01 * (told * (double)EPS__QUAD_ROUNDOFF / (double)UNIT + 2 * width + 4 + (double)walk->enters);
     return EPS_OK;
@@ -222,7 +222,7 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
             *units += walk->units;
             if (done < end && OF(settled)(walk, &factor, &spread)) {
                 OF(scale)(walk, factor, end - done);
-                *units += (double)(end - done) * (walk->units + spread + 8); /* (L42) */
+                *units += (double)(end - done) * (walk->units + spread + 8); /* (M19) */
                 done = end;
             }
         }

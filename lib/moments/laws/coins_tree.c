@@ -341,7 +341,7 @@ static size_t root_cap(const struct eps__coins_tree *tree)
     return tree->leaves >> tree->height > 0 ? tree->full[tree->height] : tree->cut[tree->height];
 }
 
-/* No number on the way is under e^-SMALLEST: each is at least the probability of a pattern of all copies (L43). */
+/* No number on the way is under e^-SMALLEST: each is at least the probability of a pattern of all copies (M20). */
 static bool in_range(const struct eps__coins_tree *tree, unsigned copies)
 {
     double rarest = 0;

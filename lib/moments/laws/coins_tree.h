@@ -1,8 +1,8 @@
 /*
  * Plain Poisson sampling with a tree as its moments see it: C x lists, node by node, how many of the node's leaves take
  * part, so that copies of x meet in the nodes and E X^a is a recursion from the leaves to the root over the counts of a
- * copies (L43). Counts over a cap are left out of P: what is left is a law with exact moments, and what was left out is
- * rare (L44). Higher orders are bounded by groups of copies (L45).
+ * copies (M20). Counts over a cap are left out of P: what is left is a law with exact moments, and what was left out is
+ * rare (M21). Higher orders are bounded by groups of copies (M22).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -122,7 +122,7 @@ static enum eps_status moment(const struct eps_context *context, struct known *o
     return status;
 }
 
-/* ln of what it is at most, by groups (L45). */
+/* ln of what it is at most, by groups (M22). */
 static enum eps_status grouped(const struct eps_context *context, eps__quad *log_moment, double *units,
                                const struct eps__coins_tree *tree, const struct known *within, unsigned a,
                                unsigned largest)
@@ -152,7 +152,7 @@ static void set_order(struct eps__orders *orders, unsigned a, eps__quad log_mome
     orders->log_lower[a] = eps__shift(EPS__LOWER, value, error);
 }
 
-/* Those between two orders: ln E X^a is convex (L45). */
+/* Those between two orders: ln E X^a is convex (M22). */
 static void set_between(struct eps__orders *orders, unsigned from, unsigned to)
 {
     for (unsigned a = from + 1; a < to; a++) {

@@ -1,6 +1,6 @@
 /*
  * E prod_a (x_{i_a} - 1) over draws i_1 .. i_j of bins is the sum, over the graphs on the draws that leave none alone,
- * of the product over its edges of w = e^G - 1 >= 0 (L25). So b^j mu_j is a sum of terms that are not negative, which
+ * of the product over its edges of w = e^G - 1 >= 0 (M13). So b^j mu_j is a sum of terms that are not negative, which
  * for j <= 4 are products of matrices; only the complete graph on four draws takes one product of matrices for each
  * bin. Bins without an entry in common are skipped: a banded matrix takes a product of width^3 for each.
  *

@@ -1,5 +1,5 @@
 /*
- * The first moments of balls in bins for any Gram matrix: over graphs (L25).
+ * The first moments of balls in bins for any Gram matrix: over graphs (M13).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

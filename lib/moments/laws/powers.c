@@ -41,7 +41,7 @@ size_t eps__powers_kinds(const struct eps__bins *bins)
 
 /*
  * out[j] = E (x - 1)^j / (j! scale^j) for one bin, E x^i = e^{g i(i-1)/2}. With q = e^g, w = q - 1 and F(j, m) the j-th
- * difference at i = 0 of q^{i(i-1)/2 + m i}, E (x - 1)^j is F(j, 0), and Leibniz' rule for differences gives (L24),
+ * difference at i = 0 of q^{i(i-1)/2 + m i}, E (x - 1)^j is F(j, 0), and Leibniz' rule for differences gives (M12),
  * F(0, m) = 1 and
  *   F(j, m) = sum_{k < j} C(j-1, k) (q^m w^k - [k = 0]) q^{k(k-1)/2 + m k} F(j-1-k, m+k).
  * room: (most + 3) (most + 1) numbers.

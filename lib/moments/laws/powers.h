@@ -1,6 +1,6 @@
 /*
  * Balls in bins whose Gram matrix is diagonal: X is the mean of b independent lognormal numbers, and its moments of all
- * orders are the coefficients of a product of series (L24).
+ * orders are the coefficients of a product of series (M12).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -21,7 +21,7 @@ void eps__orders_redrawn(struct eps__orders *orders, size_t epochs)
 }
 
 /* out[j] = E (X Y - 1)^j, rounded, from those of X and Y: with s = X - 1 and t = Y - 1, X Y - 1 = s + t + s t, of which a power
- * has c factors s t and i factors s (L28). */
+ * has c factors s t and i factors s (M16). */
 static void multiply(eps__quad *out, const eps__quad *x, const eps__quad *y, size_t len)
 {
     eps__quad product[LEN];

@@ -1,6 +1,6 @@
 /*
  * A bin that is drawn anew in every epoch, where no row of the strategy reaches over one: the epochs are independent, with
- * the example and without it, so the likelihood ratio is a product of independent ones (L28).
+ * the example and without it, so the likelihood ratio is a product of independent ones (M16).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

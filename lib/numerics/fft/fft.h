@@ -33,7 +33,7 @@ int eps__fft_backward(double *out, double complex *in, size_t n);
 /*
  * A bound kappa such that each number computed by a transform of length n, of either direction, is within
  * kappa * ||in||_1 of the exact transform of the stored input (backward: the 1-norm of the full spectrum), for 1-norms of
- * 0 or at least 1e-250. It is read off the plans that FFTW made for n, codelet by codelet (LEMMAS.md, L4). INFINITY where
+ * 0 or at least 1e-250. It is read off the plans that FFTW made for n, codelet by codelet (LEMMAS.md, N4). INFINITY where
  * they contain anything that the lemma does not know: then nothing is proven. NAN without memory for the plans.
  */
 double eps__fft_error(size_t n);

@@ -2,7 +2,7 @@
  * What a transform by FFTW may be off by, read off its plan. fftw_sprint_plan() prints a tree of solvers, which decide who
  * computes what, and the names of codelets, generated pieces of straight-line code that do all the arithmetic. What each
  * codelet may be off by was computed from its source, operation by operation (tests/fftw/codelets.py, which holds this
- * table against it); LEMMAS.md, L4, says why the sum over a plan is a bound. A word that is not known here proves nothing,
+ * table against it); LEMMAS.md, N4, says why the sum over a plan is a bound. A word that is not known here proves nothing,
  * and the bound is INFINITY.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later

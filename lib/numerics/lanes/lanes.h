@@ -74,7 +74,7 @@ struct eps__spectrum {
 enum eps_status eps__spectrum_make(struct eps__spectrum *spectrum, const double *column, size_t width, size_t least);
 void eps__spectrum_clear(struct eps__spectrum *spectrum);
 
-/* What each of its results may be off by, in units of roundoff, for column entries that add up to 1 and |y| <= 1 (L8). */
+/* What each of its results may be off by, in units of roundoff, for column entries that add up to 1 and |y| <= 1 (N8). */
 double eps__spectrum_units(const struct eps__spectrum *spectrum);
 
 /* What eps__correlate_lanes() gives with stride 0, by FFT: rows + width - 1 <= len. y has len rows, finite also where they count not;

@@ -74,7 +74,7 @@ void eps__spectrum_clear(struct eps__spectrum *spectrum)
 
 double eps__spectrum_units(const struct eps__spectrum *spectrum)
 {
-    double doublings = 0; /* (L8) */
+    double doublings = 0; /* (N8) */
     for (size_t len = spectrum->len; len > 1; len /= 2)
         doublings++;
     return eps__raise((5 * doublings + 4) * sqrt(2 * (double)spectrum->len), 4);

@@ -57,7 +57,7 @@ uint64_t eps__tails_count(const struct eps__tails *tails, struct eps__chacha *ch
     uint64_t high = eps__chacha_bits(chacha), low = eps__chacha_bits(chacha);
     double uniform = ((double)(high >> 12) + 0.5) * 0x1p-52; /* exact; the bits that are left out are under 2^-53 */
     double count = log(uniform) * tails->inverse;
-    double off = 16 * UNIT * count - 1.1 * UNIT / uniform * tails->inverse; /* L9 */
+    double off = 16 * UNIT * count - 1.1 * UNIT / uniform * tails->inverse; /* N9 */
     if (uniform > 0x1p-40) {
         if (count - off >= (double)most)
             return most;

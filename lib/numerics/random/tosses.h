@@ -1,7 +1,7 @@
 /*
  * Coins from a ChaCha20 stream: one of probability p, and how many fall tails before the first that falls heads, in the time of
  * one. What is drawn follows from the words that the stream gives, the same on every machine, and each outcome has the
- * probability that is claimed up to errors far under any delta (L9).
+ * probability that is claimed up to errors far under any delta (N9).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -35,7 +35,7 @@ struct eps__tails {
 struct eps__tails eps__tails_make(double p);
 /*
  * How many tails come before the first heads, or `most` where they are more: k < most with probability p (1-p)^k, all of
- * these together within most 2^-106 (L9); most <= 2^40. Two words; none for p = 1.
+ * these together within most 2^-106 (N9); most <= 2^40. Two words; none for p = 1.
  */
 uint64_t eps__tails_count(const struct eps__tails *tails, struct eps__chacha *chacha, uint64_t most);
 

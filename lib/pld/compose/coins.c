@@ -1,6 +1,6 @@
 /*
  * The coins are public, so delta is the mean over what they show. Let K be how many of the n steps were the rare kind:
- *   delta(eps) = sum_k Pr[K = k] delta_k(eps),   delta_k: n - k steps of one kind and k of the other   (L1)
+ *   delta(eps) = sum_k Pr[K = k] delta_k(eps),   delta_k: n - k steps of one kind and k of the other   (P1)
  * and what follows the first terms adds at most Pr[K > k] to it. Where even one rare step is improbable beside delta,
  * the first term is all there is, and it is an ordinary composition. As a mixture of both kinds in each step, a kind of
  * probability 1e-100 with large losses leaves no tilt that serves both.
@@ -171,7 +171,7 @@ static uint64_t rare_steps(const struct eps__coins *coins, size_t term, size_t j
     return coins->kinds_len == 1 ? term : term == j + 1;
 }
 
-/* ln of the probability of a term, rounded up or down (L1). */
+/* ln of the probability of a term, rounded up or down (P1). */
 static double log_count(const struct eps__coins *coins, size_t term, enum eps__estimate estimate)
 {
     double total = 0, size = 0;

@@ -76,7 +76,7 @@ static void multiply_power(struct spectrum *spectrum, uint64_t count, double err
     spectrum->steps += (double)count;
 }
 
-/* The bound on |out_j - exact| before the backward transform, and the mean modulus (L10). */
+/* The bound on |out_j - exact| before the backward transform, and the mean modulus (P10). */
 static double spectrum_error(const struct spectrum *spectrum, double *mean_modulus)
 {
     double error = 0, total = 0, power = 4 * spectrum->steps * EPS__UNIT_ROUNDOFF;
@@ -176,7 +176,7 @@ struct tilted {
     double mean, variance, log_scale, scale_error, offset, widening, infinity, excess, shrink, steps;
 };
 
-/* In units of e^log_moment: whatever that number is, log_scale holds it too, and only the rounding of sums counts (L10). */
+/* In units of e^log_moment: whatever that number is, log_scale holds it too, and only the rounding of sums counts (P10). */
 static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
 {
     const struct eps__pld *pld = tilted->powers[i].pld;
@@ -205,7 +205,7 @@ static void measure(struct tilted *tilted)
         tilted->offset += count * pld->offset;
         tilted->widening += count * pld->loss_error;
         tilted->infinity += count * pld->infinity;
-        /* what is too much is so of a mass of 1, of which e^(log_moment - log_scale) is left (L6) */
+        /* what is too much is so of a mass of 1, of which e^(log_moment - log_scale) is left (P6) */
         assert(pld->excess == 0 || pld->tilt == tilted->tilt);
         tilted->excess += count * pld->excess;
         if (pld->excess > 0)
@@ -427,7 +427,7 @@ static void sum_tail(struct eps__panel *panel, const struct circle *circle)
     panel->below = sum;
 }
 
-/* Lower: by how much powers of masses that are too much may be too much, in units of what is left (L6). */
+/* Lower: by how much powers of masses that are too much may be too much, in units of what is left (P6). */
 static double excess_of(const struct tilted *tilted)
 {
     return tilted->excess > 0 ? eps__raise(expm1(1.01 * tilted->excess) * exp(tilted->shrink), 1e7) : 0;
@@ -578,7 +578,7 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     double position = floor((at - panel->start) / h);
     size_t i = (size_t)fmin(position, (double)(panel->len - 2));
     double above = at - (panel->start + (double)i * h), share = exp(above - h) * expm1(-above) / expm1(-h);
-    /* delta is linear in e^eps between the knots; the rounding is that of L10. */
+    /* delta is linear in e^eps between the knots; the rounding is that of P10. */
     double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
     double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
     if (outside > 0) { /* every loss of the window lies above; upper: what lies between may not be in it */

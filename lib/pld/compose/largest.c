@@ -5,7 +5,7 @@
  *
  *   upper: the largest loss is at most eps/2, and all together exceed eps; or one exceeds eps/2, and the others together lie
  *          below B, or between B and 2 B, 2 B and 4 B, ...: then the one exceeds eps less that
- *   lower: exactly one exceeds eps/2, the others together are at least -F, and the one exceeds eps + F        (L3)
+ *   lower: exactly one exceeds eps/2, the others together are at least -F, and the one exceeds eps + F        (P3)
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -186,7 +186,7 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
                 size = -log_mass > size ? -log_mass : size;
             }
         }
-        /* Each exponent within a few units of its parts, and every addition; counts may multiply it by 1e9 (L3). */
+        /* Each exponent within a few units of its parts, and every addition; counts may multiply it by 1e9 (P3). */
         double error =
             1e-12 + EPS__UNIT_ROUNDOFF * (16 + (double)kind->cells_len[estimate] + 4 * (size + fabs(most) + NATS));
         if (own > 0)                                               /* else no loss lies there, and the factor is 0 */

@@ -20,7 +20,7 @@ enum eps_status eps__largest_create(struct eps__largest **largest, const struct 
 void eps__largest_destroy(struct eps__largest *largest);
 
 /*
- * ln of a bound on delta(eps), eps > 0 (L3): close where a single step's loss beyond eps is what happens, and all others
+ * ln of a bound on delta(eps), eps > 0 (P3): close where a single step's loss beyond eps is what happens, and all others
  * together are small beside eps; valid everywhere, at most 0. Cost: up to a few hundred million operations. EPS_CANCELED,
  * EPS_TIMEOUT.
  */

@@ -5,7 +5,7 @@
  * same variance. A kind with few steps begins on a coarser level, where it adds no more than the groups do.
  *
  * What does not fill a group, of all kinds, is one unit of its own, the rest. Where a loss spreads less than a spacing, a lower estimate
- * takes up to a quarter of it away, every time: so the rest has a group in it, too (L27).
+ * takes up to a quarter of it away, every time: so the rest has a group in it, too (P21).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

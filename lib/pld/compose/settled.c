@@ -4,7 +4,7 @@
  * Where an example is hardly ever drawn, no step lowers the sum by more than its floor, about p, but one may raise it by
  * decades more than epsilon. A loss above epsilon and all the other floors together settles the matter: whatever the other steps
  * say, the sum stays above epsilon, and (1 - e^{epsilon - S})_+ is linear in the two densities. So the steps with such
- * losses are counted in closed form, and only what is under the cut is composed, on a grid over that and no more (L8).
+ * losses are counted in closed form, and only what is under the cut is composed, on a grid over that and no more (P8).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -30,7 +30,7 @@
 #include "lib/pld/grid/knots.h"
 #include "lib/pld/verify.h"
 
-/* Five-point Gauss-Legendre on [0, 1]; its error (L4). */
+/* Five-point Gauss-Legendre on [0, 1]; its error (P4). */
 static const double node5[5] = {0.046910077030668003601, 0.23076534494715845448, 0.5, 0.76923465505284154552,
                                 0.95308992296933199640};
 static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402, 0.28444444444444444444,
@@ -41,7 +41,7 @@ static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402
 enum { POLL_PANELS = 2048 };
 
 /* Within this many nats of where a cell begins lies all of its mass that matters: what is beyond goes whole to the safe
- * side (L4). */
+ * side (P4). */
 #define NATS 60.0
 
 /* More than all that was lost where a mass underflowed. */

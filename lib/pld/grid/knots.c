@@ -62,7 +62,7 @@ static void set_width(struct width *width, double value, double tilt)
     *width = (struct width){value, exp(tilt * value), expm1(value), -expm1(-value)};
 }
 
-/* Takes the change of slope of c from the masses, and more than the rounding of doing so (L11). */
+/* Takes the change of slope of c from the masses, and more than the rounding of doing so (P11). */
 static void lower_knots(const struct eps__cells *cells, double *mass, double *lowered)
 {
     size_t len = cells->len;

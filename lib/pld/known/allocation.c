@@ -1,6 +1,6 @@
 /*
  * With S the sum of the b lognormals and K = b e^eps, delta_remove = E[(S - K)_+]/b and, with K = b e^-eps,
- * delta_add = e^eps E[(K - S)_+]/b (LEMMAS.md, L22). The second sees only sums of lognormals under K. Of the first, what has
+ * delta_add = e^eps E[(K - S)_+]/b (LEMMAS.md, P16). The second sees only sums of lognormals under K. Of the first, what has
  * a lognormal above a cut c >= K is a closed form, and the rest has no heavy tails. Either is a composition of the
  * lognormal's law on a grid (pld/pairs/lognormal.h), tilted for eps, of which the expected excess over K is read off, for this epsilon
  * and those near it.
@@ -123,7 +123,7 @@ static bool cuts_above(const struct eps__allocation *a, double s, double z_cut, 
 /* ------------------------------------------------------------ a lognormal above the cut */
 
 /*
- * The sum of the other b - 1 is not far below its mean: ln of a bound on E[(b - 1 - y - S')_+], by Chernoff (L22):
+ * The sum of the other b - 1 is not far below its mean: ln of a bound on E[(b - 1 - y - S')_+], by Chernoff (P16):
  * e^x <= 1 + x + x^2 e^t/2 for x = t (1 - V) <= t, up to some V >= 1, and e^x <= 1 from there. For y <= 0 by the variance.
  */
 static double log_others_below(const struct eps__allocation *a, double s, double y)
@@ -150,7 +150,7 @@ static double log_others_below(const struct eps__allocation *a, double s, double
 }
 
 /*
- * ln of a bound on E[(S - K)_+; some V > c] (L22): E[S - K; some V > c] is known in full, from the first one that is, what is
+ * ln of a bound on E[(S - K)_+; some V > c] (P16): E[S - K; some V > c] is known in full, from the first one that is, what is
  * before it and what comes after; from above, what is lost where S < K is added.
  */
 static double log_above_cut(const struct eps__allocation *a, enum eps__estimate estimate, double s, double z_cut,
@@ -357,7 +357,7 @@ static double log_largest(double t, double least)
     return t * least >= 1 ? log(least) - t * least : -1 - log(t);
 }
 
-/* ln of E[(S - k)_+; all V <= c] (L23). */
+/* ln of E[(S - k)_+; all V <= c] (P17). */
 static double log_excess(const struct slot *slot, double k)
 {
     const struct eps__pld *sum = &slot->sum;

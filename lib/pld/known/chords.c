@@ -45,7 +45,7 @@ struct chords {
     struct side sides[2];
 };
 
-/* ------------------------------------------------------------ convex (L28) */
+/* ------------------------------------------------------------ convex (P22) */
 
 static double *bound_of(struct point *point, enum eps__estimate estimate)
 {
@@ -165,7 +165,7 @@ static enum eps_status settle(struct chords *chords, bool reversed, size_t i, do
     return status;
 }
 
-/* ------------------------------------------------------------ between two points (L28) */
+/* ------------------------------------------------------------ between two points (P22) */
 
 /* The points from which lines run under the cell after point i. A line magnifies the error of a point that is near
  * the cell, so the nearest points at least APART_SHARE of the cell's width away are taken; where there is none, the

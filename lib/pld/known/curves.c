@@ -90,7 +90,7 @@ enum eps_status eps__curves_add(struct eps__curves *c, struct eps__curve *curve,
     return EPS_OK;
 }
 
-/* ------------------------------------------------------------ levels (L26) */
+/* ------------------------------------------------------------ levels (P20) */
 
 static void level_clear(const struct eps__curves *c, struct level *level)
 {

@@ -198,7 +198,7 @@ static bool reserve(struct eps__pld *pld, size_t len)
     return pld->index && pld->mass;
 }
 
-/* Masses no smaller than those of the chords: a curve that is no lower (L24). */
+/* Masses no smaller than those of the chords: a curve that is no lower (P18). */
 static enum eps_status connect_upper(const struct eps__dots *dots, struct eps__pld *pld)
 {
     double *excess = malloc(dots->len * sizeof *excess);
@@ -255,7 +255,7 @@ static double slope_before(const struct eps__dots *dots, size_t i)
 }
 
 /* What the chord from knot i to the next may lie above the curve: under it are the line from its left end and the one to its
- * right end, and the chord is furthest from both where they meet (L25). */
+ * right end, and the chord is furthest from both where they meet (P19). */
 static double gap_after(const struct eps__dots *dots, const double *lower, size_t i)
 {
     double width = expm1(dots->spacing), growth = exp(dots->spacing); /* in units of a at knot i */
@@ -269,7 +269,7 @@ static double gap_after(const struct eps__dots *dots, const double *lower, size_
 }
 
 /* The values of the lower curve: chords between them are nowhere above the pair's. At the ends it is (1 - a)_+, from which the
- * first chord that leaves it has no more than the slope that the curve has there, and likewise the last (L25). */
+ * first chord that leaves it has no more than the slope that the curve has there, and likewise the last (P19). */
 static void lower_values(const struct eps__dots *dots, double *value)
 {
     const double *lower = dots->excess[EPS__LOWER];

@@ -58,7 +58,7 @@ enum eps_status eps__dots_ask_lower(const struct eps_context *context, struct ep
                                     const struct eps__dots_plan *plan);
 void eps__dots_clear(struct eps__dots *dots);
 
-/* The distribution whose curve lies above (upper) or below (lower; asked before) the pair's at every loss (L24, L25).
+/* The distribution whose curve lies above (upper) or below (lower; asked before) the pair's at every loss (P18, P19).
  * Out: *pld, released with eps__pld_clear(). EPS_NO_MEMORY. */
 enum eps_status eps__dots_connect(const struct eps__dots *dots, enum eps__estimate estimate, struct eps__pld *pld);
 

@@ -181,7 +181,7 @@ static double knot_value(const struct builder *b, int64_t index)
     return b->origin + (double)index * b->spacing;
 }
 
-/* How far ln of a knot's value from its z may be off (L20). */
+/* How far ln of a knot's value from its z may be off (P14). */
 static double log_value_error(double s, double log_x)
 {
     return EPS__UNIT_ROUNDOFF * (8 + 6 * fabs(log_x) + 4 * s * s);
@@ -532,7 +532,7 @@ static void find_gaps(const struct builder *b, double log_below, double *log_gap
     for (size_t j = 1; j <= last; j++)
         log_gaps[j] = fmax(j == 1 ? first_gap(b, log_below) : b->cells[j].log_gap,
                            j < last ? b->cells[j + 1].log_gap : -INFINITY);
-    if (b->law->falls) /* then no slope is left that exceeds the curve's (L21) */
+    if (b->law->falls) /* then no slope is left that exceeds the curve's (P15) */
         log_gaps[last] = fmax(log_gaps[last], log_gaps[last - 1]);
 }
 
@@ -578,7 +578,7 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
         if (!b->law->falls)
             add_rest(b);
         lower_knots(b, log_gaps);
-        if (b->law->falls) /* left out, whatever its sign (L21) */
+        if (b->law->falls) /* left out, whatever its sign (P15) */
             b->mass[--b->len] = 0;
         *negative = make_convex(b);
         status = *negative == NOWHERE ? EPS_OK : EPS_UNSUPPORTED;

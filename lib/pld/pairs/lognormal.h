@@ -33,7 +33,7 @@ struct eps__lognormal_aim {
 bool eps__lognormal_aim(const struct eps__lognormal *law, double count, double target, struct eps__lognormal_aim *aim);
 
 /*
- * The law on a grid of this spacing, tilted as aimed (L20, L21): in the upper estimate larger in the convex order of the
+ * The law on a grid of this spacing, tilted as aimed (P14, P15): in the upper estimate larger in the convex order of the
  * losses, increasing, than the law of V, in the lower one smaller, rounding counted. len 0 where nothing is left.
  * log_least: ln of the tilted mass per cell that may be displaced far. Out: *pld, released with eps__pld_clear().
  * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT; EPS_TOO_COSTLY: too many knots.

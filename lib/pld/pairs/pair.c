@@ -79,7 +79,7 @@ void eps__pair_at(const struct eps__pair *pair, double z, struct eps__pair_point
     point->log_denominator = log_sum(&pair->denominator, -z, &denominator_mean, &denominator_size, denominator_share);
     point->loss = point->log_numerator - point->log_denominator;
     point->slope = numerator_mean + denominator_mean;
-    /* An exponent's relative rounding, times its size, weighted by the posterior; the logarithms' own; the sums' (L9). */
+    /* An exponent's relative rounding, times its size, weighted by the posterior; the logarithms' own; the sums' (P9). */
     point->loss_error = EPS__UNIT_ROUNDOFF * (4 * (numerator_size + denominator_size) + fabs(z) * point->slope +
                                               2 * fabs(point->log_numerator) + 2 * fabs(point->log_denominator) +
                                               2 * (double)(pair->numerator.len + pair->denominator.len) + 16);
@@ -118,7 +118,7 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
     }
 }
 
-/* Relative error of exp(eps__log_normal_tail(x) + shift) (L9). */
+/* Relative error of exp(eps__log_normal_tail(x) + shift) (P9). */
 static double tail_error(double x, double shift)
 {
     double depth = x > 0 ? x * x : 0;

@@ -190,7 +190,7 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
         thin(&atoms, side, &threshold, max_len);
     for (size_t i = 0; made && i < atoms.len; i++)
         sum += atoms.items[i].weight;
-    /* Two products and a sum a participation, the probabilities' own, what a pass does to an atom, the last sums' (L12). */
+    /* Two products and a sum a participation, the probabilities' own, what a pass does to an atom, the last sums' (P12). */
     double passes = (double)atoms.passes;
     error->weight = EPS__UNIT_ROUNDOFF * (16 * total + 16 * passes + 2 * (double)atoms.len + 16);
     error->shift = EPS__UNIT_ROUNDOFF * (4 * total + 4 * passes + 32);
@@ -201,7 +201,7 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
     }
     error->lost = side == EPS__OVER ? eps__raise(atoms.lost, 1e7) : 0;
     made = made && to_mixture(mixture, &atoms, scale);
-    mixture->whole = made && atoms.passes == 0; /* (L2) */
+    mixture->whole = made && atoms.passes == 0; /* (P2) */
     mixture->missing = eps__raise(atoms.lost, 1e7);
     free(atoms.items);
     free(atoms.spare);

@@ -14,7 +14,7 @@
  * divided by E h_S(z) >= e^{E[S] z - E[S^2]/2} (Jensen). The moments themselves are sums of positive terms.
  *
  * Where participations are many S is far from 0, and few moments say little about it. But it is then near its mean, and a
- * quadrature about that, without an atom at 0, does for thousands of participations what the other does for a dozen (L13).
+ * quadrature about that, without an atom at 0, does for thousands of participations what the other does for a dozen (P13).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -222,7 +222,7 @@ static bool gauss_about(double *node, double *weight, long double *from, const l
     return true;
 }
 
-/* Many participations: far from 0, and near their mean (L13). */
+/* Many participations: far from 0, and near their mean (P13). */
 static bool centred(struct eps__mixture *mixture, double *error, const struct eps__factor *factors, size_t len,
                     double reach, double budget)
 {

@@ -4,7 +4,7 @@
  *              = sum_i w_i N(z* - a_i, z*) + e^eps sum_j v_j N(z*, z* + b_j) - (e^eps - 1) N(z*, inf),
  * N(a, b) the mass of a standard normal: the weights of a law add up to 1, which takes out what would cancel where all
  * shifts or probabilities are tiny. Any z gives a lower bound; an upper one adds what lies between two points that
- * enclose z* (L2).
+ * enclose z* (P2).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

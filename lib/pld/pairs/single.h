@@ -12,7 +12,7 @@
 bool eps__single_serves(const struct eps__branch *branches, size_t len);
 
 /* ln of delta(eps) of one step, the mixture of its branches, eps >= 0: at least (upper) or at most (lower) it, relatively
- * under 1e-9 apart, mostly, and under 1e-6 (L2). Cost: a few dozen evaluations of the mixtures. */
+ * under 1e-9 apart, mostly, and under 1e-6 (P2). Cost: a few dozen evaluations of the mixtures. */
 double eps__single_log_delta(const struct eps__branch *branches, size_t len, enum eps__estimate estimate, double eps);
 
 /* A z from which on the loss of a pair with a law on either side is at least eps > 0, and hardly more. False if that is not

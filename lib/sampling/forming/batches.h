@@ -1,6 +1,6 @@
 /*
  * How a scheme's batches are formed: what fills in this contract draws them step by step, each with the law that is accounted
- * (L9). Which one a scheme has is said by its row (sampling/scheme.h); lib/ask/batches.c drives it, and truncates. Internal to lib/.
+ * (S9). Which one a scheme has is said by its row (sampling/scheme.h); lib/ask/batches.c drives it, and truncates. Internal to lib/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -3,7 +3,7 @@
  * are drawn. Of the whole data set, or of the part whose turn it is.
  *
  * Parts as they are accounted: without truncation each example is put into one of the groups on its own; with it, whether a
- * batch is full depends on the part's size, which is fixed (L5), and the data set is dealt into parts that are as equal as they
+ * batch is full depends on the part's size, which is fixed (S5), and the data set is dealt into parts that are as equal as they
  * can be.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later

@@ -4,7 +4,7 @@
  * know when an example of each user was drawn last.
  *
  * A user of fewer examples than examples_per_user has empty ones beside them, which are drawn and bar as others do
- * (moments/LEMMAS.md, L50): they are numbered behind the data set, user by user, and are in no batch.
+ * (M23): they are numbered behind the data set, user by user, and are in no batch.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -112,7 +112,7 @@ static const struct eps__former *former(const struct eps_sampling *sampling)
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     size_t others = sampling->separation ? sampling->separation - 1 : 0;
-    if (sampling->examples_per_user > 1) /* moments/LEMMAS.md, L50 */
+    if (sampling->examples_per_user > 1) /* M23 */
         eps__sentence(
             list,
             "at each step each example is drawn independently of all others with probability p, and left out where any "

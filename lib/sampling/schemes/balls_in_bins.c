@@ -28,7 +28,7 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
                     derived ? "gives" : "asks for", len, n, eps__check_nearest_multiple(check, len));
 }
 
-/* A new bin may be the next step's (L7). */
+/* A new bin may be the next step's (S7). */
 static struct eps__participation worst(const struct eps_mechanism *mechanism)
 {
     size_t len = bins(&mechanism->sampling);

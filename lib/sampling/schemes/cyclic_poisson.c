@@ -73,7 +73,7 @@ static const struct eps__former *former(const struct eps_sampling *sampling)
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
 {
     if (sampling->truncation)
-        /* How full a batch is depends on the size of its group (L5). */
+        /* How full a batch is depends on the size of its group (S5). */
         eps__sentence(list,
                       "the data set is split, independently of the examples' values, into %zu groups of %llu%s "
                       "examples, and each example is drawn independently with probability p each time that its group "

@@ -188,7 +188,7 @@ static double shared_with(const struct eps_strategy *s, double *alike, size_t at
 }
 
 /* Many starting points: the pattern slides along its class modulo b, and loses one step for each that it gains; every
- * k-th is summed afresh (L1). */
+ * k-th is summed afresh (F1). */
 static void sliding(struct eps__interval *best, const struct eps_strategy *s, double *alike,
                     const struct eps__participation *p, size_t class, size_t starts)
 {

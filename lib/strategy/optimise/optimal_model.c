@@ -13,7 +13,7 @@
  *
  * Entries alone crawl along the border of the positive definite matrices. So mu ln det U is added, and with the weights w
  * also mu times the sum of ln w. Where that sum is largest, X + mu U^-1 in the place of X meets every constraint, its loss
- * with w is at most T, and no variance is more than mu n above T (LEMMAS.md, L4): C is made from it, and the gap is about
+ * with w is at most T, and no variance is more than mu n above T (LEMMAS.md, F4): C is made from it, and the gap is about
  * mu n over T. optimal_search.c lets mu fall.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later

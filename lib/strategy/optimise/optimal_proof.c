@@ -9,7 +9,7 @@
  *
  * Above: C^-1 = R (I - E)^-1 with the computed inverse R and E = I - C R, so a row of A C^-1 is at most that of A R
  * over 1 - ||E||; the sensitivity from the Gram matrices of C's columns, absolute values summed. Both hold for C as it
- * is returned, too: scaled after this, every entry rounded by up to EPS__DIVISORS_MAX divisions (L3).
+ * is returned, too: scaled after this, every entry rounded by up to EPS__DIVISORS_MAX divisions (F3).
  *
  * Rounding of products and recursions of m operations an entry: m 2^-52 times the product of absolute values.
  *
@@ -93,7 +93,7 @@ double eps__optimal_excess(const struct eps__optimal *o, struct eps__optimal_poi
     gram_of_rows(o, u, p->vectors, p->lower);
     for (size_t i = 0; i < n && eps__optimal_row_goes_on(o, i); i++) {
         for (size_t j = 0; j <= i; j++) {
-            /* A sum whose products are all 0 is exact: its size is 0. One that is 0 need not be (L2). */
+            /* A sum whose products are all 0 is exact: its size is 0. One that is 0 need not be (F2). */
             double size = error * sizes[i * n + j], entry = u[i * n + j];
             bool inside = (i - j) % o->separation == 0 && (i - j) / o->separation < o->epochs;
             double most = inside ? eps__optimal_cover(o, p->sums, i, j) : 0;

@@ -43,7 +43,7 @@ static struct eps__interval times(struct eps__interval x, size_t count)
 }
 
 /* Sums of k squared column norms b apart, each from the one before it; every k-th afresh, so that the compensated sums,
- * which also subtract, stay within their error (L1). */
+ * which also subtract, stay within their error (F1). */
 static struct eps__interval separated_columns(const struct eps_strategy *s, const struct eps__participation *p)
 {
     struct eps__interval best = {0};
@@ -187,7 +187,7 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
         if (sampling->examples_per_user > 1)
             factor *= (double)sampling->examples_per_user;
         /* One more example in a full batch is one instead of another; the batches of the other adjacencies are drawn
-         * alike for both data sets (sampling/LEMMAS.md, L4). */
+         * alike for both data sets (S4). */
         if (sampling->truncation && mechanism->adjacency == EPS_ADJACENCY_ADD_REMOVE)
             factor = 2;
     }

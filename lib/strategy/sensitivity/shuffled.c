@@ -2,9 +2,9 @@
  * The schema shuffled: one step in each of k epochs of b steps, anywhere in it. The least of
  *   min_separation     of the patterns of k steps that keep no distance at all
  *   epoch_bound        a step of each epoch, by its own row of the Gram matrix: in every other epoch the column that overlaps
- *                      with it most; exact where columns of different epochs never overlap (L6)
+ *                      with it most; exact where columns of different epochs never overlap (F6)
  *   toeplitz_epochs    the same for long Toeplitz matrices, by the distance alone, through the least non-increasing first
- *                      column above |c| (L6)
+ *                      column above |c| (F6)
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -631,7 +631,7 @@ static void the_worse_direction_is_reported(void **unused)
     assert_true(worse[EPS_REMOVE] > 0 && worse[EPS_ADD] > 0);
 }
 
-/* accountants/LEMMAS.md, L5: the unamplified Gaussian's own lower end would exclude the truth. Once for an accountant that
+/* A5: the unamplified Gaussian's own lower end would exclude the truth. Once for an accountant that
  * has no answer at this sigma, once for one that the limits leave out. */
 static void a_bracket_without_all_accountants_begins_at_0(void **unused)
 {
@@ -661,7 +661,7 @@ static void a_bracket_without_all_accountants_begins_at_0(void **unused)
     eps_result_destroy(all);
 }
 
-/* accountants/LEMMAS.md, L4: a part whose transform would be too long does not fail a direction that another part decides;
+/* A4: a part whose transform would be too long does not fail a direction that another part decides;
  * where all are, the direction fails. */
 static void a_part_that_is_too_costly_is_bounded(void **unused)
 {

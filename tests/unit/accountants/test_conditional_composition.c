@@ -136,7 +136,7 @@ static void gram_of(double gram[], const double *rows, size_t n, size_t bins, do
         }
 }
 
-/* L10, L12, L13. */
+/* A7, A9, A10. */
 static void delta_is_never_under_the_truth(void **unused)
 {
     (void)unused;
@@ -200,7 +200,7 @@ static void one_bin_is_the_gaussian(void **unused)
     }
 }
 
-/* L16: a bin that is drawn anew k times, where there is one, is k epochs of the Gaussian. */
+/* A13: a bin that is drawn anew k times, where there is one, is k epochs of the Gaussian. */
 static void one_bin_redrawn_is_the_gaussian(void **unused)
 {
     (void)unused;
@@ -245,7 +245,7 @@ static struct eps__cc_steps *steps_of(const double *rows, size_t len, size_t bin
     return steps_drawn(rows, len, bins, 1, reversed);
 }
 
-/* L10: all rows are in, by their Gram matrix, and equal ones are merged. */
+/* A7: all rows are in, by their Gram matrix, and equal ones are merged. */
 static void every_row_is_merged_or_there(void **unused)
 {
     (void)unused;
@@ -308,7 +308,7 @@ static void every_row_is_merged_or_there(void **unused)
     eps__cc_matrix_clear(&matrix);
 }
 
-/* L13: how many tail bounds there are, by the definition, and for the identity: all but the first row's. */
+/* A10: how many tail bounds there are, by the definition, and for the identity: all but the first row's. */
 static void bounds_are_counted(void **unused)
 {
     (void)unused;
@@ -359,12 +359,12 @@ static void bounds_are_counted(void **unused)
     }
 }
 
-/* L13. */
+/* A10. */
 static void delta_1_is_split_among_the_bounds(void **unused)
 {
     (void)unused;
     const double rows[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    for (uint64_t draws = 1; draws < 1000; draws *= 7) { /* (L16) */
+    for (uint64_t draws = 1; draws < 1000; draws *= 7) { /* (A13) */
         struct eps__cc_steps *steps = steps_drawn(rows, 3, 3, draws, false);
         assert_int_equal(steps->bounds, 2);
         for (double delta1 = 0.5; delta1 > 1e-290; delta1 *= 1e-20) {
@@ -434,7 +434,7 @@ static double true_log_odds(const struct eps__cc_steps *steps, const struct boun
     return -log(against);
 }
 
-/* L12: each bound fails with its own probability at most, under P (remove) and under Q (add), and all together within the
+/* A9: each bound fails with its own probability at most, under P (remove) and under Q (add), and all together within the
  * budget; and none is so loose that it hardly ever does where it is the only way to fail. */
 static void bad_events_are_within_their_budget(void **unused)
 {
@@ -504,7 +504,7 @@ static void two_bins_are_exact(void **unused)
     eps__cc_steps_destroy(steps);
 }
 
-/* L12: equal means count as they are, each of them once. */
+/* A9: equal means count as they are, each of them once. */
 static void equal_means_are_exact(void **unused)
 {
     (void)unused;
@@ -519,7 +519,7 @@ static void equal_means_are_exact(void **unused)
     eps__cc_steps_destroy(steps);
 }
 
-/* L14: means that differ by less than the digits of their products. */
+/* A11: means that differ by less than the digits of their products. */
 static void cancellation_is_counted(void **unused)
 {
     (void)unused;
@@ -538,7 +538,7 @@ static void cancellation_is_counted(void **unused)
 
 /* ------------------------------------------------------------ the law of a row */
 
-/* L13. */
+/* A10. */
 static void shares_are_taken_from_the_top(void **unused)
 {
     (void)unused;
@@ -623,7 +623,7 @@ static double sampled(const double *column, size_t bands, size_t bins, double si
     return sum / DRAWS;
 }
 
-/* L15. */
+/* A12. */
 static void classes_are_averaged(void **unused)
 {
     (void)unused;

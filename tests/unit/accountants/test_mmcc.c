@@ -397,7 +397,7 @@ static size_t fill_given(const struct eps__rows *rows, size_t k, struct eps__fac
     return PARTICIPATIONS;
 }
 
-/* accountants/LEMMAS.md, L3: the row's curve by all its atoms lies between the two estimates, also where a good part of
+/* A3: the row's curve by all its atoms lies between the two estimates, also where a good part of
  * it lies beyond the quadrature's reach, which then is counted, and no farther apart than that. */
 static void brackets_hold_with_a_quadrature(void **state)
 {

@@ -210,7 +210,7 @@ static void check_toeplitz(const double *coefficients, struct shape shape)
     eps_strategy_destroy(strategy);
 }
 
-/* accountants/LEMMAS.md, L1. The review's case first: a last row that is cut and would have been steady. */
+/* A1. The review's case first: a last row that is cut and would have been steady. */
 static void every_row_is_counted_once(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void stamps_are_counted(void **state)
             }
 }
 
-/* Entries whose squares are no doubles still count as entries (L2). */
+/* Entries whose squares are no doubles still count as entries (A2). */
 static void tiny_entries_are_not_zero(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static struct eps_strategy *triangle_of(size_t n, double value)
 }
 
 /* Where the probability that may be left out is above a half, the quantile is negative, and a norm that was rounded up to
- * what may have underflowed must not take it further down (L2). */
+ * what may have underflowed must not take it further down (A2). */
 static void large_probabilities_leave_tails_at_0(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void large_probabilities_leave_tails_at_0(void **state)
     eps_strategy_destroy(strategy);
 }
 
-/* Squares of 0.6 of the least double, each rounded up to all of it: as much is taken off the odds (L2). */
+/* Squares of 0.6 of the least double, each rounded up to all of it: as much is taken off the odds (A2). */
 static void squares_that_underflow_upwards_are_counted(void **state)
 {
     (void)state;
@@ -354,7 +354,7 @@ static void squares_that_underflow_upwards_are_counted(void **state)
 }
 
 /* One weight w with probability p, and a norm that is 0 but may be up to sqrt(tiny): nothing under w leaves less than p. With
- * the norm taken as that, w - T is a few deviations, and nearly a half of what is above T seems to be under it (L2). */
+ * the norm taken as that, w - T is a few deviations, and nearly a half of what is above T seems to be under it (A2). */
 static void a_norm_from_above_leaves_less(void **state)
 {
     (void)state;

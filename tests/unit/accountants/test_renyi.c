@@ -161,7 +161,7 @@ static struct found deltas(struct eps_job *job, double sigma, double eps)
 
 /* ------------------------------------------------------------ one bin */
 
-/* accountants/LEMMAS.md, L20, L22: one bin is the Gaussian mechanism; the geometric mean is then exact. */
+/* A14, A16: one bin is the Gaussian mechanism; the geometric mean is then exact. */
 static void the_gaussian_is_one_bin(void **unused)
 {
     (void)unused;
@@ -212,7 +212,7 @@ static struct means means_of_doubles(const double *gram, size_t len)
     return means_of_gram(wide, len);
 }
 
-/* L20, L21: against quadrature, orders to 30; the real orders gain, and lose to none. */
+/* A14, A15: against quadrature, orders to 30; the real orders gain, and lose to none. */
 static void one_order_is_a_bound(void **unused)
 {
     (void)unused;
@@ -246,7 +246,7 @@ static void one_order_is_a_bound(void **unused)
     assert_true(widest > 1 && widest < 40);
 }
 
-/* L21: where E X^a is known for real a (one bin), the chord is above it, and the bound by it above that by the curve.
+/* A15: where E X^a is known for real a (one bin), the chord is above it, and the bound by it above that by the curve.
  * */
 static void orders_between_integers_are_bounds(void **unused)
 {
@@ -270,7 +270,7 @@ static void orders_between_integers_are_bounds(void **unused)
         }
 }
 
-/* L22: X is never less than what stands for it. */
+/* A16: X is never less than what stands for it. */
 static void the_geometric_mean_is_below(void **unused)
 {
     (void)unused;
@@ -296,7 +296,7 @@ static void the_geometric_mean_is_below(void **unused)
     assert_true(tightest < 1.1);
 }
 
-/* L22: bins that show nothing. Beyond ln(b/empty) nothing is left. */
+/* A16: bins that show nothing. Beyond ln(b/empty) nothing is left. */
 static void empty_bins_are_counted(void **unused)
 {
     (void)unused;
@@ -325,7 +325,7 @@ static void empty_bins_are_counted(void **unused)
     assert_true(better < 0.1);
 }
 
-/* moments/LEMMAS.md, L20. */
+/* M8. */
 static void a_larger_matrix_is_a_larger_delta(void **unused)
 {
     (void)unused;
@@ -437,7 +437,7 @@ static void declined(struct eps_job *job, const char *pointer)
 
 /* ------------------------------------------------------------ a new bin in every epoch */
 
-/* moments/LEMMAS.md, L28: products of a law of three atoms, by their raw moments. */
+/* M16: products of a law of three atoms, by their raw moments. */
 static void epochs_multiply(void **unused)
 {
     (void)unused;
@@ -539,7 +539,7 @@ static void a_bin_for_each_epoch(void **unused)
     declined(&job, "/sampling/redraw");
 }
 
-/* L23: the two conversions of the same moments. */
+/* A17: the two conversions of the same moments. */
 static void moments_are_never_worse_than_one_order(void **unused)
 {
     (void)unused;
@@ -571,7 +571,7 @@ static void moments_are_never_worse_than_one_order(void **unused)
     }
 }
 
-/* moments/LEMMAS.md, L26: what stands for a matrix that is not banded bounds it in both directions. */
+/* M14: what stands for a matrix that is not banded bounds it in both directions. */
 static void narrower_bands_dominate(void **unused)
 {
     (void)unused;

@@ -107,7 +107,7 @@ static struct eps__bins draw_bins(uint64_t *state, size_t len, size_t width, boo
 
 /* ------------------------------------------------------------ the matrix */
 
-/* L20, L21: at or above the truth entry by entry, and by enough on the diagonal for the difference to be one of inner
+/* M8, M9: at or above the truth entry by entry, and by enough on the diagonal for the difference to be one of inner
  * products. */
 static void the_matrix_dominates(void **unused)
 {
@@ -162,7 +162,7 @@ static void widths_are_seen(void **unused)
 
 /* ------------------------------------------------------------ chains */
 
-/* moments/LEMMAS.md, L22, L23: the chain is the sum over all draws, of the matrix that it was told to sum over. */
+/* M10, M11: the chain is the sum over all draws, of the matrix that it was told to sum over. */
 static void chains_are_the_sum_over_all_draws(void **unused)
 {
     (void)unused;
@@ -203,7 +203,7 @@ static void chains_are_the_sum_over_all_draws(void **unused)
     assert_true(cyclic > 40 && cut > 40);
 }
 
-/* L27: neighbours together dominate entry by entry, and their chain is the sum over all draws of the single bins. */
+/* M15: neighbours together dominate entry by entry, and their chain is the sum over all draws of the single bins. */
 static void neighbours_together_are_their_draws(void **unused)
 {
     (void)unused;
@@ -250,7 +250,7 @@ static void neighbours_together_are_their_draws(void **unused)
     assert_true(owned > 100);
 }
 
-/* L23: the moments of a matrix that was cut, and tau for each pair, are not less than those of the whole. */
+/* M11: the moments of a matrix that was cut, and tau for each pair, are not less than those of the whole. */
 static void what_is_cut_is_paid_for(void **unused)
 {
     (void)unused;
@@ -295,7 +295,7 @@ static void graphs_are_the_central_moments(void **unused)
     }
 }
 
-/* L24: to the last digits, also where the binomial sum would lose them all. */
+/* M12: to the last digits, also where the binomial sum would lose them all. */
 static void powers_are_the_central_moments(void **unused)
 {
     (void)unused;

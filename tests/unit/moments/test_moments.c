@@ -158,7 +158,7 @@ static eps__quad least_difference(const struct certified *c, const struct eps__p
     return least;
 }
 
-/* L3, L4: lowered, bent or turned down far out, until it dips below the payoff. */
+/* M3, M4: lowered, bent or turned down far out, until it dips below the payoff. */
 static void the_certificate_refuses_what_dips(void **unused)
 {
     (void)unused;
@@ -236,7 +236,7 @@ static void dips_without_hints_are_found(void **unused)
     assert_true(good > 1000);
 }
 
-/* L2: against expansions of integers in 128 bits, and the error is one. */
+/* M2: against expansions of integers in 128 bits, and the error is one. */
 static void expansions_know_their_error(void **unused)
 {
     (void)unused;
@@ -270,7 +270,7 @@ static void expansions_know_their_error(void **unused)
 
 /* ---------------------------------------------------------------- laws */
 
-/* L1, L6: 2,000 random laws. And some law attains the bound. */
+/* M1, M6: 2,000 random laws. And some law attains the bound. */
 static void no_law_is_above_the_bound(void **unused)
 {
     (void)unused;
@@ -340,7 +340,7 @@ static void linear_programs_find_the_same(void **unused)
 
 /* ---------------------------------------------------------------- closed forms, and what is known */
 
-/* L6. */
+/* M6. */
 static void two_moments_are_scarfs(void **unused)
 {
     (void)unused;
@@ -367,7 +367,7 @@ static void two_moments_are_scarfs(void **unused)
     }
 }
 
-/* L6: delta <= e^{(alpha - 1)(R - eps)} (1 - 1/alpha)^alpha / (alpha - 1), and c (1 - X)^{2j}, for every order. */
+/* M6: delta <= e^{(alpha - 1)(R - eps)} (1 - 1/alpha)^alpha / (alpha - 1), and c (1 - X)^{2j}, for every order. */
 static void no_single_order_is_better(void **unused)
 {
     (void)unused;
@@ -462,7 +462,7 @@ static void known_sigmas_are_reached(void **unused)
 
 /* ---------------------------------------------------------------- what is degenerate */
 
-/* L1: the true moments are anywhere within the errors. */
+/* M1: the true moments are anywhere within the errors. */
 static void errors_are_carried(void **unused)
 {
     (void)unused;

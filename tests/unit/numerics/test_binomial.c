@@ -25,7 +25,7 @@ static __float128 exact_log_pmf(uint64_t n, double p, uint64_t k)
     return lgammaq(size + 1) - lgammaq(x + 1) - lgammaq(rest + 1) + x * logq(p) + rest * log1pq(-(__float128)p);
 }
 
-/* numerics/LEMMAS.md, L2: what is not under e^-750 is within the bound of the header, for every n: the worst as a share of it. */
+/* N2: what is not under e^-750 is within the bound of the header, for every n: the worst as a share of it. */
 static void probabilities_are_within_their_error(void **unused)
 {
     (void)unused;
@@ -61,7 +61,7 @@ static void probabilities_are_within_their_error(void **unused)
     assert_true(checked > 3000);
 }
 
-/* numerics/LEMMAS.md, L3: above the tail, and not far above where it is beyond the mode; with ratios near 1, and in the
+/* N3: above the tail, and not far above where it is beyond the mode; with ratios near 1, and in the
  * depths where a probability is no double any more. */
 static void tails_are_bounded_closely(void **unused)
 {

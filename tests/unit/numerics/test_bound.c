@@ -31,7 +31,7 @@ static double draw_number(uint64_t *state)
     return draw_below(state, 2) ? -size : size;
 }
 
-/* numerics/LEMMAS.md, L6. By so many units, by an error: not less, and hardly more. */
+/* N6. By so many units, by an error: not less, and hardly more. */
 static void moves_are_outwards(void **unused)
 {
     (void)unused;

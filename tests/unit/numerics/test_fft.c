@@ -280,7 +280,7 @@ static double worst_error(uint64_t *state, const struct quad *roots, int shape, 
     return fmax((double)(worst / norm), (double)(back_worst / back_norm));
 }
 
-/* L4: every length up to 2^12 (SOAK=1: 2^20), in quadruple precision; and not far from what does happen. */
+/* N4: every length up to 2^12 (SOAK=1: 2^20), in quadruple precision; and not far from what does happen. */
 static void transforms_are_within_their_bounds(void **unused)
 {
     (void)unused;
@@ -309,7 +309,7 @@ static void transforms_are_within_their_bounds(void **unused)
     assert_true(most < 300);
 }
 
-/* L4: what FFTW plans for every length that is used, with and without vector instructions, is made of known parts. */
+/* N4: what FFTW plans for every length that is used, with and without vector instructions, is made of known parts. */
 static void every_plan_is_understood(void **unused)
 {
     (void)unused;
@@ -335,7 +335,7 @@ static void every_plan_is_understood(void **unused)
             }
 }
 
-/* L4: parts add up; an unknown one proves nothing. */
+/* N4: parts add up; an unknown one proves nothing. */
 static void a_plan_is_the_sum_of_its_parts(void **unused)
 {
     (void)unused;

@@ -20,7 +20,7 @@
 enum { CASES = 20000 };
 static const uint64_t seed = 7;
 
-/* numerics/LEMMAS.md, L1. */
+/* N1. */
 static void mills_ratio_is_within_its_error(void **unused)
 {
     (void)unused;

@@ -57,7 +57,7 @@ static void give(struct eps__chacha *chacha, wide words)
     chacha->words[EPS__CHACHA_WORDS - 1] = htole64((uint64_t)words);
 }
 
-/* numerics/LEMMAS.md, L9. Pearson's statistic over the counts that are expected at least ten times, and the rest. */
+/* N9. Pearson's statistic over the counts that are expected at least ten times, and the rest. */
 static void tails_come_as_often_as_they_should(void **unused)
 {
     (void)unused;
@@ -98,7 +98,7 @@ static void tails_come_as_often_as_they_should(void **unused)
         assert_int_equal(eps__tails_count(&never, &chacha, 1000), 1000);
 }
 
-/* L9. Words round (1-p)^k, which doubles cannot tell apart: above it there are k - 1 tails, below it k. */
+/* N9. Words round (1-p)^k, which doubles cannot tell apart: above it there are k - 1 tails, below it k. */
 static void doubts_are_settled_exactly(void **unused)
 {
     (void)unused;

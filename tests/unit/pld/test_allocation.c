@@ -255,7 +255,7 @@ static double curve_exact(const struct eps__lognormal *law, double k)
     return call(s, value) - beyond;
 }
 
-/* pld/LEMMAS.md, L20 and L21: above and below, everywhere, and close where it was aimed. */
+/* P14 and P15: above and below, everywhere, and close where it was aimed. */
 static void grids_enclose_the_law(void **unused)
 {
     (void)unused;

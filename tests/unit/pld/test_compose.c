@@ -309,7 +309,7 @@ static void powers_add_up(void **unused)
     }
 }
 
-/* L6: half of this distribution is gone and most of the rest may be wrapped: the truth may be a tenth at the loss. */
+/* P6: half of this distribution is gone and most of the rest may be wrapped: the truth may be a tenth at the loss. */
 static void what_may_be_too_much_counts_of_what_is_left(void **unused)
 {
     (void)unused;
@@ -402,7 +402,7 @@ static __float128 larger(__float128 a, __float128 b)
     return a > b ? a : b;
 }
 
-/* L5: against quadruple precision, where the offset, the tilt and the scale cancel; and not useless. */
+/* P5: against quadruple precision, where the offset, the tilt and the scale cancel; and not useless. */
 static void log_moments_know_their_error(void **unused)
 {
     (void)unused;
@@ -440,7 +440,7 @@ static void log_moments_know_their_error(void **unused)
     assert_true(widest < 1e-12);
 }
 
-/* L5: knots from -k to k, all of the mass at the lowest, and a scale that takes the sum to 1: an exponent that is large at both
+/* P5: knots from -k to k, all of the mass at the lowest, and a scale that takes the sum to 1: an exponent that is large at both
  * ends and in nothing else. The exponent, k spacings, their product and each factor are all rounded by nearly a unit. */
 static void exponents_that_cancel_are_rounded_all_the_same(void **unused)
 {

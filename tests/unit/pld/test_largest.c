@@ -90,7 +90,7 @@ static void enclose(const struct given *g, double eps, double exact, double erro
     *width = upper - lower;
 }
 
-/* pld/LEMMAS.md, L3. Two steps of any rarity by quadrature, and close where they are rare. */
+/* P3. Two steps of any rarity by quadrature, and close where they are rare. */
 static void two_steps_are_enclosed(void **unused)
 {
     (void)unused;
@@ -138,7 +138,7 @@ static void many_steps_are_enclosed(void **unused)
     assert_true(checked > 20);
 }
 
-/* L3: where two large losses are as likely as one, the events must exclude each other. From above delta is at most the
+/* P3: where two large losses are as likely as one, the events must exclude each other. From above delta is at most the
  * probability that any step is a participation, and that of a sum beyond eps without, at most e^-eps by Markov. */
 static void large_losses_are_not_counted_twice(void **unused)
 {

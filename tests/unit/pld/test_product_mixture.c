@@ -136,7 +136,7 @@ static long double binomials_density(const struct eps__factor *factors, double z
     return sum;
 }
 
-/* (L13): hundreds of participations, far from 0; the atoms are near the mean, and few. */
+/* (P13): hundreds of participations, far from 0; the atoms are near the mean, and few. */
 static void quadrature_about_the_mean_is_as_good_as_it_says(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static void trimmed_mass_is_lost_mass(void **state)
     eps__mixture_clear(&mixture);
 }
 
-/* (L2): weights are a law's but for what was trimmed, or they do not say that they are. */
+/* (P2): weights are a law's but for what was trimmed, or they do not say that they are. */
 static void a_law_is_told_from_a_thinned_list(void **state)
 {
     (void)state;

@@ -84,7 +84,7 @@ static double two_steps(const struct eps__pair *first, const struct eps__pair *s
     return (double)logq(sum / sqrtq(2 * (__float128)3.14159265358979323846264338327950288L));
 }
 
-/* pld/LEMMAS.md, L8. Two steps, alike or not, from epsilon 0 to thousands of times p, also beside where the slot was made. */
+/* P8. Two steps, alike or not, from epsilon 0 to thousands of times p, also beside where the slot was made. */
 static void two_steps_are_enclosed(void **unused)
 {
     (void)unused;

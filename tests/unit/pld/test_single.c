@@ -45,7 +45,7 @@ static struct eps__mixture draw_law(uint64_t *state, struct drawn *drawn, int si
         .weight = drawn->weight[side] + first, .shift = drawn->shift[side] + first, .len = len - first, .whole = true};
 }
 
-/* pld/LEMMAS.md, L2. */
+/* P2. */
 static void the_estimates_enclose_the_profile(void **unused)
 {
     (void)unused;
@@ -83,7 +83,7 @@ static void the_estimates_enclose_the_profile(void **unused)
     assert_true(checked > CASES / 2);
 }
 
-/* L2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is the best, and
+/* P2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is the best, and
  * much of P may lie between. */
 static void a_crossing_that_is_not_known_is_counted(void **unused)
 {
@@ -118,7 +118,7 @@ static void a_crossing_that_is_not_known_is_counted(void **unused)
     assert_true(checked > 1000);
 }
 
-/* numerics/LEMMAS.md, L5. */
+/* N5. */
 static void masses_of_intervals_do_not_cancel(void **unused)
 {
     (void)unused;

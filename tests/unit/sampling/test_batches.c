@@ -218,7 +218,7 @@ static struct eps_mechanism mechanism_drawn(const struct drawn *d)
     return m;
 }
 
-/* sampling/LEMMAS.md, L9. */
+/* S9. */
 static void patterns_have_their_law(void **unused)
 {
     (void)unused;
@@ -236,7 +236,7 @@ static void patterns_have_their_law(void **unused)
     }
 }
 
-/* Neighbours, and those far apart, in the first three steps. L9. */
+/* Neighbours, and those far apart, in the first three steps. S9. */
 static void pairs_are_independent(void **unused)
 {
     (void)unused;
@@ -414,7 +414,7 @@ static double choose(size_t n, size_t k)
     return value;
 }
 
-/* The batch is any set of fewer than B as coins draw it, or any of B from a larger one, all as likely. L9. */
+/* The batch is any set of fewer than B as coins draw it, or any of B from a larger one, all as likely. S9. */
 static void truncation_keeps_any_subset(void **unused)
 {
     (void)unused;
@@ -473,7 +473,7 @@ static void who_is_truncated_stays_barred(void **unused)
     eps_batcher_destroy(batcher);
 }
 
-/* sampling/LEMMAS.md, L5: the groups' sizes are those that are accounted. Without truncation they are random. */
+/* S5: the groups' sizes are those that are accounted. Without truncation they are random. */
 static void groups_are_dealt_where_their_size_counts(void **unused)
 {
     (void)unused;
@@ -530,7 +530,7 @@ static uint32_t algorithm_3(uint32_t sampled, size_t n, size_t all, size_t b, co
     return batches;
 }
 
-/* L9. */
+/* S9. */
 static void users_have_the_law_of_algorithm_3(void **unused)
 {
     (void)unused;

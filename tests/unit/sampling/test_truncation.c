@@ -278,7 +278,7 @@ static void rare_participations_are_bracketed(void **unused)
     }
 }
 
-/* sampling/LEMMAS.md, L3. Add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
+/* S3. Add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
 static void without_noise_the_bound_survives_cancellation(void **unused)
 {
     (void)unused;
@@ -454,7 +454,7 @@ static void a_rare_full_batch_changes_nothing(void **unused)
 }
 
 /* From never to always full, by the number of full steps where they are rare and as a mixture where not: the two agree at
- * the seam, and delta is the mean over how many steps were full (pld/LEMMAS.md, L1). */
+ * the seam, and delta is the mean over how many steps were full (P1). */
 static double choose(uint64_t n, uint64_t k)
 {
     double ways = 1;

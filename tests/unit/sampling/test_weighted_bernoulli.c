@@ -83,7 +83,7 @@ static void all_are_bounds(void **state)
     assert_true(worst[0] < 0.05);
 }
 
-/* sampling/LEMMAS.md, L1: relative, also where p is far below e^-exponent, and thousands of such terms add up. */
+/* S1: relative, also where p is far below e^-exponent, and thousands of such terms add up. */
 static void moments_keep_their_digits(void **state)
 {
     (void)state;

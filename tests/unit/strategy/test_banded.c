@@ -221,7 +221,7 @@ static double rising(size_t j, size_t d)
     return pow(1.001, (double)j) / (7 + (double)d + (double)(j % 3));
 }
 
-/* L1: many starting points, few steps, against sums in quadruple precision; both ends hold and are close. */
+/* F1: many starting points, few steps, against sums in quadruple precision; both ends hold and are close. */
 static void sums_that_slide_stay_exact(void **unused)
 {
     (void)unused;
@@ -284,7 +284,7 @@ static __float128 largest_of_whole(size_t n, size_t bands, size_t k)
     return best;
 }
 
-/* L1: tens of thousands of differences, and the last bit of short sums, against whole numbers. */
+/* F1: tens of thousands of differences, and the last bit of short sums, against whole numbers. */
 static void sums_that_slide_far_do_not_drift(void **unused)
 {
     (void)unused;

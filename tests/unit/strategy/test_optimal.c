@@ -160,7 +160,7 @@ static void a_gap_not_reached_is_still_proven(void **unused)
     eps_strategy_destroy(second);
 }
 
-/* L2: entries of U = L L' that are not 0 but whose rounded sums are, in either order of summation. */
+/* F2: entries of U = L L' that are not 0 but whose rounded sums are, in either order of summation. */
 static void a_cancelled_zero_is_not_exact(void **unused)
 {
     (void)unused;
@@ -213,7 +213,7 @@ static void a_cancelled_zero_is_not_exact(void **unused)
     eps__workload_clear(&workload);
 }
 
-/* L2: no X = a a' that meets the constraints has more of U than the pattern sums and what is counted beside them. */
+/* F2: no X = a a' that meets the constraints has more of U than the pattern sums and what is counted beside them. */
 static void what_u_has_above_the_sums_is_counted(void **unused)
 {
     (void)unused;
@@ -311,7 +311,7 @@ static __float128 prefix_loss(const __float128 *c, const struct eps__optimal *o)
     return fullest * (o->max_squared ? largest : total / (__float128)n);
 }
 
-/* L3: of matrices that are far from regular, as they are and with every entry off by as much as divisions may do. */
+/* F3: of matrices that are far from regular, as they are and with every entry off by as much as divisions may do. */
 static void losses_hold_for_ill_conditioned_c(void **unused)
 {
     (void)unused;
@@ -363,7 +363,7 @@ static void losses_hold_for_ill_conditioned_c(void **unused)
     eps__workload_clear(&workload);
 }
 
-/* L3, where rounding is all that is left of the gap: the loss of the entries as they are returned, however scaled,
+/* F3, where rounding is all that is left of the gap: the loss of the entries as they are returned, however scaled,
  * against the least loss there is: (1 + sqrt 5)^2/8 for two steps (the golden ratio squared, halved). */
 static void the_gap_holds_for_c_as_returned(void **unused)
 {

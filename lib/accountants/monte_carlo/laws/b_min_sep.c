@@ -2,10 +2,10 @@
  * Draws under b-min-sep sampling (BMS section 5.2, Algorithms 3 and 4): y = C x + z, and P/Q by a recursion backward in time,
  *     f_i = (1-p)^k f_(i+1) + sum over j = 1..k of Binom(k,p)(j) N(j c_i)/N(0) f_(i+b),    f_i = 1 from n on,
  * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits. Where the separation b
- * is less than the strategy's bands, whole columns in the recursion make it an upper bound on P/Q (L66), for remove.
+ * is less than the strategy's bands, whole columns in the recursion make it an upper bound on P/Q (A39), for remove.
  *
  * The recursion runs in numbers, scaled by powers of two, not in logarithms; where they would leave the range in which nothing is lost
- * it is run again with an exponent for each (L52).
+ * it is run again with an exponent for each (A26).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -310,7 +310,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation,
                                                   copies ? EPS__SPACED_DRAWN_MAX : law->steps.examples);
     if (status == EPS_OK && !aim->tilted && overlaps(setting) && aim->direction == EPS_ADD) {
-        status = eps__mc_spaced_minorant(out, setting->context, &law->columns, &law->steps); /* L67 */
+        status = eps__mc_spaced_minorant(out, setting->context, &law->columns, &law->steps); /* A40 */
         destroy(&law->base);
         return status;
     }
@@ -326,7 +326,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     double n = (double)mechanism->n, starts = (double)eps__spaced_steps_most(&law->steps);
     double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
     law->base = (struct eps__mc_law){.kind = &eps__mc_b_min_sep, .direction = aim->direction, .tilted = aim->tilted};
-    /* L52: relative errors of a sum of products are those of the longest product. */
+    /* A26: relative errors of a sum of products are those of the longest product. */
     law->base.loss_error =
         eps__raise(n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
                        starts * (eps__mc_columns_error(&law->columns, law->steps.examples) + 1024 * EPS__UNIT_ROUNDOFF),

@@ -5,7 +5,7 @@
  *
  * Tilted, remove: of P^a Q^(1-a)/Z for an integer order a, a mixture over the bins of a examples (multisets.h), with dP/dR = Z e^(-(a-1) l).
  * Tilted, add: of R = N(-t a, I), a the mean of the f_i. With m the mean of the |f_i|^2/2, P/Q >= e^(<a,y> - m), as no mean is under the geometric
- * one, so that dQ/dR = e^(t <a,y> + t^2 |a|^2/2) is at most e^(t m + t^2 |a|^2/2) (P/Q)^t (L59).
+ * one, so that dQ/dR = e^(t <a,y> + t^2 |a|^2/2) is at most e^(t m + t^2 |a|^2/2) (P/Q)^t (A32).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -136,7 +136,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     return true;
 }
 
-/* Of a matrix that is larger by roundings (L57). */
+/* Of a matrix that is larger by roundings (A30). */
 static bool exact(const struct eps__setting *setting)
 {
     (void)setting;
@@ -208,7 +208,7 @@ static enum eps_status make_drift(struct bins_law *law, double eps)
     return EPS_OK;
 }
 
-/* What y and what is computed of it may be off by (L57, L59). */
+/* What y and what is computed of it may be off by (A30, A32). */
 static void bound_errors(struct bins_law *law)
 {
     const struct eps__mc_factor *factor = &law->factor;
@@ -258,7 +258,7 @@ static enum eps_status fill(struct bins_law *law, const struct eps__setting *set
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
                                 const struct eps__mc_aim *aim)
 {
-    assert(aim->sigma > 0 && eps__strategy_nonnegative(setting->strategy)); /* (L57) */
+    assert(aim->sigma > 0 && eps__strategy_nonnegative(setting->strategy)); /* (A30) */
     struct bins_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;

@@ -1,6 +1,6 @@
 /*
  * Multisets of bins drawn bin by bin: how many of the draws that are left fall into the bin at hand, given the counts of the bins before it
- * that a later one meets (L59). So a band needs the counts of the last few bins, and a cyclic one those of the first few as well.
+ * that a later one meets (A32). So a band needs the counts of the last few bins, and a cyclic one those of the first few as well.
  *
  * Bins meet where the logarithm of their pair's weight is over tau, and then by what it is more. Every pair is told to have e^tau besides,
  * and a multiset that has less says so: it was drawn too often.

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* P/Q >= exp(<a, y> - mean), a = q times the sum of the columns, for coins of q <= p (L24); y is drawn from N(-times a, 1). */
+/* P/Q >= exp(<a, y> - mean), a = q times the sum of the columns, for coins of q <= p (A18); y is drawn from N(-times a, 1). */
 struct eps__coins_drift {
     double q, times;
     double mean, square; /* the mean above and |a|^2, rounded up */
@@ -21,7 +21,7 @@ struct eps__coins_drift {
 bool eps__coins_drift_choose(struct eps__coins_drift *drift, double rounds, double p, double own, double all,
                              double eps);
 
-/* ln of what a value is at most at eps, rounded up (L72). */
+/* ln of what a value is at most at eps, rounded up (A45). */
 double eps__coins_drift_log_most(const struct eps__coins_drift *drift, double eps);
 
 #endif

@@ -93,7 +93,7 @@ double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned exa
     for (size_t i = 0; i < columns->n; i++)
         most = fmax(most, columns->half[i]);
     double size = k * columns->longest * columns->reach + k * k * most;
-    /* by FFT: (lib/numerics, L8) */
+    /* by FFT: (N8) */
     double units = columns->spectrum.len > 0 ? eps__spectrum_units(&columns->spectrum) : 0;
     return eps__raise((units + (double)(columns->width + 16)) * EPS__UNIT_ROUNDOFF * size, 16);
 }

@@ -29,7 +29,7 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
                                      size_t separation, unsigned examples);
 void eps__mc_columns_clear(struct eps__mc_columns *columns);
 
-/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn (L51). */
+/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn (A25). */
 double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned examples);
 
 /* The participations of EPS__LANES draws: `most` slots a lane, len of them in use, ascending. */

@@ -48,7 +48,7 @@ static enum eps_status make_diagonal(struct eps__mc_factor *factor, const struct
 
 /*
  * The matrix to be factored: what Cholesky's rounding may take away, c |f_i| |f_j|, is added wherever rows of the factor meet, and to
- * the diagonal so much that it stays one of inner products, and that the factorisation ends (L57).
+ * the diagonal so much that it stays one of inner products, and that the factorisation ends (A30).
  */
 static void raise_matrix(double *matrix, const struct eps__bins *bins, double *beside)
 {

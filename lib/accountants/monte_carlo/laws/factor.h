@@ -1,6 +1,6 @@
 /*
  * Vectors f_0 .. f_{b-1} in the place of the merged columns over sigma: rows of a lower-triangular matrix F, whose Gram matrix F F' is
- * nowhere less than theirs. So the pair of means f_i dominates the mechanism's (moments/LEMMAS.md, L20), and it is the one that is drawn
+ * nowhere less than theirs. So the pair of means f_i dominates the mechanism's (M8), and it is the one that is drawn
  * from: y has b coordinates, one a bin, however many steps there are; F is known exactly, and how it came about does not matter.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -37,7 +37,7 @@ void eps__mc_factor_add(double *y, const struct eps__mc_factor *factor, size_t i
 /* ln P/Q at y, P the mean of N(f_i, I) and Q = N(0, I), for all lanes; work: len rows. */
 void eps__mc_factor_log_ratio(double *log_ratio, const struct eps__mc_factor *factor, const double *y, double *work);
 
-/* How far that is off, either way, where no |y_i| is larger than `reach` (L57). */
+/* How far that is off, either way, where no |y_i| is larger than `reach` (A30). */
 double eps__mc_factor_error(const struct eps__mc_factor *factor, double reach);
 
 #endif

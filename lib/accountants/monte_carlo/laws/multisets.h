@@ -1,7 +1,7 @@
 /*
  * The law R that draws of balls in bins are tilted to, for an integer order a: P^a Q^(1-a) = Z R is a mixture of the N(sum_c f_(i_c), I) over
  * all sequences of bins i_1 .. i_a, with weights b^-a e^(sum over pairs c < d of <f_(i_c), f_(i_d)>) (RA section 3). What is drawn has these
- * weights but for roundings, and is nowhere less than P^a Q^(1-a)/Z, with the Z that is told (L59).
+ * weights but for roundings, and is nowhere less than P^a Q^(1-a)/Z, with the Z that is told (A32).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

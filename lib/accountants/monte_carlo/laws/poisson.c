@@ -3,12 +3,12 @@
  * <c_k, c_j>, and x_k its coin: y = sum of x_k c_k + z, and
  *     P/Q = E_x exp(sum over k of x_k (<c_k, y> - G_kk/2 - sum over j < k of x_j G_kj)).
  * Only the last m rounds j have a row in common with round k, so that with s = (x_(k-1), .., x_(k-m)) it is a recursion backward in time
- * over 2^m states (L60),
+ * over 2^m states (A33),
  *     f_k(s) = (1-p) f_(k+1)(s, 0) + p exp(<c_k, y> - G_kk/2) exp(-sum_d s_d G_k,k-d) f_(k+1)(s, 1),    P/Q = f_0(0).
- * Where groups take turns, the rounds are those of the first part (L62).
+ * Where groups take turns, the rounds are those of the first part (A35).
  *
  * The recursion runs in numbers, scaled by powers of two; where it would leave the range in which nothing is lost it is run again with
- * an exponent for each number (L61).
+ * an exponent for each number (A34).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -423,7 +423,7 @@ static enum eps_status make_products(struct coins_law *law, double *most)
     return EPS_OK;
 }
 
-/* L61: relative errors of a sum of products are those of the longest product. */
+/* A34: relative errors of a sum of products are those of the longest product. */
 static double error_of(const struct coins_law *law, double met)
 {
     double rounds = (double)law->rounds.n, width = (double)law->columns.width, memory = (double)law->memory;
@@ -463,7 +463,7 @@ static enum eps_status make_drift(struct coins_law *law, double eps)
     return EPS_OK;
 }
 
-/* Of ln w, and what all roundings of a value may add to its logarithm (L72). */
+/* Of ln w, and what all roundings of a value may add to its logarithm (A45). */
 static void set_weight_error(struct coins_law *law)
 {
     struct eps__mc_law *base = &law->base;

@@ -1,6 +1,6 @@
 /*
  * The tilt of b-min-sep sampling in the direction of remove: y is drawn of R = P^a Q^(1-a)/Z in the place of P, so
- * that P/Q is large more often; w = dP/dR = Z (P/Q)^(1-a) (L55).
+ * that P/Q is large more often; w = dP/dR = Z (P/Q)^(1-a) (A29).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * See spaced_drift.h. Of ln P/Q a linear function of y is a lower bound, by draws of probability q <= p as in L25; t and q are those
- * with which the largest value is least (L54). What the drift is made of is the same on every machine.
+ * See spaced_drift.h. Of ln P/Q a linear function of y is a lower bound, by draws of probability q <= p as in A19; t and q are those
+ * with which the largest value is least (A28). What the drift is made of is the same on every machine.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

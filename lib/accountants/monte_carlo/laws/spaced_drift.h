@@ -1,6 +1,6 @@
 /*
  * The tilt of b-min-sep sampling in the direction of add: y is drawn of N(v, I) in the place of Q = N(0, I), with v = -t E h x, so that
- * P/Q is small more often; w = dQ/dR = e^(|v|^2/2 - <v, y>) (L54).
+ * P/Q is small more often; w = dQ/dR = e^(|v|^2/2 - <v, y>) (A28).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

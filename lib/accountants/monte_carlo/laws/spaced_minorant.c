@@ -1,6 +1,6 @@
 /*
  * See spaced_minorant.h: the geometric mean of N(C x)/N(0) over all patterns but the empty one. Two steps that are nearer than the bands may both
- * be taken; that is what their products with each other are counted for (L67).
+ * be taken; that is what their products with each other are counted for (A40).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -11,7 +11,7 @@
 #include "lib/accountants/monte_carlo/law.h"
 
 /*
- * P/Q >= never + (1 - never) e^(slope z - level), z = <a, y>/|a| a standard normal under Q, a = E h x (L67). The errors bound, absolutely, what level and slope
+ * P/Q >= never + (1 - never) e^(slope z - level), z = <a, y>/|a| a standard normal under Q, a = E h x (A40). The errors bound, absolutely, what level and slope
  * are off by.
  */
 struct eps__spaced_minorant {

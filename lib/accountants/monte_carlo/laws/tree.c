@@ -3,12 +3,12 @@
  * noise; so
  *     P/Q = E_x prod over v of exp(h s_v y_v - h^2 s_v^2/2),
  * and with f_v(c) the part of that of v's own leaves and of the nodes from v down, where c of them take part, f_v is the convolution of
- * its children's times v's factor: a table for each node, from the leaves to the root (L63).
+ * its children's times v's factor: a table for each node, from the leaves to the root (A36).
  *
  * Patterns in which some node has more than its cap are left out of P/Q; in the remove direction a draw of one of them is worth all that
  * a draw can be.
  *
- * Tilted, rows are drawn against the mean of C x, and P/Q is at least what Jensen's inequality gives (L72), which the caps do not lower.
+ * Tilted, rows are drawn against the mean of C x, and P/Q is at least what Jensen's inequality gives (A45), which the caps do not lower.
  *
  * As in poisson.c, tables are in numbers scaled by powers of two, or with an exponent for each.
  *
@@ -427,7 +427,7 @@ void eps__mc_tree_cost(const struct eps__setting *setting, double *operations, d
     *bytes = 8 * EPS__LANES * (((double)blocks.height + 4) * 2 * wide + (double)(blocks.stamps * blocks.block));
 }
 
-/* L63: relative errors of a sum of products are those of the longest product, over all nodes. */
+/* A36: relative errors of a sum of products are those of the longest product, over all nodes. */
 static double error_of(const struct tree_law *law)
 {
     double h = law->value, sum = 0, log_keep = law->steps.p < 1 ? fabs(law->steps.log_keep) : 0;

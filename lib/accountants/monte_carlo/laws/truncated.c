@@ -4,7 +4,7 @@
  * place of another one: 2 against -1. One that they do not fill holds it for certain: 1 against 0. Against R = N(0, sigma^2 I),
  *     P/R: f_i = (1-p) f_(i+1) + p e_i f_(i+b),    e_i = N(c_i)/N(0), or s_i N(2 c_i)/N(0) + 1 - s_i where they fill it,
  *     Q/R: g_i = (1-p) g_(i+1) + p d_i g_(i+b),    d_i = 1,           or s_i N(-c_i)/N(0) + 1 - s_i where they fill it;
- * P/Q is the quotient of the two (L64, L65). Who is drawn and then left out sits out all the same.
+ * P/Q is the quotient of the two (A37, A38). Who is drawn and then left out sits out all the same.
  *
  * Every number has an exponent of its own: drawing the r_i costs more than that does.
  *
@@ -249,7 +249,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     double n = (double)mechanism->n, starts = (double)eps__spaced_steps_most(&law->steps);
     double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
     law->base = (struct eps__mc_law){.kind = &eps__mc_truncated, .direction = aim->direction};
-    /* L65: of two recursions */
+    /* A38: of two recursions */
     law->base.loss_error =
         eps__raise(2 * (n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
                         starts * (eps__mc_columns_error(&law->columns, SHIFT_MOST) + 1024 * EPS__UNIT_ROUNDOFF)),

@@ -24,7 +24,7 @@ double eps__wheel_make(double *ends, const double *weight, size_t n)
     }
     if (last == n || !(total < INFINITY))
         return last == n ? 0 : INFINITY;
-    /* What the total rounds, what the values below round, and one value, two units, for each item (L58). */
+    /* What the total rounds, what the values below round, and one value, two units, for each item (A31). */
     double sum = eps__raise(fmax(total, DBL_MIN), 20 * (double)n + 64);
     for (size_t k = 0; k < n; k++) {
         if (weight[k] > 0)

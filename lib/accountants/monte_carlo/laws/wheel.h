@@ -1,6 +1,6 @@
 /*
  * A wheel: which of n items, drawn by one uniform number such that the probability of each, as it is drawn and not as it is meant, is at
- * least its weight over a known sum (L58).
+ * least its weight over a known sum (A31).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

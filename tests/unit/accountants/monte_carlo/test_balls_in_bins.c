@@ -202,7 +202,7 @@ static void assert_near(const char *what, struct mean own, struct mean other, do
 
 /* ------------------------------------------------------------ tests */
 
-/* L57: both sides of every entry. */
+/* A30: both sides of every entry. */
 static void the_factor_dominates(void **unused)
 {
     (void)unused;
@@ -265,7 +265,7 @@ static void the_factor_is_narrow(void **unused)
     }
 }
 
-/* L57: at points of all sizes, far beyond what exponentials hold, in the law's own coordinates. */
+/* A30: at points of all sizes, far beyond what exponentials hold, in the law's own coordinates. */
 static void the_ratio_is_that_of_its_definition(void **unused)
 {
     (void)unused;
@@ -380,7 +380,7 @@ static void plain_draws_agree_with_the_exact_law(void **unused)
     }
 }
 
-/* L58: no item is drawn less often than its weight says, and the sum is that of the weights. */
+/* A31: no item is drawn less often than its weight says, and the sum is that of the weights. */
 static void a_wheel_is_never_short(void **unused)
 {
     (void)unused;
@@ -484,7 +484,7 @@ static double fill_weights(double *weight, const struct tilt *tilt)
     return total;
 }
 
-/* L59: multisets as often as they ought to be, and ln Z from both sides. */
+/* A32: multisets as often as they ought to be, and ln Z from both sides. */
 static void multisets_have_their_weights(void **unused)
 {
     (void)unused;
@@ -554,7 +554,7 @@ static void pairs_have_their_weights(void **unused)
     tilt_clear(&tilt);
 }
 
-/* L59: of a full matrix, of which only a band is summed over, draws with their factors are as often as they ought to be. */
+/* A32: of a full matrix, of which only a band is summed over, draws with their factors are as often as they ought to be. */
 static void a_cut_matrix_is_told(void **unused)
 {
     (void)unused;
@@ -595,7 +595,7 @@ static void a_cut_matrix_is_told(void **unused)
     assert_true(cut >= 1 && compared >= 1);
 }
 
-/* L59: ln Z against the moments, or bounds on them, that other code finds. */
+/* A32: ln Z against the moments, or bounds on them, that other code finds. */
 static void the_moment_is_that_of_the_orders(void **unused)
 {
     (void)unused;
@@ -644,7 +644,7 @@ static void tilted_draws_are_few(void **unused)
     eps__setting_close(&setting);
 }
 
-/* L59: against plain draws, and against the exact law where bins share no row; and what a value is at most is nearly met. */
+/* A32: against plain draws, and against the exact law where bins share no row; and what a value is at most is nearly met. */
 static void tilted_draws_are_of_the_mechanism(void **unused)
 {
     (void)unused;
