@@ -30,7 +30,7 @@ extern "C" {
 #define EPS_VERSION "0.1.0"
 
 /* Raised with every change that can alter a number; part of every cache key. */
-#define EPS_ACCOUNTING_VERSION 9
+#define EPS_ACCOUNTING_VERSION 10
 
 #if defined(__GNUC__)
 #define EPS_API __attribute__((visibility("default")))
@@ -216,13 +216,13 @@ struct eps_workload {
 struct eps_sampling {
     enum eps_scheme scheme;
     double p;                 /* in [1e-20, 1]; NAN: derived from the batch size */
+    size_t bins;              /* balls_in_bins */
     uint64_t batch_size;      /* expected batch; none: of every step; 0: absent */
     uint64_t dataset_size;    /* 0: absent */
     size_t epochs;            /* none: k, default ceil(n batch/dataset), without sizes 1 */
     size_t separation;        /* none: b, default floor(dataset/batch), floor(n/k); b_min_sep: the matrix's bands */
     enum eps_schema schema;   /* none */
     size_t groups;            /* cyclic_poisson: default the matrix's bands */
-    size_t bins;              /* balls_in_bins */
     bool redraw;              /* balls_in_bins: a new bin in every epoch; default false */
     bool warm_start;          /* b_min_sep: default true */
     bool truncation;          /* poisson, cyclic_poisson, b_min_sep */

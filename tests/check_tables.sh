@@ -28,11 +28,11 @@ only() {
 
 echo "1..7"
 # The codec says which members go with which.
-only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' lib/sampling/schemes scheme 'api/codec/fields\.c' schemes
+only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' lib/sampling/schemes scheme 'lib/base/members\.c' schemes
 # `auto` is no accountant but the choice among them.
-only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' lib/accountants method 'api/codec/fields\.c' accountants
+only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' lib/accountants method 'lib/base/members\.c' accountants
 only 'EPS_FAMILY_(IDENTITY|TOEPLITZ|DENSE|[A-Z_]*SQUARE_ROOT|BANDED|BLT|OPTIMAL|TREE|FOURIER|STORED)' \
-    lib/strategy/families family 'api/codec/fields\.c' families
+    lib/strategy/families family 'lib/base/members\.c' families
 # What sets the kinds of strategies apart is in their rows.
 result "$(grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy)" "nothing in lib/strategy asks which kind it has"
 # What fills a block in may use how one is held, not the other way round.

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A family, a scheme and an accountant are one file and one row: a toy of each is added so to a copy of the tree under
-build/, which is built and asked a job that uses it, by `solve` and over HTTP. Prints TAP.
+"""A family, a scheme and an accountant are one file and one row, and so is a member that only they have: a toy of each is added
+to a copy of the tree under build/, which is built and asked jobs with it, by `solve` and over HTTP. Prints TAP.
 
-What one file and one row means: tests/toys/NAME.c is put into the room, its wire name in it; one line goes into the table of
-the room; and since C numbers what it selects by, one value into the enum of lib/epsilon.h. No other line is touched.
-Not shown here: a member that only the new thing has takes a line in api/codec/fields.c, and the published contract
-(api/openapi.yaml) its own.
+tests/toys/NAME.c is put into its room, its wire name in it; one line goes into the table of the room; and since C numbers what
+it selects by, one value into the enum of lib/epsilon.h. A member is one line in its struct there, and one row in
+lib/base/members.c. No other line is touched, and CONTRIBUTING.md names each of these files. The published contract
+(api/openapi.yaml) and the form of the page are not shown here.
 
 From the environment: CC, JOBS.
 
@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -33,10 +34,35 @@ TOYS = (("toy_prefix", "FAMILY", "lib/strategy/families", "families.c", "FAMILIE
         ("toy_double", "ACCOUNTANT", "lib/accountants", "registry.c", "ACCOUNTANTS"),
         ("toy_certain", "ACCOUNTANT", "lib/accountants", "registry.c", "ACCOUNTANTS"))
 
+# The member of each toy that has one: its struct and the member before which it goes, in C; its row.
+MEMBERS = {"toy_prefix": ("eps_matrix", "double gap;", "gap", "double toy_tail;",
+                          'toy_tail, EPS__REAL, "toy_tail", ONLY(FAMILY(TOY_PREFIX)), .initial = 0.5'),
+           "toy_half": ("eps_sampling", "bool last_iterate;", "last_iterate", "double toy_thinning;",
+                        'toy_thinning, EPS__REAL, "toy_thinning", ONLY(BIT(EPS_SCHEME_TOY_HALF)), .initial = 0.5, '
+                        'RANGE(EPS__PROBABILITY)'),
+           "toy_double": ("eps_tuning", "double max_seconds;", "max_seconds", "double toy_times;",
+                          'toy_times, EPS__REAL, "toy_times", ONLY(METHOD(TOY_DOUBLE)), .initial = 2')}
+# The section of CONTRIBUTING.md that says what to touch.
+SECTIONS = {"FAMILY": "Add a family", "SCHEME": "Add a scheme", "ACCOUNTANT": "Add an accountant"}
+
 NONE = {"scheme": "none", "epochs": 4}
 GAUSSIAN = {"n": 100, "sampling": NONE, "noise_multiplier": 2, "delta": 1e-6, "accountant": "gaussian"}
 DELTA = {"n": 4, "sampling": NONE, "noise_multiplier": 2, "epsilon": 1}
 SAMPLED = {"n": 100, "noise_multiplier": 1, "delta": 1e-6}
+
+
+def half(batch, thinning, **more):
+    return dict({"n": 100, "sampling": {"scheme": "toy_half", "batch_size": batch, "dataset_size": 1000,
+                                        "toy_thinning": thinning}}, **more)
+
+
+def poisson(p, **more):
+    return dict({"n": 100, "sampling": {"scheme": "poisson", "p": p}}, **more)
+
+
+PHASES = {"noise_multiplier": 1, "delta": 1e-6}
+DRAWN = {"n": 64, "matrix": {"family": "square_root", "bands": 2}, "noise_multiplier": 1, "delta": 1e-3,
+         "accountant": {"method": "monte_carlo", "samples": 65536, "seed": 7}}
 
 
 def epsilon(result):
@@ -69,6 +95,17 @@ QUESTIONS = (
      dict(SAMPLED, sampling={"scheme": "poisson", "p": 0.01}), epsilon),
     ("the accountant toy_double says twice what gaussian says",
      dict(GAUSSIAN, accountant="toy_double"), epsilon, GAUSSIAN, doubled),
+    ("toy_prefix takes its tail from a member of its own",
+     dict(GAUSSIAN, matrix={"family": "toy_prefix", "toy_tail": 0.25}), matrix,
+     dict(GAUSSIAN, matrix={"family": "toeplitz", "coefficients": [1, 0.25]}), matrix),
+    ("toy_half takes its share from a member of its own",
+     half(20, 0.25, noise_multiplier=1, delta=1e-6), epsilon, poisson(0.005, noise_multiplier=1, delta=1e-6), epsilon),
+    ("toy_double takes its factor from a member of its own",
+     dict(GAUSSIAN, accountant={"method": "toy_double", "toy_times": 3}), epsilon, GAUSSIAN,
+     lambda result: 3 * result["epsilon"]),
+    ("phases that differ in the member of a toy are two phases",
+     dict(PHASES, phases=[half(20, 1), half(20, 0.125)]), epsilon,
+     dict(PHASES, phases=[poisson(0.02), poisson(0.0025)]), epsilon),
     ("the accountant toy_certain solves by itself from what is proven, and its guarantee is the result's",
      dict(DELTA, accountant="toy_certain"), guaranteed, DELTA, certain),
 )
@@ -92,9 +129,28 @@ def insert(path, pattern, line):
 
 
 def add(name, enum, room, table, rows):
+    """Adds a toy; returns the files that were touched."""
     shutil.copy(f"tests/toys/{name}.c", TREE / room)
     insert(f"{room}/{table}", rf"^#define {rows}\(row\) *\\\n", f"    row({name}) \\\n")
     insert("lib/epsilon.h", rf"^(?= *EPS_{enum}_COUNT$)", f"    EPS_{enum}_{name.upper()},\n")
+    touched = {f"{room}/", table, "lib/epsilon.h"}
+    if name in MEMBERS:
+        struct, before, member, line, row = MEMBERS[name]
+        insert("lib/epsilon.h", rf"^struct {struct} \{{\n(?:(?!^\}}).*\n)*?(?= *{re.escape(before)})", f"    {line}\n")
+        insert("lib/base/members.c", rf"^(?= *row\({struct}, {member},)", f"    row({struct}, {row}) \\\n")
+        touched.add("lib/base/members.c")
+    return touched
+
+
+def unnamed():
+    """The files that a toy touches and CONTRIBUTING.md does not name where it says how to add one."""
+    text = Path("CONTRIBUTING.md").read_text()
+    sections = dict(zip(re.findall(r"^## (.*)$", text, re.M), re.split(r"^## .*$", text, flags=re.M)[1:]))
+    return [f"{SECTIONS[enum]}: {path}" for enum, paths in TOUCHED.items() for path in sorted(paths)
+            if path not in sections[SECTIONS[enum]]]
+
+
+TOUCHED = {}
 
 
 def build():
@@ -104,7 +160,7 @@ def build():
         shutil.copytree(folder, TREE / folder)
     shutil.copy("Makefile", TREE)
     for toy in TOYS:
-        add(*toy)
+        TOUCHED.setdefault(toy[1], set()).update(add(*toy))
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "B", "BIN", "FLAVOUR")}
     jobs = os.environ.get("JOBS") or os.cpu_count()
@@ -134,7 +190,7 @@ class Server:
         finally:
             self.process.kill()
 
-    def post(self, job):
+    def document(self, job):
         request = urllib.request.Request(f"{self.url}/v1/jobs?wait={PATIENCE}", json.dumps(job).encode(),
                                          {"Content-Type": "application/json"})
         try:
@@ -143,7 +199,15 @@ class Server:
         except urllib.error.HTTPError as refused:
             raise AssertionError(refused.read().decode()) from refused
         assert document["status"] == "succeeded", document
-        return document["result"]
+        return document
+
+    def post(self, job):
+        return self.document(job)["result"]
+
+    def chunks(self):
+        """How many blocks of draws are cached."""
+        with sqlite3.connect(TREE / "toys.db") as database:
+            return database.execute("SELECT count(*) FROM blobs WHERE kind = 2").fetchone()[0]
 
 
 def ask(way, how):
@@ -157,16 +221,52 @@ def ask(way, how):
         report(close and wanted, f"{what} ({how})", f"{found} is not {wanted}")
 
 
+def refusal(server, job):
+    try:
+        server.post(job)
+    except AssertionError as refused:
+        return str(refused)
+    return "accepted"
+
+
+def look(server):
+    """What sees the member of a toy beside the answer. The two jobs have the same p."""
+    first, second = half(20, 0.5, **DRAWN), half(10, 1, **DRAWN)
+    seeds = [server.post(dict(job, accountant=dict(job["accountant"], seed=None)))["monte_carlo"]["remove"]["seed"]
+             for job in (first, second)]
+    report(len(set(seeds)) == 2, "the seed depends on the member of a toy", str(seeds))
+    chunks = [(server.post(job), server.chunks())[1] for job in (first, second, dict(first, label="again"))]
+    report(chunks[0] < chunks[1] == chunks[2], "the cache of draws tells jobs apart by it", str(chunks))
+    tail = dict(GAUSSIAN, matrix={"family": "toy_prefix", "toy_tail": 0.25})
+    result = server.post(tail)
+    stored = server.post(dict(GAUSSIAN, matrix={"family": "stored", "id": result["factorization"]["id"]}))
+    report(matrix(stored)[0] == matrix(result)[0] and stored["error"] == result["error"],
+           "the recipe of a stored factorisation has it", f"{stored}\n{result}")
+    document = server.document(half(20, 0.25, noise_multiplier=1, delta=1e-6))
+    report(document["job"]["sampling"]["toy_thinning"] == 0.25, "the canonical job has it", json.dumps(document["job"]))
+    said = refusal(server, half(20, 2, noise_multiplier=1, delta=1e-6))
+    report("/sampling/toy_thinning" in said and "1e-20" in said, "its range is checked", said)
+    said = refusal(server, dict(poisson(0.01), noise_multiplier=1, delta=1e-6, sampling={"scheme": "poisson", "p": 0.01,
+                                                                                        "toy_thinning": 0.5}))
+    report("/sampling/toy_thinning" in said and "toy_half" in said, "another scheme does not take it", said)
+
+
+LOOKS = 6
+
+
 def main():
-    print(f"1..{1 + 2 * len(QUESTIONS)}")
+    print(f"1..{2 + LOOKS + 2 * len(QUESTIONS)}")
     started = time.monotonic()
     built = build()
     if report(built.returncode == 0, "a tree with the toys builds", built.stdout):
+        missing = unnamed()
+        report(not missing, "CONTRIBUTING.md names every file that a toy touches", "\n".join(missing))
         ask(solve, "solve")
         with Server() as server:
             ask(server.post, "HTTP")
+            look(server)
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
-    return number != 1 + 2 * len(QUESTIONS)
+    return number != 2 + LOOKS + 2 * len(QUESTIONS)
 
 
 sys.exit(main())

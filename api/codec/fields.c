@@ -1,88 +1,61 @@
 /*
- * The tables of fields.h: the wire's vocabulary, in canonical order.
+ * The tables of fields.h. Those of a job's parts are the library's (lib/base/members.c). Here is how a job and a phase put these
+ * parts together in JSON, in canonical order; a unit test holds that no member of the library is missing.
  *
- * Ranges of integers are here, because 0 means "absent" in the structs; ranges of reals and all rules between
- * members are eps_job_check()'s. Masks say which family, scheme or accountant takes a member: elsewhere it is
- * unknown, and unknown members are errors.
+ * Ranges of integers are checked by the codec, because 0 means "absent" in the structs. Ranges of reals and all rules between
+ * members are eps_job_check()'s. A member that the family, scheme or accountant does not take is unknown, and unknown members
+ * are errors.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "api/codec/fields.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "api/requests/batches.h"
 
-/* The tables hold names of any enum by its number. */
-#define NAME_AT(enumeration)                                            \
-    static const char *enumeration##_at(unsigned index)                 \
-    {                                                                   \
-        return eps_##enumeration##_name((enum eps_##enumeration)index); \
-    }
-NAME_AT(normalization)
-NAME_AT(objective)
-NAME_AT(decoder)
-NAME_AT(scheme)
-NAME_AT(schema)
-NAME_AT(adjacency)
-NAME_AT(accountant)
-NAME_AT(estimator)
+#define BIT(value) (1u << (value))
 
-static const char *workload_at(unsigned index)
+/* ---------------------------------------------------------------- names */
+
+const char *api__name_at(const struct eps__member *field, unsigned value)
 {
-    return eps_workload_name((enum eps_workload_type)index);
+    if (field->name_at)
+        return field->name_at(value);
+    switch (field->vocabulary) {
+    case EPS__FAMILIES:
+        return eps_family_name((enum eps_family)value);
+    case EPS__NORMALIZATIONS:
+        return eps_normalization_name((enum eps_normalization)value);
+    case EPS__DECODERS:
+        return eps_decoder_name((enum eps_decoder)value);
+    case EPS__OBJECTIVES:
+        return eps_objective_name((enum eps_objective)value);
+    case EPS__WORKLOADS:
+        return eps_workload_name((enum eps_workload_type)value);
+    case EPS__SCHEMES:
+        return eps_scheme_name((enum eps_scheme)value);
+    case EPS__SCHEMAS:
+        return eps_schema_name((enum eps_schema)value);
+    case EPS__ADJACENCIES:
+        return eps_adjacency_name((enum eps_adjacency)value);
+    case EPS__ACCOUNTANTS:
+        return eps_accountant_name((enum eps_accountant)value);
+    case EPS__ESTIMATORS:
+        return eps_estimator_name((enum eps_estimator)value);
+    case EPS__VOCABULARIES:
+        break;
+    }
+    return NULL;
 }
 
-_Static_assert(sizeof(enum eps_family) == sizeof(unsigned), "enums are read and written as unsigned");
-
-#define BIT(value) (1u << (value))
-#define PLACE(type, member) .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
-#define COMMON(key, masks) .name = (key), .variants = (masks)
-
-#define REAL(type, key, member, masks)                            \
-    {                                                             \
-        COMMON(key, masks), .kind = API_REAL, PLACE(type, member) \
-    }
-#define FLAG(type, key, member, masks)                            \
-    {                                                             \
-        COMMON(key, masks), .kind = API_BOOL, PLACE(type, member) \
-    }
-#define COUNT(type, key, member, masks)                                                                 \
-    {                                                                                                   \
-        COMMON(key, masks), .kind = API_INTEGER, PLACE(type, member), .least = 1, .most = API_MAX_EXACT \
-    }
-#define NAME(type, key, member, masks, names, which)                                                      \
-    {                                                                                                     \
-        COMMON(key, masks), .kind = API_NAME, PLACE(type, member), .name_at = (names), .allowed = (which) \
-    }
-#define NUMBERS(type, key, member, len, masks)                                                                 \
-    {                                                                                                          \
-        COMMON(key, masks), .kind = API_NUMBERS, PLACE(type, member), .len_offset = offsetof(struct type, len) \
-    }
-/* The same, required. */
-#define NEEDED_REAL(type, key, member, masks)                                       \
-    {                                                                               \
-        COMMON(key, masks), .kind = API_REAL, .required = true, PLACE(type, member) \
-    }
-#define NEEDED_COUNT(type, key, member, masks)                                                      \
-    {                                                                                               \
-        COMMON(key, masks), .kind = API_INTEGER, .required = true, PLACE(type, member), .least = 1, \
-                            .most = API_MAX_EXACT                                                   \
-    }
-#define NEEDED_NAME(type, key, member, names, which)                                                       \
-    {                                                                                                      \
-        COMMON(key, API_ALL), .kind = API_NAME, .required = true, PLACE(type, member), .name_at = (names), \
-                              .allowed = (which)                                                           \
-    }
-#define NEEDED_NUMBERS(type, key, member, len, masks)                                   \
-    {                                                                                   \
-        COMMON(key, masks), .kind = API_NUMBERS, .required = true, PLACE(type, member), \
-                            .len_offset = offsetof(struct type, len)                    \
-    }
-
-#define FIELDS(table) .fields = (table), .len = sizeof(table) / sizeof((table)[0])
+const char *api__variant_name(const struct eps__object *object, unsigned variant)
+{
+    if (object == &eps__matrix_object && variant == EPS__BLT_GIVEN)
+        return "blt with given decay and scale";
+    return object->named ? api__name_at(&object->members[0], variant) : NULL;
+}
 
 /* ---------------------------------------------------------------- variants */
 
@@ -92,195 +65,38 @@ static bool is_written(const json_t *json, const char *name)
     return value && !json_is_null(value);
 }
 
-static bool is_set(const struct api_field *field, const void *base)
-{
-    size_t len;
-    assert(field->kind == API_NUMBERS || field->kind == API_PHASES);
-    memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
-    return len > 0;
-}
-
-unsigned api__variant(const struct api_object *object, const void *base, const json_t *json)
+unsigned api__variant(const struct eps__object *object, const void *base, const json_t *json)
 {
     unsigned named = 0;
-    if (object->variant_name)
-        memcpy(&named, api__at_const(base, object->fields[0].offset), sizeof named);
+    if (!json)
+        return eps__members_variant(object, base);
+    if (object->named)
+        memcpy(&named, api__at_const(base, object->members[0].offset), sizeof named);
     for (size_t i = 1; i < object->len; i++) {
-        const struct api_field *field = &object->fields[i];
+        const struct eps__member *field = &object->members[i];
         if (!field->settles || !(field->variants & BIT(named)))
             continue;
-        if (json ? is_written(json, field->name) && !is_written(json, field->unless) : is_set(field, base))
+        if (is_written(json, field->name) && !is_written(json, field->unless))
             return field->settles;
     }
     return named;
 }
 
-bool api__has(const struct api_object *object, const struct api_field *field, uint32_t variant_bit)
+bool api__has(const struct eps__object *object, const struct eps__member *field, uint32_t variant_bit)
 {
-    return (field->variants & variant_bit) && !(object->without && strcmp(object->without, field->name) == 0);
+    return field->name && field->inside == object->group && (field->variants & variant_bit) &&
+           !(object->without && strcmp(object->without, field->name) == 0);
 }
 
-bool api__has_named(const struct api_object *object, const char *name, uint32_t variant_bit)
+bool api__has_named(const struct eps__object *object, const char *name, uint32_t variant_bit)
 {
     for (size_t i = 0; i < object->len; i++) {
-        if (strcmp(object->fields[i].name, name) == 0 && api__has(object, &object->fields[i], variant_bit))
+        const struct eps__member *field = &object->members[i];
+        if (api__has(object, field, variant_bit) && strcmp(field->name, name) == 0)
             return true;
     }
     return false;
 }
-
-/* ---------------------------------------------------------------- matrix */
-
-/* A blt whose decay and scale are given is not optimised: it takes other members than one with buffers. */
-#define BLT_GIVEN ((unsigned)EPS_FAMILY_COUNT)
-
-static const char *family_at(unsigned index)
-{
-    return index == BLT_GIVEN ? "blt with given decay and scale" : eps_family_name((enum eps_family)index);
-}
-
-#define BANDS_REQUIRED (BIT(EPS_FAMILY_INVERSE_SQUARE_ROOT) | BIT(EPS_FAMILY_BANDED) | BIT(EPS_FAMILY_BANDED_INVERSE))
-#define OPTIMISED \
-    (BIT(EPS_FAMILY_BANDED) | BIT(EPS_FAMILY_BANDED_INVERSE) | BIT(EPS_FAMILY_BLT) | BIT(EPS_FAMILY_OPTIMAL))
-#define ANY_BLT (BIT(EPS_FAMILY_BLT) | BIT(BLT_GIVEN))
-
-#define SETTLING_NUMBERS(key, member)                                                                   \
-    {                                                                                                   \
-        COMMON(key, ANY_BLT), .kind = API_NUMBERS, PLACE(eps_matrix, member),                           \
-                              .len_offset = offsetof(struct eps_matrix, blt_len), .settles = BLT_GIVEN, \
-                              .unless = "buffers"                                                       \
-    }
-
-static const struct api_field matrix_fields[] = {
-    NEEDED_NAME(eps_matrix, "family", family, family_at, BIT(EPS_FAMILY_COUNT) - 1),
-    NAME(eps_matrix, "normalization", normalization, API_ALL, normalization_at, BIT(EPS_NORMALIZATION_COUNT) - 1),
-    COUNT(eps_matrix, "stamps", stamps, API_ALL),
-    NEEDED_NUMBERS(eps_matrix, "coefficients", coefficients, coefficients_len, BIT(EPS_FAMILY_TOEPLITZ)),
-    {COMMON("rows", BIT(EPS_FAMILY_DENSE)), .kind = API_ROWS, .required = true, PLACE(eps_matrix, rows),
-     .len_offset = offsetof(struct eps_matrix, rows_n)},
-    COUNT(eps_matrix, "bands", bands, BIT(EPS_FAMILY_SQUARE_ROOT)),
-    NEEDED_COUNT(eps_matrix, "bands", bands, BANDS_REQUIRED),
-    FLAG(eps_matrix, "toeplitz", toeplitz, BIT(EPS_FAMILY_BANDED)),
-    FLAG(eps_matrix, "column_normalize", column_normalize, BIT(EPS_FAMILY_BANDED)),
-    COUNT(eps_matrix, "buffers", buffers, ANY_BLT),
-    SETTLING_NUMBERS("decay", decay),
-    SETTLING_NUMBERS("scale", scale),
-    FLAG(eps_matrix, "nonnegative", nonnegative, BIT(EPS_FAMILY_OPTIMAL)),
-    NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_TREE), decoder_at,
-         BIT(EPS_DECODER_ONLINE) | BIT(EPS_DECODER_FULL)),
-    NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_FOURIER), decoder_at,
-         BIT(EPS_DECODER_OPTIMAL) | BIT(EPS_DECODER_STANDARD)),
-    {COMMON("id", BIT(EPS_FAMILY_STORED)), .kind = API_ID, .required = true, PLACE(eps_matrix, stored_id)},
-    NAME(eps_matrix, "objective", objective, OPTIMISED, objective_at, BIT(EPS_OBJECTIVE_COUNT) - 1),
-    REAL(eps_matrix, "gap", gap, OPTIMISED),
-    COUNT(eps_matrix, "epochs", epochs, OPTIMISED),
-    COUNT(eps_matrix, "separation", separation, OPTIMISED),
-};
-
-static const struct api_object matrix_object = {FIELDS(matrix_fields), .has_variants = true, .variant_name = family_at};
-
-/* ---------------------------------------------------------------- sampling */
-
-#define NONE BIT(EPS_SCHEME_NONE)
-#define POISSON BIT(EPS_SCHEME_POISSON)
-#define CYCLIC BIT(EPS_SCHEME_CYCLIC_POISSON)
-#define BINS BIT(EPS_SCHEME_BALLS_IN_BINS)
-#define SPACED BIT(EPS_SCHEME_B_MIN_SEP)
-
-static const struct api_field truncation_fields[] = {
-    NEEDED_COUNT(eps_sampling, "max_batch_size", max_batch_size, API_ALL),
-};
-
-static const struct api_object truncation_object = {FIELDS(truncation_fields)};
-
-static const struct api_field sampling_fields[] = {
-    NEEDED_NAME(eps_sampling, "scheme", scheme, scheme_at, BIT(EPS_SCHEME_COUNT) - 1),
-    REAL(eps_sampling, "p", p, POISSON | CYCLIC | SPACED),
-    COUNT(eps_sampling, "bins", bins, BINS),
-    COUNT(eps_sampling, "batch_size", batch_size, API_ALL),
-    COUNT(eps_sampling, "dataset_size", dataset_size, API_ALL),
-    COUNT(eps_sampling, "epochs", epochs, NONE),
-    COUNT(eps_sampling, "separation", separation, NONE | SPACED),
-    NAME(eps_sampling, "schema", schema, NONE, schema_at, BIT(EPS_SCHEMA_COUNT) - 1),
-    COUNT(eps_sampling, "groups", groups, CYCLIC),
-    FLAG(eps_sampling, "redraw", redraw, BINS),
-    FLAG(eps_sampling, "warm_start", warm_start, SPACED),
-    {COMMON("truncation", POISSON | CYCLIC | SPACED), .kind = API_GROUP, PLACE(eps_sampling, truncation),
-     .object = &truncation_object},
-    COUNT(eps_sampling, "examples_per_user", examples_per_user, POISSON | SPACED),
-    FLAG(eps_sampling, "last_iterate", last_iterate, POISSON),
-};
-
-static const struct api_object sampling_object = {FIELDS(sampling_fields), .has_variants = true,
-                                                  .variant_name = scheme_at};
-/* A user's examples are those of the whole training. */
-static const struct api_object phase_sampling_object = {FIELDS(sampling_fields), .without = "examples_per_user",
-                                                        .has_variants = true, .variant_name = scheme_at};
-
-/* ---------------------------------------------------------------- workload */
-
-static const struct api_field cooldown_fields[] = {
-    NEEDED_REAL(eps_workload, "from", cooldown_from, API_ALL),
-    NEEDED_REAL(eps_workload, "to", cooldown_to, API_ALL),
-};
-
-static const struct api_object cooldown_object = {FIELDS(cooldown_fields)};
-
-static const struct api_field workload_fields[] = {
-    NEEDED_NAME(eps_workload, "type", type, workload_at, BIT(EPS_WORKLOAD_COUNT) - 1),
-    NEEDED_REAL(eps_workload, "momentum", momentum, BIT(EPS_WORKLOAD_MOMENTUM)),
-    REAL(eps_workload, "decay", decay, BIT(EPS_WORKLOAD_MOMENTUM)),
-    {COMMON("cooldown", BIT(EPS_WORKLOAD_MOMENTUM)), .kind = API_GROUP, PLACE(eps_workload, cooldown),
-     .object = &cooldown_object},
-    NEEDED_NUMBERS(eps_workload, "coefficients", coefficients, coefficients_len, BIT(EPS_WORKLOAD_TOEPLITZ)),
-};
-
-const struct api_object api__workload_object = {FIELDS(workload_fields), .has_variants = true,
-                                                .variant_name = workload_at};
-
-/* ---------------------------------------------------------------- accountant */
-
-#define METHOD(name) BIT(EPS_ACCOUNTANT_##name)
-#define SHARED (METHOD(AUTO) | METHOD(MMCC) | METHOD(CONDITIONAL_COMPOSITION))
-#define RENYI (METHOD(AUTO) | METHOD(RENYI))
-#define SAMPLED (METHOD(AUTO) | METHOD(MONTE_CARLO))
-#define GIVEN(member) .given_offset = offsetof(struct eps_tuning, given), .given = BIT(EPS_TUNING_##member)
-
-static const struct api_field tuning_fields[] = {
-    NEEDED_NAME(eps_tuning, "method", method, accountant_at, BIT(EPS_ACCOUNTANT_COUNT) - 1),
-    {.name = "tolerance",
-     .kind = API_REAL,
-     .variants = ~METHOD(MONTE_CARLO),
-     PLACE(eps_tuning, tolerance),
-     GIVEN(TOLERANCE)},
-    {.name = "bad_event_share",
-     .kind = API_SHARE,
-     .variants = SHARED,
-     PLACE(eps_tuning, bad_event_share),
-     GIVEN(BAD_EVENT_SHARE)},
-    {COMMON("max_order", RENYI), .kind = API_INTEGER, PLACE(eps_tuning, max_order), .least = 2, .most = 1000000},
-    COUNT(eps_tuning, "bandwidth", bandwidth, RENYI),
-    COUNT(eps_tuning, "samples", samples, SAMPLED),
-    {COMMON("seed", SAMPLED), .kind = API_INTEGER, PLACE(eps_tuning, seed), .least = 0, .most = API_MAX_EXACT,
-     .absent = -1},
-    {.name = "threshold_share",
-     .kind = API_REAL,
-     .variants = SAMPLED,
-     PLACE(eps_tuning, threshold_share),
-     GIVEN(THRESHOLD_SHARE)},
-    {.name = "estimator",
-     .kind = API_NAME,
-     .variants = SAMPLED,
-     PLACE(eps_tuning, estimator),
-     GIVEN(ESTIMATOR),
-     .name_at = estimator_at,
-     .allowed = BIT(EPS_ESTIMATOR_COUNT) - 1},
-    REAL(eps_tuning, "max_seconds", max_seconds, SAMPLED),
-    COUNT(eps_tuning, "audit", audit, API_ALL),
-};
-
-static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_variants = true,
-                                                .variant_name = accountant_at};
 
 /* ---------------------------------------------------------------- the job and its phases */
 
@@ -291,68 +107,64 @@ static const char *const misplaced[] = {
     [PHASED] = "is said by each of the phases: leave it out here, or leave phases out",
 };
 
-/* The members of a mechanism, of a job alone or of a phase. */
-#define STEPS(type, masks)                                                                            \
-    {COMMON("n", masks), .kind = API_INTEGER, PLACE(type, mechanism.n), .least = 1, .largest = true}, \
-    {                                                                                                 \
-        COMMON("epochs", masks), .kind = API_REAL, .unwritten = true, PLACE(type, mechanism.epochs)   \
-    }
-#define MATRIX(type, masks)                                                                                  \
-    {                                                                                                        \
-        COMMON("matrix", masks), .kind = API_OBJECT, PLACE(type, mechanism.matrix), .object = &matrix_object \
-    }
-#define SAMPLING(type, masks, of)                                                                         \
-    {                                                                                                     \
-        COMMON("sampling", masks), .kind = API_OBJECT, .required = true, PLACE(type, mechanism.sampling), \
-                                   .object = (of)                                                         \
-    }
-#define WORKLOAD(type, masks)                                                           \
-    {                                                                                   \
-        COMMON("workload", masks), .kind = API_OBJECT, PLACE(type, mechanism.workload), \
-                                   .object = &api__workload_object                      \
-    }
+#define PLACE(of, member) .offset = offsetof(struct of, member), .size = sizeof(((struct of *)0)->member)
+#define FIELDS(table) .members = (table), .len = sizeof(table) / sizeof((table)[0])
+#define EVERY .variants = EPS__ALL
+#define IN(masks) .variants = (masks)
 
-static const struct api_field phase_fields[] = {
-    STEPS(eps_phase, API_ALL),
-    MATRIX(eps_phase, API_ALL),
-    SAMPLING(eps_phase, API_ALL, &phase_sampling_object),
-    WORKLOAD(eps_phase, API_ALL),
-    REAL(eps_phase, "noise_scale", noise_scale, API_ALL),
-    {COMMON("count", API_ALL), .kind = API_INTEGER, PLACE(eps_phase, count), .least = 1, .most = API_MAX_EXACT,
+/* The members of a mechanism, in a job or in a phase. */
+#define STEPS(of, masks)                                                                                            \
+    {.name = "n", .type = EPS__INTEGER, IN(masks), PLACE(of, mechanism.n), .least = 1, .largest = true},            \
+    {                                                                                                               \
+        .name = "epochs", .type = EPS__REAL, IN(masks), PLACE(of, mechanism.epochs), .unwritten = true              \
+    }
+#define PART(of, json, masks, member, its) \
+    .name = (json), .type = EPS__OBJECT, IN(masks), PLACE(of, mechanism.member), .object = (its)
+
+static const struct eps__member phase_fields[] = {
+    STEPS(eps_phase, EPS__ALL),
+    {PART(eps_phase, "matrix", EPS__ALL, matrix, &eps__matrix_object)},
+    {PART(eps_phase, "sampling", EPS__ALL, sampling, &eps__phase_sampling_object), .required = EPS__ALL},
+    {PART(eps_phase, "workload", EPS__ALL, workload, &eps__workload_object)},
+    {.name = "noise_scale", .type = EPS__REAL, EVERY, PLACE(eps_phase, noise_scale)},
+    {.name = "count", .type = EPS__INTEGER, EVERY, PLACE(eps_phase, count), .least = 1, .most = EPS__EXACT_MOST,
      .largest = true},
 };
 
-const struct api_object api__phase_object = {FIELDS(phase_fields)};
+const struct eps__object api__phase_object = {FIELDS(phase_fields), .size = sizeof(struct eps_phase)};
 
-static const struct api_field job_fields[] = {
+static const struct eps__member job_fields[] = {
     STEPS(eps_job, BIT(ALONE)),
-    MATRIX(eps_job, BIT(ALONE)),
-    SAMPLING(eps_job, BIT(ALONE), &sampling_object),
-    {COMMON("phases", API_ALL), .kind = API_PHASES, PLACE(eps_job, phases),
-     .len_offset = offsetof(struct eps_job, phases_len), .object = &api__phase_object, .settles = PHASED},
-    COUNT(eps_job, "examples_per_user", mechanism.sampling.examples_per_user, BIT(PHASED)),
-    REAL(eps_job, "epsilon", query.epsilon, API_ALL),
-    REAL(eps_job, "delta", query.delta, API_ALL),
-    REAL(eps_job, "noise_multiplier", query.noise_multiplier, API_ALL),
-    NAME(eps_job, "adjacency", mechanism.adjacency, API_ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
-    {COMMON("accountant", API_ALL), .kind = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
-    WORKLOAD(eps_job, BIT(ALONE)),
-    FLAG(eps_job, "curve", query.curve, API_ALL),
-    {COMMON("label", API_ALL), .kind = API_LABEL},
+    {PART(eps_job, "matrix", BIT(ALONE), matrix, &eps__matrix_object)},
+    {PART(eps_job, "sampling", BIT(ALONE), sampling, &eps__sampling_object), .required = EPS__ALL},
+    {.name = "phases", .type = API_PHASES, EVERY, PLACE(eps_job, phases), .len_offset = offsetof(struct eps_job, phases_len),
+     .object = &api__phase_object, .settles = PHASED},
+    {.name = "examples_per_user", .type = EPS__INTEGER, IN(BIT(PHASED)),
+     PLACE(eps_job, mechanism.sampling.examples_per_user), .least = 1, .most = EPS__EXACT_MOST},
+    {.name = "epsilon", .type = EPS__REAL, EVERY, PLACE(eps_job, query.epsilon)},
+    {.name = "delta", .type = EPS__REAL, EVERY, PLACE(eps_job, query.delta)},
+    {.name = "noise_multiplier", .type = EPS__REAL, EVERY, PLACE(eps_job, query.noise_multiplier)},
+    {.name = "adjacency", .type = EPS__NAME, EVERY, PLACE(eps_job, mechanism.adjacency), .vocabulary = EPS__ADJACENCIES,
+     .allowed = BIT(EPS_ADJACENCY_COUNT) - 1},
+    {.name = "accountant", .type = API_ACCOUNTANT, EVERY, PLACE(eps_job, query.accountant), .object = &eps__tuning_object},
+    {PART(eps_job, "workload", BIT(ALONE), workload, &eps__workload_object)},
+    {.name = "curve", .type = EPS__BOOL, EVERY, PLACE(eps_job, query.curve)},
+    {.name = "label", .type = API_LABEL, EVERY},
 };
 
-const struct api_object api__job_object = {FIELDS(job_fields), .has_variants = true, .misplaced = misplaced};
+const struct eps__object api__job_object = {FIELDS(job_fields), .size = sizeof(struct eps_job), .has_variants = true,
+                                            .misplaced = misplaced};
 
 /* ---------------------------------------------------------------- batches */
 
-static const struct api_field batches_fields[] = {
-    {COMMON("job", API_ALL), .kind = API_JOB_ID, PLACE(api_batches, job)},
-    {COMMON("n", API_ALL), .kind = API_INTEGER, PLACE(api_batches, mechanism.n), .least = 1},
-    {COMMON("sampling", API_ALL), .kind = API_OBJECT, PLACE(api_batches, mechanism.sampling),
-     .object = &sampling_object},
-    COUNT(api_batches, "dataset_size", dataset_size, API_ALL),
-    {COMMON("seed", API_ALL), .kind = API_INTEGER, PLACE(api_batches, seed), .least = 0, .most = API_MAX_EXACT,
+static const struct eps__member batches_fields[] = {
+    {.name = "job", .type = API_JOB_ID, EVERY, PLACE(api_batches, job)},
+    {.name = "n", .type = EPS__INTEGER, EVERY, PLACE(api_batches, mechanism.n), .least = 1},
+    {.name = "sampling", .type = EPS__OBJECT, EVERY, PLACE(api_batches, mechanism.sampling), .object = &eps__sampling_object},
+    {.name = "dataset_size", .type = EPS__INTEGER, EVERY, PLACE(api_batches, dataset_size), .least = 1,
+     .most = EPS__EXACT_MOST},
+    {.name = "seed", .type = EPS__INTEGER, EVERY, PLACE(api_batches, seed), .least = 0, .most = EPS__EXACT_MOST,
      .absent = -1},
 };
 
-const struct api_object api__batches_object = {FIELDS(batches_fields)};
+const struct eps__object api__batches_object = {FIELDS(batches_fields), .size = sizeof(struct api_batches)};

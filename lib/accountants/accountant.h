@@ -83,7 +83,6 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
 struct eps__accountant {
     enum eps_accountant method;
     const char *name; /* on the wire */
-    uint32_t tuning;  /* bits 1u << enum eps_tuning_member: what it takes */
     bool curves;      /* it has curves of its own */
     bool amplifies;   /* its answer is less for the sampling */
     bool composes;    /* it bounds delta at every epsilon, bad events apart: phases are composed of such curves */
@@ -122,9 +121,12 @@ void eps__assume_causal_order(struct eps__sentences *list, const struct eps__set
 /* The table, in the order in which `auto` tries them; NULL at the end. */
 extern const struct eps__accountant *const eps__accountants[];
 
-/* A row of the table, or one for a name that no accountant of this version serves yet, or for `auto`: of these only the tuning
- * and `curves` are there. NULL where there is none. */
+/* A row of the table, or one for a name that no accountant of this version serves yet, or for `auto`: of these only
+ * `curves` is there. NULL where there is none. */
 const struct eps__accountant *eps__accountant_find(enum eps_accountant method);
+
+/* Whether it spends a share of delta on bad events, which is then its tuning bad_event_share. */
+bool eps__accountant_spends(const struct eps__accountant *accountant);
 
 /* "a, b and c": the accountants that are served, or that have curves; `auto` is the first or the last of them. */
 void eps__accountant_names_served(char *text, size_t size);

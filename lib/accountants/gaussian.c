@@ -181,7 +181,6 @@ static double least_sigma(const struct eps__setting *setting)
 const struct eps__accountant eps__accountant_gaussian = {
     .method = EPS_ACCOUNTANT_GAUSSIAN,
     .name = "gaussian",
-    .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
     .composes = true,
     .serves = serves,

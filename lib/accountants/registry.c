@@ -5,6 +5,7 @@
  */
 #include "lib/accountants/accountant.h"
 #include "lib/base/error.h"
+#include "lib/base/members.h"
 
 /* One row an accountant. */
 /* clang-format off */
@@ -25,7 +26,7 @@ const struct eps__accountant *const eps__accountants[] = {ACCOUNTANTS(ADDRESS) N
 
 /* `auto`, which takes all. */
 static const struct eps__accountant automatic = {
-    .method = EPS_ACCOUNTANT_AUTO, .name = "auto", .tuning = UINT32_MAX, .curves = true};
+    .method = EPS_ACCOUNTANT_AUTO, .name = "auto", .curves = true};
 
 _Static_assert(sizeof eps__accountants / sizeof *eps__accountants == EPS_ACCOUNTANT_COUNT,
                "each accountant has one row");
@@ -36,6 +37,11 @@ const struct eps__accountant *eps__accountant_find(enum eps_accountant method)
         if (eps__accountants[i]->method == method)
             return eps__accountants[i];
     return method == EPS_ACCOUNTANT_AUTO ? &automatic : NULL;
+}
+
+bool eps__accountant_spends(const struct eps__accountant *accountant)
+{
+    return eps__members_has(&eps__tuning_object, offsetof(struct eps_tuning, bad_event_share), accountant->method);
 }
 
 bool eps_serves_accountant(enum eps_accountant method)

@@ -57,11 +57,6 @@ static struct eps_tuning quick_tuning(const struct eps_tuning *tuning)
     return quick;
 }
 
-static bool takes_share(const struct eps__accountant *accountant)
-{
-    return accountant->tuning >> EPS_TUNING_BAD_EVENT_SHARE & 1;
-}
-
 /* A way to account for a job. */
 struct way {
     const struct eps__accountant *only; /* NULL: `auto` */
@@ -93,7 +88,7 @@ static size_t ways_of(struct way *ways, const struct eps__accountant *const *ser
         ways[ways_len++] = (struct way){NULL, quick};
     for (int quick = 0; quick <= saves; quick++)
         for (size_t i = 0; i < len; i++)
-            if (serving[i]->amplifies && (!quick || takes_share(serving[i])))
+            if (serving[i]->amplifies && (!quick || eps__accountant_spends(serving[i])))
                 ways[ways_len++] = (struct way){serving[i], quick};
     return ways_len;
 }
@@ -113,7 +108,7 @@ static enum eps_status choose(double *takes, struct eps_error *error, struct eps
     size_t ways_len = ways_of(ways, serving, len, saves);
     for (size_t i = 0; i < ways_len; i++) {
         double operations = cost_of(&ways[i], setting, asked, serving, len);
-        bool thrifty = saves && !ways[i].quick && (!ways[i].only || takes_share(ways[i].only));
+        bool thrifty = saves && !ways[i].quick && (!ways[i].only || eps__accountant_spends(ways[i].only));
         least = fmin(least, operations);
         if (operations > (thrifty ? max_operations / THRIFT : max_operations))
             continue;

@@ -15,13 +15,13 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/base/members.h"
 #include "lib/sampling/forming/batches.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 
 #define DEFAULT_MAX_N ((size_t)1 << 24)
 #define SAMPLES_MOST (UINT64_C(1) << 40)
-#define MAX_SEED ((int64_t)1 << 53)
 
 /* ---------------------------------------------------------------- the sampling */
 
@@ -106,6 +106,7 @@ static void check_sampling(struct eps__check *check)
         eps__check_fail(check, "/sampling/scheme", "is no scheme");
         return;
     }
+    eps__check_members(check, &eps__sampling_object, sampling);
     scheme->check(check, sampling);
     check_additions(check, scheme, sampling);
 }
@@ -128,13 +129,7 @@ static void check_query(struct eps__check *check)
     enum eps_unknown unknown = eps_job_unknown(check->job);
     bool epsilon = !isnan(query->epsilon), delta = !isnan(query->delta), noise = !isnan(query->noise_multiplier);
 
-    if (epsilon)
-        eps__check_range(check, "/epsilon", EPS__EPSILON, query->epsilon);
-    if (delta)
-        eps__check_range(check, "/delta", EPS__DELTA, query->delta);
-    if (noise)
-        eps__check_range(check, "/noise_multiplier", EPS__NOISE_MULTIPLIER, query->noise_multiplier);
-
+    eps__check_members(check, &eps__query_object, query);
     if (query->curve) {
         if (!noise)
             eps__check_fail(check, "/noise_multiplier", "is required with curve: true");
@@ -152,42 +147,22 @@ static void check_query(struct eps__check *check)
     }
 }
 
-/* What was given: by its bit, or by a value that is not the default. */
-static uint32_t tuning_given(const struct eps_tuning *tuning)
-{
-    const bool differs[EPS_TUNING_MEMBERS] = {[EPS_TUNING_BAD_EVENT_SHARE] = !isnan(tuning->bad_event_share),
-                                              [EPS_TUNING_MAX_ORDER] = tuning->max_order != 0,
-                                              [EPS_TUNING_BANDWIDTH] = tuning->bandwidth != 0,
-                                              [EPS_TUNING_SAMPLES] = tuning->samples != 0,
-                                              [EPS_TUNING_SEED] = tuning->seed != -1,
-                                              [EPS_TUNING_MAX_SECONDS] = !isnan(tuning->max_seconds),
-                                              [EPS_TUNING_AUDIT] = tuning->audit > 0};
-    uint32_t given = tuning->given;
-    for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
-        given |= (uint32_t)differs[i] << i;
-    return given;
-}
-
+/* Tuning that the accountant does not take is refused, be it the default. Any accountant may be audited. */
 static void check_tuning_taken(struct eps__check *check, const struct eps_tuning *tuning,
                                const struct eps__accountant *accountant)
 {
-    static const char *const pointers[EPS_TUNING_MEMBERS] = {
-        [EPS_TUNING_TOLERANCE] = "/accountant/tolerance",
-        [EPS_TUNING_BAD_EVENT_SHARE] = "/accountant/bad_event_share",
-        [EPS_TUNING_MAX_ORDER] = "/accountant/max_order",
-        [EPS_TUNING_BANDWIDTH] = "/accountant/bandwidth",
-        [EPS_TUNING_SAMPLES] = "/accountant/samples",
-        [EPS_TUNING_SEED] = "/accountant/seed",
-        [EPS_TUNING_THRESHOLD_SHARE] = "/accountant/threshold_share",
-        [EPS_TUNING_ESTIMATOR] = "/accountant/estimator",
-        [EPS_TUNING_MAX_SECONDS] = "/accountant/max_seconds",
-        [EPS_TUNING_AUDIT] = "/accountant/audit",
-    };
-
-    for (int i = 0; i < EPS_TUNING_MEMBERS; i++)
-        if (i != EPS_TUNING_AUDIT && (tuning_given(tuning) & ~accountant->tuning) >> i & 1) /* any may be audited */
-            eps__check_fail(check, pointers[i], "is no tuning of %s: leave it out, or ask for auto, which takes all",
-                            accountant->name);
+    struct eps_tuning fresh;
+    eps__members_init(&eps__tuning_object, &fresh);
+    for (size_t i = 0; i < eps__tuning_object.len; i++) {
+        const struct eps__member *member = &eps__tuning_object.members[i];
+        bool given = (tuning->given & member->given) || !eps__member_equal(member, tuning, &fresh);
+        char pointer[64];
+        if (!member->name || !given || member->variants >> accountant->method & 1)
+            continue;
+        snprintf(pointer, sizeof pointer, "/accountant/%s", member->name);
+        eps__check_fail(check, pointer, "is no tuning of %s: leave it out, or ask for auto, which takes all",
+                        accountant->name);
+    }
 }
 
 static void refuse_curve(struct eps__check *check, enum eps_accountant name)
@@ -209,14 +184,7 @@ static void check_tuning(struct eps__check *check)
     check_tuning_taken(check, tuning, accountant);
     if (check->job->query.curve && !accountant->curves)
         refuse_curve(check, accountant->method);
-    eps__check_range(check, "/accountant/tolerance", EPS__TOLERANCE, tuning->tolerance);
-    if (!isnan(tuning->bad_event_share))
-        eps__check_range(check, "/accountant/bad_event_share", EPS__BAD_EVENT_SHARE, tuning->bad_event_share);
-    if (tuning->max_order == 1)
-        eps__check_fail(check, "/accountant/max_order", "must be an integer of at least 2");
-    if (tuning->seed < -1 || tuning->seed > MAX_SEED)
-        eps__check_fail(check, "/accountant/seed", "must lie in [0, 2^53]");
-    eps__check_range(check, "/accountant/threshold_share", EPS__THRESHOLD_SHARE, tuning->threshold_share);
+    eps__check_members(check, &eps__tuning_object, tuning);
     if (tuning->samples > 0 && tuning->threshold_share != 0.5)
         eps__check_fail(check, "/accountant/threshold_share",
                         "follows from samples where they are given: leave one of the two out");
@@ -228,8 +196,6 @@ static void check_tuning(struct eps__check *check)
         eps__check_fail(check, "/accountant/samples", "must be at most 2^40");
     if (eps_estimator_name(tuning->estimator) == NULL)
         eps__check_fail(check, "/accountant/estimator", "must be auto, plain or tilted");
-    if (!isnan(tuning->max_seconds))
-        eps__check_range(check, "/accountant/max_seconds", EPS__SECONDS, tuning->max_seconds);
 }
 
 /* The largest n: steps that are all alike, one after the other. */
@@ -306,9 +272,7 @@ static void check_scale(struct eps__check *check, const struct eps_phase *phase)
 {
     double noise = check->job->query.noise_multiplier;
 
-    if (!eps__check_range(check, "/noise_scale", EPS__NOISE_SCALE, phase->noise_scale))
-        return;
-    if (eps__in_range(EPS__NOISE_MULTIPLIER, noise) &&
+    if (eps__in_range(EPS__NOISE_SCALE, phase->noise_scale) && eps__in_range(EPS__NOISE_MULTIPLIER, noise) &&
         !eps__in_range(EPS__NOISE_MULTIPLIER, noise * phase->noise_scale))
         eps__check_fail(check, "/noise_scale",
                         "times noise_multiplier must lie in [1e-9, 1e9], and is %.3g: change one of the two",
@@ -326,6 +290,7 @@ static void check_phase(struct eps__check *check, const struct eps_phase *phase,
     own.prefix = prefix;
     own.n = own.block = 0;
     check_mechanism(&own);
+    eps__check_members(&own, &eps__phase_object, phase);
     check_scale(&own, phase);
     if (phase->count == 0)
         eps__check_fail(&own, "/count", "must be an integer of at least 1, or \"max\"");

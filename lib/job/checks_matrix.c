@@ -5,6 +5,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/job/checks.h"
+
+#include "lib/base/members.h"
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/families/family.h"
 
@@ -12,6 +14,7 @@ static void check_family(struct eps__check *check, const struct eps_matrix *matr
 {
     const struct eps__family *family = eps__family_of(matrix);
 
+    eps__check_members(check, &eps__matrix_object, matrix);
     if (family->check)
         family->check(check, matrix);
     if (family->unsampled && eps__sampling_random(&check->job->mechanism))
@@ -49,17 +52,9 @@ void eps__check_workload(struct eps__check *check)
 
     if (eps_workload_name(workload->type) == NULL)
         eps__check_fail(check, "/workload/type", "must be prefix_sum, momentum or toeplitz");
+    else
+        eps__check_members(check, &eps__workload_object, workload);
     if (workload->type == EPS_WORKLOAD_TOEPLITZ)
         eps__check_first_column(check, "/workload/coefficients", workload->coefficients, workload->coefficients_len,
                                 check->n);
-    if (workload->type != EPS_WORKLOAD_MOMENTUM)
-        return;
-    if (!(workload->momentum >= 0.0 && workload->momentum < 1.0))
-        eps__check_fail(check, "/workload/momentum", "must lie in [0, 1)");
-    if (!(workload->decay > 0.0 && workload->decay <= 1.0))
-        eps__check_fail(check, "/workload/decay", "must lie in (0, 1]");
-    if (workload->cooldown && !(workload->cooldown_from >= 0.0 && workload->cooldown_from <= 1.0))
-        eps__check_fail(check, "/workload/cooldown/from", "must lie in [0, 1]: a fraction of n");
-    if (workload->cooldown && !(workload->cooldown_to >= 0.0 && workload->cooldown_to <= 1.0))
-        eps__check_fail(check, "/workload/cooldown/to", "must lie in [0, 1]: a fraction of the first learning rate");
 }

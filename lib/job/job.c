@@ -1,51 +1,30 @@
 /*
- * A job before it is computed: its defaults, those that are constants and those that follow from other members.
+ * The defaults of a job: the constants, which are in the table of members, and those that follow from other members.
  *
- * Both are kept here and not in the codec, so that a C caller and an HTTP client who say the same ask the same.
- * What a job must satisfy is in checks.c.
+ * The library sets them, and not the codec, so that C and HTTP callers who write the same job ask the same question.
+ * checks.c has what a job must satisfy.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/epsilon.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "lib/base/members.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
-#include "lib/strategy/workload.h"
-
-static struct eps_mechanism default_mechanism(void)
-{
-    struct eps_mechanism mechanism;
-    memset(&mechanism, 0, sizeof mechanism);
-    mechanism.matrix = eps__matrix_default();
-    mechanism.epochs = NAN;
-    mechanism.workload = eps__workload_default();
-    mechanism.sampling = eps__sampling_default();
-    mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
-    return mechanism;
-}
 
 void eps_phase_init(struct eps_phase *phase)
 {
-    *phase = (struct eps_phase){.mechanism = default_mechanism(), .noise_scale = 1, .count = 1};
+    eps__members_init(&eps__phase_object, phase);
 }
 
 void eps_job_init(struct eps_job *job)
 {
     memset(job, 0, sizeof *job);
-
-    job->mechanism = default_mechanism();
-    job->query = (struct eps_query){.epsilon = NAN, .delta = NAN, .noise_multiplier = NAN};
-    job->query.accountant = (struct eps_tuning){.method = EPS_ACCOUNTANT_AUTO,
-                                                .tolerance = 1e-3,
-                                                .bad_event_share = NAN,
-                                                .seed = -1,
-                                                .threshold_share = 0.5,
-                                                .estimator = EPS_ESTIMATOR_AUTO,
-                                                .max_seconds = NAN};
+    eps__members_init(&eps__mechanism_object, &job->mechanism);
+    eps__members_init(&eps__query_object, &job->query);
 }
 
 /* The participation an optimised family is optimised for: the job's, where one block sees all of it. */

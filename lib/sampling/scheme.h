@@ -101,7 +101,7 @@ struct eps_sampling eps__sampling_as_bins(const struct eps_sampling *sampling, s
 /* batch_size and dataset_size, from which `instead` (p, bins) is derived unless it is given. True if both are there and
  * sensible. */
 bool eps__check_sizes(struct eps__check *check, const struct eps_sampling *sampling, const char *instead, bool given);
-/* The same for p, and its range. */
+/* The same for p. */
 bool eps__check_probability(struct eps__check *check, const struct eps_sampling *sampling);
 
 #endif

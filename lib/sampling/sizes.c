@@ -37,9 +37,5 @@ bool eps__check_sizes(struct eps__check *check, const struct eps_sampling *sampl
 
 bool eps__check_probability(struct eps__check *check, const struct eps_sampling *sampling)
 {
-    bool given = !isnan(sampling->p);
-
-    if (given)
-        eps__check_range(check, "/sampling/p", EPS__PROBABILITY, sampling->p);
-    return eps__check_sizes(check, sampling, "p", given);
+    return eps__check_sizes(check, sampling, "p", !isnan(sampling->p));
 }

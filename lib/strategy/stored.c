@@ -19,7 +19,7 @@
 #include "lib/strategy/making.h"
 #include "lib/strategy/kept/recipe.h"
 
-#define FORMAT 2 /* of a note */
+#define FORMAT 3 /* of a note */
 
 struct note {
     struct eps__recipe recipe;

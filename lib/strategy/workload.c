@@ -7,16 +7,18 @@
  */
 #include "lib/strategy/workload.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/members.h"
 #include "lib/numerics/fft/convolve.h"
 #include "lib/strategy/failures.h"
 
 struct eps_workload eps__workload_default(void)
 {
-    return (struct eps_workload){.type = EPS_WORKLOAD_PREFIX_SUM, .decay = 1, .momentum = NAN};
+    struct eps_workload workload;
+    eps__members_init(&eps__workload_object, &workload);
+    return workload;
 }
 
 enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,

@@ -23,7 +23,7 @@ struct eps__workload {
     size_t n;
 };
 
-/* Prefix sums. */
+/* Prefix sums: every member of a workload at its default. */
 struct eps_workload eps__workload_default(void);
 
 enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,

@@ -39,11 +39,6 @@ struct joint_profile {
 
 /* ------------------------------------------------------------ compositions */
 
-static bool spends(const struct eps__accountant *accountant)
-{
-    return accountant->tuning >> EPS_TUNING_BAD_EVENT_SHARE & 1;
-}
-
 /* How many runs may spend something, in either direction; and whether a phase goes by its curve. */
 static enum eps_status survey(const struct joint_profile *joint, enum eps_direction use, double *spenders, bool *curves,
                               bool *bounds)
@@ -62,10 +57,10 @@ static enum eps_status survey(const struct joint_profile *joint, enum eps_direct
         if (status != EPS_OK)
             return status;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
-            *bounds = *bounds || (!phase->accountants[d]->steps && !spends(phase->accountants[d]));
+            *bounds = *bounds || (!phase->accountants[d]->steps && !eps__accountant_spends(phase->accountants[d]));
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
             spending = spending ||
-                       (form == EPS__FORM_PROFILE ? spends(phase->accountants[d]) : phase->steppers[use][d]->spends);
+                       (form == EPS__FORM_PROFILE ? eps__accountant_spends(phase->accountants[d]) : phase->steppers[use][d]->spends);
         *curves = *curves || form != EPS__FORM_STEPS;
         *spenders += spending ? (double)phase->count : 0;
     }

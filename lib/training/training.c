@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/base/error.h"
+#include "lib/base/members.h"
 #include "lib/training/curves.h"
 #include "lib/base/sentences.h"
 #include "lib/job/setting.h"
@@ -33,52 +34,12 @@ enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phas
 
 /* ------------------------------------------------------------ equal phases */
 
-static bool same_numbers(const double *a, size_t a_len, const double *b, size_t b_len)
-{
-    return a_len == b_len && (a_len == 0 || memcmp(a, b, a_len * sizeof *a) == 0);
-}
-
-static bool same(double a, double b)
-{
-    return a == b || (isnan(a) && isnan(b));
-}
-
-static bool same_matrix(const struct eps_matrix *a, const struct eps_matrix *b)
-{
-    return a->family == b->family && a->normalization == b->normalization && a->stamps == b->stamps &&
-           same_numbers(a->coefficients, a->coefficients_len, b->coefficients, b->coefficients_len) &&
-           same_numbers(a->rows, a->rows_n * a->rows_n, b->rows, b->rows_n * b->rows_n) && a->bands == b->bands &&
-           a->toeplitz == b->toeplitz && a->column_normalize == b->column_normalize && a->buffers == b->buffers &&
-           same_numbers(a->decay, a->blt_len, b->decay, b->blt_len) &&
-           same_numbers(a->scale, a->blt_len, b->scale, b->blt_len) && a->nonnegative == b->nonnegative &&
-           a->decoder == b->decoder && strcmp(a->stored_id, b->stored_id) == 0 && a->objective == b->objective &&
-           same(a->gap, b->gap) && a->epochs == b->epochs && a->separation == b->separation;
-}
-
-static bool same_workload(const struct eps_workload *a, const struct eps_workload *b)
-{
-    return a->type == b->type && same(a->momentum, b->momentum) && same(a->decay, b->decay) &&
-           a->cooldown == b->cooldown && same(a->cooldown_from, b->cooldown_from) &&
-           same(a->cooldown_to, b->cooldown_to) &&
-           same_numbers(a->coefficients, a->coefficients_len, b->coefficients, b->coefficients_len);
-}
-
-static bool same_sampling(const struct eps_sampling *a, const struct eps_sampling *b)
-{
-    return a->scheme == b->scheme && same(a->p, b->p) && a->batch_size == b->batch_size &&
-           a->dataset_size == b->dataset_size && a->epochs == b->epochs && a->separation == b->separation &&
-           a->schema == b->schema && a->groups == b->groups && a->bins == b->bins && a->redraw == b->redraw &&
-           a->warm_start == b->warm_start && a->truncation == b->truncation && a->max_batch_size == b->max_batch_size &&
-           a->examples_per_user == b->examples_per_user && a->last_iterate == b->last_iterate;
-}
-
-/* Member by member: nothing that an accountant reads may differ. */
+/* Whether both are the same mechanism with the same noise, however often each is run. */
 static bool same_phase(const struct eps_phase *a, const struct eps_phase *b)
 {
-    const struct eps_mechanism *left = &a->mechanism, *right = &b->mechanism;
-    return left->n == right->n && same(left->epochs, right->epochs) && a->noise_scale == b->noise_scale &&
-           left->adjacency == right->adjacency && same_matrix(&left->matrix, &right->matrix) &&
-           same_workload(&left->workload, &right->workload) && same_sampling(&left->sampling, &right->sampling);
+    struct eps_phase counted = *a;
+    counted.count = b->count;
+    return eps__members_equal(&eps__phase_object, &counted, b);
 }
 
 /* ------------------------------------------------------------ opening */

@@ -145,7 +145,7 @@ def test_members_of_other_requests_that_were_meant(server):
 
 
 def test_every_foreign_name_stands_for_one_of_ours():
-    rows = re.findall(r'^    \{"([^"]+)", "([^"]+)"\},$', (ROOT / "api" / "api/codec/meant.c").read_text(), re.MULTILINE)
+    rows = re.findall(r'^    \{"([^"]+)", "([^"]+)"\},$', (ROOT / "api" / "codec" / "meant.c").read_text(), re.MULTILINE)
     words = set(re.findall(r"[a-z_]+[0-9]*", (ROOT / "api" / "openapi.yaml").read_text()))
     assert len(rows) > 50 and len(set(rows)) == len(rows)
     for theirs, ours in rows:

@@ -41,7 +41,6 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
 const struct eps__accountant eps__accountant_toy_certain = {
     .method = EPS_ACCOUNTANT_TOY_CERTAIN,
     .name = "toy_certain",
-    .tuning = 1u << EPS_TUNING_TOLERANCE,
     .serves = serves,
     .exact = exact,
     .cost = cost,

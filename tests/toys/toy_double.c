@@ -1,5 +1,6 @@
 /*
- * An accountant for tests/check_toys.py: that of the Gaussian mechanism, but it claims twice the epsilon.
+ * An accountant for tests/check_toys.py: that of the Gaussian mechanism, but it claims toy_times the epsilon, twice
+ * by default.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,13 +13,14 @@
 
 struct toy {
     struct eps__profile base;
-    double mu;
+    double mu, times;
 };
 
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
-    double rounding, value = eps__gaussian_log_delta(((struct toy *)profile)->mu, eps / 2, &rounding);
+    const struct toy *toy = (struct toy *)profile;
+    double rounding, value = eps__gaussian_log_delta(toy->mu, eps / toy->times, &rounding);
     (void)direction;
     (void)error;
     *out = fmin(value + (estimate == EPS__UPPER ? rounding : -rounding), 0);
@@ -33,9 +35,9 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
 static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
                              double *eps)
 {
-    double mu = ((struct toy *)profile)->mu;
+    double mu = ((struct toy *)profile)->mu, times = ((struct toy *)profile)->times;
     (void)direction;
-    *eps = 2 * fmax(mu * (0.5 * mu + eps__normal_tail_quantile(fmin(log_delta_wanted, -1e-9))), 0);
+    *eps = times * fmax(mu * (0.5 * mu + eps__normal_tail_quantile(fmin(log_delta_wanted, -1e-9))), 0);
     return EPS_OK;
 }
 
@@ -81,7 +83,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     struct toy *toy = malloc(sizeof *toy);
     if (!toy)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    *toy = (struct toy){{&profile_class}, setting->sensitivity.value / sigma};
+    *toy = (struct toy){{&profile_class}, setting->sensitivity.value / sigma, setting->job->query.accountant.toy_times};
     *profile = &toy->base;
     return EPS_OK;
 }
@@ -95,7 +97,6 @@ static double least_sigma(const struct eps__setting *setting)
 const struct eps__accountant eps__accountant_toy_double = {
     .method = EPS_ACCOUNTANT_TOY_DOUBLE,
     .name = "toy_double",
-    .tuning = 1u << EPS_TUNING_TOLERANCE,
     .serves = serves,
     .exact = exact,
     .cost = cost,

@@ -1,5 +1,5 @@
 /*
- * A scheme for tests/check_toys.py: Poisson sampling with half the probability that the sizes give.
+ * A scheme for tests/check_toys.py: Poisson sampling with a share of the probability that the sizes give, a half by default.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,7 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
 
 static double probability(const struct eps_sampling *sampling)
 {
-    return (double)sampling->batch_size / (2 * (double)sampling->dataset_size);
+    return sampling->toy_thinning * (double)sampling->batch_size / (double)sampling->dataset_size;
 }
 
 static double batch(const struct eps_sampling *sampling, double p)

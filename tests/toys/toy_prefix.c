@@ -23,7 +23,7 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     if (!column)
         return eps__strategy_no_memory(error);
     column[0] = 1;
-    column[1] = 0.5;
+    column[1] = mechanism->matrix.toy_tail;
     eps__toeplitz_steal(s, column, bands(&mechanism->matrix, s->block));
     return EPS_OK;
 }

@@ -500,7 +500,6 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
 const struct eps__accountant eps__accountant_conditional_composition = {
     .method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
     .name = "conditional_composition",
-    .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_BAD_EVENT_SHARE,
     .amplifies = true,
     .composes = true,
     .assume = eps__assume_causal_order,

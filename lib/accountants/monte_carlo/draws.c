@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "lib/base/error.h"
+#include "lib/base/members.h"
 #include "lib/numerics/bound.h"
 #include "lib/numerics/hash.h"
 
@@ -33,30 +34,38 @@ uint64_t eps__mc_whole(uint64_t samples)
     return (samples + EPS__MC_CHUNK - 1) / EPS__MC_CHUNK * EPS__MC_CHUNK;
 }
 
+static void hash_bytes(void *to, const void *bytes, size_t len)
+{
+    eps__hash_bytes(to, bytes, len);
+}
+
+/* Every member of the mechanism, so that a new one is among them. The strategy's id stands for the matrix, which may be large,
+ * and for the workload, which no draw depends on; p for the sizes that it was derived from. */
+static void hash_mechanism(struct eps__hash *hash, const struct eps__setting *setting)
+{
+    struct eps_mechanism mechanism = setting->job->mechanism, fresh;
+    const char *id = eps_strategy_id(setting->strategy);
+    eps__members_init(&eps__mechanism_object, &fresh);
+    mechanism.matrix = fresh.matrix;
+    mechanism.workload = fresh.workload;
+    mechanism.epochs = fresh.epochs;
+    mechanism.sampling.batch_size = fresh.sampling.batch_size;
+    mechanism.sampling.p = setting->p;
+    eps__hash_bytes(hash, id, strlen(id));
+    eps__members_put(&eps__mechanism_object, &mechanism, true, hash_bytes, hash);
+}
+
 uint64_t eps__mc_seed(const struct eps__setting *setting)
 {
     const struct eps_query *query = &setting->job->query;
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps_sampling *sampling = &mechanism->sampling;
-    const char *id = eps_strategy_id(setting->strategy);
-    double absent = -1, numbers[] = {setting->p, isnan(query->epsilon) ? absent : query->epsilon,
-                                     isnan(query->delta) ? absent : query->delta,
-                                     isnan(query->noise_multiplier) ? absent : query->noise_multiplier,
-                                     query->accountant.threshold_share};
-    uint64_t counts[] = {sampling->scheme,         sampling->groups,          sampling->bins,
-                         sampling->separation,     sampling->warm_start,      sampling->truncation,
-                         sampling->max_batch_size, sampling->dataset_size,    sampling->examples_per_user,
-                         mechanism->adjacency,     query->accountant.samples, query->accountant.estimator};
     uint8_t digest[EPS__HASH_BYTES];
     struct eps__hash hash;
     uint64_t seed = 0;
     if (query->accountant.seed >= 0)
         return (uint64_t)query->accountant.seed;
     eps__hash_init(&hash, "epsilond seed");
-    eps__hash_bytes(&hash, id, strlen(id));
-    eps__hash_doubles(&hash, numbers, sizeof numbers / sizeof *numbers);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        eps__hash_u64(&hash, counts[i]);
+    hash_mechanism(&hash, setting);
+    eps__members_put(&eps__query_object, query, true, hash_bytes, &hash);
     eps__hash_final(&hash, digest);
     for (size_t i = 0; i < 8; i++)
         seed = seed << 8 | digest[i];
@@ -80,31 +89,19 @@ struct wave {
 static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run, const struct eps__mc_tally *tally)
 {
     const struct eps__mc_grid *grid = &tally->grid;
-    const struct eps_sampling *sampling = &run->setting->job->mechanism.sampling;
     const struct eps__mc_law *law = run->law;
     struct eps__hash hash;
-    double numbers[] = {run->sigma, run->setting->p, law->loss_error, law->log_weight_error, grid->first, grid->step};
+    double numbers[] = {run->sigma, law->loss_error, law->log_weight_error, grid->first, grid->step};
     uint64_t counts[] = {EPS_ACCOUNTING_VERSION,
                          run->seed,
                          run->candidate,
                          tally->estimate,
-                         sampling->scheme,
-                         sampling->groups,
-                         sampling->bins,
-                         sampling->separation,
-                         sampling->warm_start,
-                         sampling->truncation,
-                         sampling->max_batch_size,
-                         sampling->dataset_size,
-                         sampling->examples_per_user,
                          law->direction,
                          law->tilted,
                          law->order,
-                         grid->len,
-                         run->setting->job->mechanism.adjacency};
-    const char *id = eps_strategy_id(run->setting->strategy);
+                         grid->len};
     eps__hash_init(&hash, "epsilond draws");
-    eps__hash_bytes(&hash, id, strlen(id));
+    hash_mechanism(&hash, run->setting);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         eps__hash_u64(&hash, counts[i]);
     eps__hash_doubles(&hash, numbers, sizeof numbers / sizeof *numbers);

@@ -507,8 +507,6 @@ static void assume(struct eps__sentences *list, const struct eps__setting *setti
 const struct eps__accountant eps__accountant_monte_carlo = {
     .method = EPS_ACCOUNTANT_MONTE_CARLO,
     .name = "monte_carlo",
-    .tuning = 1u << EPS_TUNING_SAMPLES | 1u << EPS_TUNING_SEED | 1u << EPS_TUNING_THRESHOLD_SHARE |
-              1u << EPS_TUNING_ESTIMATOR | 1u << EPS_TUNING_MAX_SECONDS,
     .amplifies = true,
     .assume = assume,
     .serves = serves,

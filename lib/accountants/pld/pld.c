@@ -369,7 +369,6 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
 const struct eps__accountant eps__accountant_pld = {
     .method = EPS_ACCOUNTANT_PLD,
     .name = "pld",
-    .tuning = 1u << EPS_TUNING_TOLERANCE,
     .curves = true,
     .amplifies = true,
     .composes = true,

@@ -417,7 +417,6 @@ static double least_sigma(const struct eps__setting *setting)
 const struct eps__accountant eps__accountant_renyi = {
     .method = EPS_ACCOUNTANT_RENYI,
     .name = "renyi",
-    .tuning = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_MAX_ORDER | 1u << EPS_TUNING_BANDWIDTH,
     .curves = true,
     .amplifies = true,
     .composes = true,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/base/error.h"
+#include "lib/base/members.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
@@ -240,7 +241,9 @@ size_t eps__sampling_part_sizes(const struct eps_mechanism *mechanism, uint64_t 
 
 struct eps_sampling eps__sampling_default(void)
 {
-    return (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = NAN, .warm_start = true, .examples_per_user = 1};
+    struct eps_sampling sampling;
+    eps__members_init(&eps__sampling_object, &sampling);
+    return sampling;
 }
 
 struct eps_sampling eps__sampling_like(bool random, bool fixed)

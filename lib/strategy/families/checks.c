@@ -24,7 +24,6 @@ void eps__check_target(struct eps__check *check, const struct eps_matrix *matrix
 
     if (eps_objective_name(matrix->objective) == NULL)
         eps__check_fail(check, "/matrix/objective", "must be mean_squared or max_squared");
-    eps__check_range(check, "/matrix/gap", EPS__GAP, matrix->gap);
     if (block == 0)
         return;
     if (epochs == 0 || epochs > block)

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include "lib/base/members.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
@@ -50,13 +51,9 @@ const struct eps__family *eps__family_of(const struct eps_matrix *matrix)
 
 struct eps_matrix eps__matrix_default(void)
 {
-    return (struct eps_matrix){.family = EPS_FAMILY_IDENTITY,
-                               .normalization = EPS_NORMALIZATION_MAX_COLUMN,
-                               .stamps = 1,
-                               .toeplitz = true,
-                               .nonnegative = true,
-                               .objective = EPS_OBJECTIVE_MEAN_SQUARED,
-                               .gap = 1e-3};
+    struct eps_matrix matrix;
+    eps__members_init(&eps__matrix_object, &matrix);
+    return matrix;
 }
 
 bool eps_serves_family(enum eps_family family)

@@ -15,7 +15,6 @@
 /* A mechanism that owns its arrays; only n, matrix and workload are filled in, with normalization none. */
 struct eps__recipe {
     struct eps_mechanism mechanism;
-    double *arrays[5];
 };
 
 void eps__recipe_write(struct eps__record *out, const struct eps_mechanism *mechanism);
