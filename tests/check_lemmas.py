@@ -107,11 +107,10 @@ def main():
             at = f"{room.relative_to(ROOT)}/LEMMAS.md, {number}"
             cited.update(found := [other for other in citations(text, letters) if other != number])
             wrong += [f"{at} cites {other}, which is no lemma" for other in found if other not in numbers]
-            line = re.search(r"^(?:Test:|\*\*Tested by\*\*)(.*)", text, re.M | re.S)
+            line = re.search(r"^\*\*Tested by\*\*(.*)", text, re.M | re.S)
             named = re.findall(r"`(\w+)`", line[1]) if line else []
             files = re.findall(r"tests/[\w./]+\.(?:c|py)", line[1]) if line else []
-            if not re.search(r"^Test:", text, re.M):
-                shape += misshapen(at, text) + misused(at, number, text, cites)
+            shape += misshapen(at, text) + misused(at, number, text, cites)
             bare += [] if named or files else [f"{at} names no test"]
             bare += [f"{at}: there is no test {name}" for name in named if name not in names]
             bare += [f"{at}: there is no {file}" for file in files if not (ROOT / file).exists()]
