@@ -26,7 +26,7 @@ struct eps__weights {
  * log_eta < 0. */
 double eps__tail_gaussian(double tau, double log_eta);
 
-/* ln E e^{lambda w Bern(p)} at exponent = lambda w >= 0, p in (0, 1]: within 8 + 4 exponent units of rounding,
+/* ln E e^{lambda w Bern(p)} at exponent = lambda w >= 0, p in (0, 1]: within 9 + 4 exponent units of rounding,
  * relative (S1). */
 double eps__bernoulli_log_moment(double p, double exponent);
 

@@ -4,7 +4,7 @@
  * once, when the rows are made: the products themselves where they are few, else their count, maximum and first three
  * power sums, from which ln E e^{lambda S} is bounded by
  *   sum_j ln(1 + p (e^{lambda g_j} - 1)) <= N ln(1 + p Y/N),   Y = sum_j (e^{lambda g_j} - 1)      (Jensen)
- *   Y <= lambda S1 + lambda^2 S2/2 + lambda^3 S3 phi(lambda g_max),  phi(x) = (e^x - 1 - x - x^2/2)/x^3 rising (Bennett).
+ *   Y <= lambda s_1 + lambda^2 s_2/2 + lambda^3 s_3 phi(lambda g_max),  phi(x) = (e^x - 1 - x - x^2/2)/x^3 rising (Bennett).
  * Rows whose entries and odds are equal share a class.
  *
  * A row belongs to the step at which all it shows is known: the last column that it or a row before it needs. That
