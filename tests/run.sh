@@ -180,7 +180,11 @@ for suite in $suites; do
     exports) tap exports sh tests/check_exports.sh ;;
     install) tap install sh tests/check_install.sh ;;
     fuzz) replays ;;
-    readme) EPSILOND=$BIN/epsilond tap readme "$PYTHON" tests/check_readme.py ;;
+    readme)
+        for page in $("$PYTHON" tests/check_readme.py --pages || echo none); do
+            EPSILOND=$BIN/epsilond tap "readme/$page" "$PYTHON" tests/check_readme.py "$page"
+        done
+        ;;
     e2e | e2e-sanitized) judge_e2e e2e ;;
     *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
     esac

@@ -451,8 +451,9 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     }
 }
 
-/* Who draws, where the answer's bound is known to be loose (renyi's of few moments by 5 to 20% in the noise, at eleven points of as many mechanisms,
- * seven of them in README; its delta by 1.3 to 9 times, at eight); NULL: nobody, it would cost too much, or nothing is less. */
+/* The accountant that draws, where the answer's bound is known to be loose (that of renyi with few moments by 5 to 20% in
+ * the noise, at eleven points of as many mechanisms, seven of them in lib/accountants/monte_carlo/README.md; its delta by
+ * 1.3 to 9 times, at eight). NULL: there is none, it would cost too much, or nothing is less. */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_candidate *worse = &result->directions[EPS_REMOVE];

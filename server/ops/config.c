@@ -40,7 +40,7 @@ static const struct option_row rows[] = {
      "jobs estimated at less never wait for longer ones: they have a thread more; 0: none"},
     {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that speak HTTP"},
     {"allow-host", KIND_LIST, FIELD(allow_host), CONFIG_SERVE, 0, 0, NULL, "HOST,...",
-     "names of this service beside that of --listen, for POST and DELETE; * is any"},
+     "names by which clients may call this service, beside the address of --listen; * is any"},
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "open connections, waiting ones included"},
     {"max-per-address", KIND_COUNT, FIELD(max_connections_of_one), CONFIG_SERVE, 1, 1e6, "1024", "N",

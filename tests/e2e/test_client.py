@@ -748,12 +748,12 @@ def test_what_the_readme_shows_is_so(server):
         assert f"\n{shown}\n" in done.stdout
 
 
-def test_the_readme_scales_the_noise_as_it_is_accounted(client):
+def test_the_page_on_drawing_scales_the_noise_as_it_is_accounted(client):
     """
-    The loop of the README, with gradients of 0: what is left of 4 steps is their noise, each row times the clip norm, over the
+    The loop of api/DRAWING.md, with gradients of 0: what is left of 4 steps is their noise, each row times the clip norm, over the
     expected batch size; and the rows have the noise multiplier's deviation.
     """
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "api/DRAWING.md").read_text()
     (loop,) = re.findall(r"\*\*How to scale it\.\*\*.*?^```python\n(.*?)^```$", text, re.M | re.S)
     rows, seen = [], []
 

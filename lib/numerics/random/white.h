@@ -27,7 +27,7 @@ struct eps__white {
  * 2^36. By Box and Muller from ChaCha20: a radius from a uniform number of 53 leading bits wherever it lies in (0, 1],
  * down to 2^-128, so that the tail is right up to 13 sigma, and an angle of 53 bits. Each is off by a few units of
  * rounding of its radius. Like every Gaussian in floating point it takes finitely many values, not equally dense
- * everywhere: see README on Mironov (2012).
+ * everywhere: see api/DRAWING.md on Mironov (2012).
  */
 void eps__white_row(const struct eps__white *white, double *out, uint64_t row, size_t first, size_t count);
 

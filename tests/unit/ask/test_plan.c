@@ -658,7 +658,7 @@ static void an_accountant_is_named_that_fits(void **state)
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
 }
 
-/* A plan of the size that README has: few are too costly, and what takes long comes last. */
+/* A plan of the size that api/GUIDE.md has: few are too costly, and what takes long comes last. */
 static void what_takes_long_comes_last(void **state)
 {
     struct asked asked;
