@@ -78,11 +78,12 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
                "sampling.scheme none, or another strategy");
 }
 
-/* Coins that never fail leave nothing to chance; but a full batch that is cut to a limit is still sampled. */
+/* Participation with probability 1 leaves nothing to chance; but a full batch that is cut to a limit is still sampled.
+ * */
 static bool exact(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool certain = eps__sampling_coins(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
+    bool certain = eps__sampling_independent_rounds(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
     return setting->sensitivity_known && (!eps__sampling_random(mechanism) || certain);
 }
 

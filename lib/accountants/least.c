@@ -195,10 +195,10 @@ static enum eps_status of_bins(double *least, const struct eps__setting *setting
 
 /* ---- Poisson sampling ---- */
 
-static bool plain_coins(const struct eps_mechanism *mechanism)
+static bool plain_poisson(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    return eps__scheme_of(mechanism)->coins && eps__sampling_groups(mechanism) == 1 &&
+    return eps__scheme_of(mechanism)->independent_rounds && eps__sampling_groups(mechanism) == 1 &&
            sampling->examples_per_user <= 1 && !sampling->truncation && !sampling->last_iterate &&
            (EPS__AGAINST_NOISE >> mechanism->adjacency & 1);
 }
@@ -250,8 +250,8 @@ static double least_of_steps(const struct least_question *question, double p, si
     return largest(&often);
 }
 
-static enum eps_status of_coins(double *least, const struct eps__setting *setting,
-                                const struct least_question *question)
+static enum eps_status of_poisson(double *least, const struct eps__setting *setting,
+                                  const struct least_question *question)
 {
     static const double shares[] = {1, 0.95, 0.85, 0.7, 0.5};
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -274,7 +274,7 @@ static enum eps_status of_coins(double *least, const struct eps__setting *settin
 
 bool eps__least_noise_concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__sampling_bins(mechanism) > 0 || plain_coins(mechanism);
+    return eps__sampling_bins(mechanism) > 0 || plain_poisson(mechanism);
 }
 
 static enum eps_status find(double *least, const struct eps__setting *setting, const struct least_question *question)
@@ -282,7 +282,7 @@ static enum eps_status find(double *least, const struct eps__setting *setting, c
     *least = 0;
     if (eps__sampling_bins(&setting->job->mechanism) > 0)
         return of_bins(least, setting, question);
-    return plain_coins(&setting->job->mechanism) ? of_coins(least, setting, question) : EPS_OK;
+    return plain_poisson(&setting->job->mechanism) ? of_poisson(least, setting, question) : EPS_OK;
 }
 
 enum eps_status eps__least_noise(double *sigma, const struct eps__setting *setting)

@@ -244,7 +244,7 @@ static void check_largest(struct eps__check *check)
         eps__check_fail(check, "/n", "\"max\" does not go with curve: true");
     else if (!eps__family_of(&mechanism->matrix)->diagonal || mechanism->matrix.stamps != 1)
         eps__check_fail(check, "/n", "\"max\" goes with matrix.family identity only, whose steps are all alike");
-    else if (scheme && (!scheme->coins || mechanism->sampling.last_iterate))
+    else if (scheme && (!scheme->independent_rounds || mechanism->sampling.last_iterate))
         eps__check_fail(check, "/n",
                         "\"max\" goes with sampling schemes whose steps are all alike, poisson and cyclic_poisson, and "
                         "not with last_iterate");

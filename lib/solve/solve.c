@@ -439,7 +439,7 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     bool add = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
     enum eps_direction worse = add ? EPS_ADD : EPS_REMOVE;
-    if (!eps__sampling_coins(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
+    if (!eps__sampling_independent_rounds(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
         return false; /* who takes part for certain, or nobody knows */
     switch (result->solved_for) {
     case EPS_SOLVE_DELTA:

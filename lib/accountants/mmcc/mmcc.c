@@ -335,8 +335,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (!eps__sampling_coins(mechanism))
-        return eps__scheme_decline(error, "mmcc", eps__scheme_coins);
+    if (!eps__sampling_independent_rounds(mechanism))
+        return eps__scheme_decline(error, "mmcc", eps__scheme_independent_rounds);
     if (sampling->truncation)
         return eps__decline(error, "/sampling/truncation",
                             "mmcc does not serve truncated batches; leave truncation out");

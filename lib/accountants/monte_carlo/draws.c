@@ -200,7 +200,7 @@ static enum eps_status draw_chunk(struct eps__mc_tally *tally, struct wave *wave
             since = 0;
         }
         if (stop.status == EPS_OK)
-            law->kind->draw(law, &stream, first, scratch, loss, log_weight);
+            law->class->draw(law, &stream, first, scratch, loss, log_weight);
         if (stop.status != EPS_OK)
             break;
         eps__mc_tally_add(tally, law, loss, log_weight);
@@ -265,7 +265,7 @@ static bool is_over(const struct eps__mc_tally *tally, const struct eps__mc_run 
 /* No value is over what the law says it is at most. */
 static bool is_bounded(const struct eps__mc_tally *tally, const struct eps__mc_law *law)
 {
-    double most = law->kind->log_most ? law->kind->log_most(law, tally->grid.first) : 0;
+    double most = law->class->log_most ? law->class->log_most(law, tally->grid.first) : 0;
     return tally->largest <= eps__raise(eps__exp_bound(EPS__UPPER, most, 0), 64);
 }
 

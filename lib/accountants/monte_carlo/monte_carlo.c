@@ -3,7 +3,8 @@
  * a list, walked down from the noisiest, all of whose draws say delta' < delta (A42); without a list, at a given noise, the answer is read off
  * the draws and holds but for their failure (A41, A43).
  *
- * Which law is drawn from (a kind's, plain or tilted) is a matter of law.h; here is how many times, and what follows.
+ * Which law is drawn from (its class's, plain or tilted) is a matter of law.h; here is how many times, and what
+ * follows.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -39,7 +40,7 @@ enum {
 
 struct search {
     const struct eps__setting *setting;
-    const struct eps__mc_kind *kind;
+    const struct eps__mc_law_class *class;
     enum eps_direction direction;
     const struct eps_tuning *tuning;
     uint64_t seed;
@@ -52,9 +53,9 @@ struct search {
 
 static double most_at(const struct eps__mc_law *law, double eps)
 {
-    if (!law->kind->log_most)
+    if (!law->class->log_most)
         return 1;
-    double most = eps__exp_bound(EPS__UPPER, law->kind->log_most(law, eps), 0);
+    double most = eps__exp_bound(EPS__UPPER, law->class->log_most(law, eps), 0);
     return law->tilted ? most : 1;
 }
 
@@ -66,9 +67,9 @@ static enum eps_status open_law(struct eps__mc_law **law, const struct search *s
     enum eps_status status = EPS_UNSUPPORTED;
     *law = NULL;
     if (estimator != EPS_ESTIMATOR_PLAIN)
-        status = search->kind->open(law, search->setting, &aim);
+        status = search->class->open(law, search->setting, &aim);
     if (status == EPS_OK && estimator == EPS_ESTIMATOR_AUTO && !(most_at(*law, eps) <= WORTH)) {
-        search->kind->destroy(*law);
+        search->class->destroy(*law);
         status = EPS_UNSUPPORTED;
     }
     if (status == EPS_UNSUPPORTED && estimator == EPS_ESTIMATOR_TILTED)
@@ -76,7 +77,7 @@ static enum eps_status open_law(struct eps__mc_law **law, const struct search *s
                           "no tilt is known here for %s; leave estimator out", eps_direction_name(search->direction));
     if (status == EPS_UNSUPPORTED) {
         aim.tilted = false;
-        status = search->kind->open(law, search->setting, &aim);
+        status = search->class->open(law, search->setting, &aim);
     }
     return status;
 }
@@ -207,7 +208,7 @@ static enum eps_status pilot_epsilon(struct search *search, double sigma, double
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
     }
     eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    search->class->destroy(law);
     return status;
 }
 
@@ -252,7 +253,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
         describe(answer, search, law, &tally, cell, threshold, most, failure, &promise);
     }
     eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    search->class->destroy(law);
     return status;
 }
 
@@ -300,7 +301,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
         }
         eps__mc_tally_clear(&tally);
     }
-    search->kind->destroy(law);
+    search->class->destroy(law);
     return status;
 }
 
@@ -339,7 +340,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     trial->most = most;
     if (most > limit) {
         trial->complete = true;
-        search->kind->destroy(law);
+        search->class->destroy(law);
         return EPS_OK;
     }
     if (!choose_samples(search, law, &promise, most, &samples, &threshold))
@@ -357,7 +358,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     }
     trial->complete |= over;
     eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    search->class->destroy(law);
     return status;
 }
 
@@ -417,7 +418,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
     const struct eps_query *query = &setting->job->query;
     const struct eps_tuning *tuning = &query->accountant;
     struct search search = {.setting = setting,
-                            .kind = eps__mc_kind_of(&setting->job->mechanism),
+                            .class = eps__mc_law_class_of(&setting->job->mechanism),
                             .direction = direction,
                             .tuning = tuning,
                             .seed = eps__mc_seed(setting),
@@ -452,15 +453,15 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps__mc_kind *kind = eps__mc_kind_of(mechanism);
-    if (!kind)
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(mechanism);
+    if (!class)
         return eps__decline(error, "/sampling/scheme", "monte_carlo draws nothing for this scheme");
     if (!eps__adjacency_known(error, "monte_carlo", 1u << EPS_ADJACENCY_ZERO_OUT | 1u << EPS_ADJACENCY_ADD_REMOVE,
                               mechanism->adjacency))
         return false;
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "monte_carlo needs a strategy whose entries are all >= 0");
-    return kind->serves(setting, error);
+    return class->serves(setting, error);
 }
 
 static bool never(const struct eps__setting *setting)
@@ -479,7 +480,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         tuning->samples > 0 ? (double)tuning->samples : (double)eps__mc_samples(&promise, share * delta, 1);
     if (tuning->samples == 0 && (tuning->estimator != EPS_ESTIMATOR_PLAIN || !isnan(tuning->max_seconds)))
         samples = fmin(samples, SAMPLES_GUESS);
-    eps__mc_kind_of(&setting->job->mechanism)->cost(setting, operations, bytes);
+    eps__mc_law_class_of(&setting->job->mechanism)->cost(setting, operations, bytes);
     *operations *= EPS_DIRECTIONS * samples * (eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER ? 5 : 1.1);
     *bytes *= 2 * EPS_DIRECTIONS;
 }
@@ -487,10 +488,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
 {
     const struct eps_tuning *tuning = &setting->job->query.accountant;
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&setting->job->mechanism);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&setting->job->mechanism);
     eps__assume_causal_order(list, setting, result);
-    if (kind->assume)
-        kind->assume(list, setting);
+    if (class->assume)
+        class->assume(list, setting);
     eps__sentence(list,
                   "Philox's numbers stand for independent random ones, and floating-point Gaussians for exact ones");
     if (tuning->seed >= 0)

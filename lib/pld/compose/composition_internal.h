@@ -76,11 +76,11 @@ void eps__slot_release(struct eps__panel_slot *slot);
 void eps__slot_clear(struct eps__panel_slot *slot);
 /* Room for len panels; false without memory. */
 bool eps__slot_reserve(struct eps__panel_slot *slot, size_t len);
-/* The PLD of the steps of kind k, for one tilt and spacing, and an expansion or NULL; to be cleared. */
+/* The PLD of the steps of class k, for one tilt and spacing, and an expansion or NULL; to be cleared. */
 enum eps_status eps__build_step(const struct eps__composition *c, struct eps__pld *built, size_t k,
                                 enum eps__estimate estimate, const struct eps__saddle *saddle,
                                 const struct eps__expansion *expansion, double spacing);
-/* Those of all kinds: as many as there are, each to be cleared. */
+/* Those of all classes: as many as there are, each to be cleared. */
 enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__pld *built, enum eps__estimate estimate,
                                  const struct eps__saddle *saddle, const struct eps__expansion *expansion,
                                  double spacing);

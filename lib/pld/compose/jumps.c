@@ -60,7 +60,7 @@ static enum eps_status compose_term(const struct eps__composition *c, struct eps
                                     const struct eps__expansion *expansion)
 {
     const struct eps__expansion_term *term = &expansion->terms[at];
-    struct eps__pld_power powers[2 * EPS__KINDS_MAX];
+    struct eps__pld_power powers[2 * EPS__STEP_CLASSES_MAX];
     size_t len = 0;
     struct eps__saddle whole = term->saddle;
     whole.log_delta = expansion->log_delta - log((double)expansion->terms_len);
@@ -107,8 +107,8 @@ static double grid_cut(const struct eps__composition *c, const struct eps__pld *
 static enum eps_status compose_expansion(const struct eps__composition *c, struct eps__panel_slot *slot,
                                          const struct eps__expansion *expansion, double spacing)
 {
-    size_t kinds = c->steps.len;
-    struct eps__pld *built = calloc(3 * kinds, sizeof *built), *cores = built + kinds, *jumps = cores + kinds;
+    size_t classes = c->steps.len;
+    struct eps__pld *built = calloc(3 * classes, sizeof *built), *cores = built + classes, *jumps = cores + classes;
     if (!built || !eps__slot_reserve(slot, expansion->terms_len)) {
         free(built);
         return EPS_NO_MEMORY;
@@ -118,13 +118,13 @@ static enum eps_status compose_expansion(const struct eps__composition *c, struc
     core.z_excess = eps__cut_excess(&c->steps, expansion->log_delta, c->accuracy.tolerance);
     enum eps_status status = eps__build_steps(c, built, slot->estimate, &core, expansion, spacing);
     double cut = status == EPS_OK ? grid_cut(c, built, expansion, spacing) : 0;
-    for (size_t k = 0; k < kinds && status == EPS_OK; k++)
+    for (size_t k = 0; k < classes && status == EPS_OK; k++)
         status = eps__pld_split(&built[k], cut, &cores[k], &jumps[k]);
     if (status == EPS_OK && slot->estimate == EPS__UPPER)
         slot->remainder = more_jumps(c, built, cores, jumps, expansion->most);
     for (size_t i = 0; i < expansion->terms_len && status == EPS_OK; i++)
         status = compose_term(c, slot, i, cores, jumps, expansion);
-    for (size_t k = 0; k < 3 * kinds; k++)
+    for (size_t k = 0; k < 3 * classes; k++)
         eps__pld_clear(&built[k]);
     free(built);
     return status;

@@ -8,7 +8,7 @@
 
 #include "lib/pld/compose/scout.h"
 
-/* What the bounds need to know of each kind of steps; made when first asked for. */
+/* What the bounds need to know of each class of equal steps; made when first asked for. */
 struct eps__largest;
 
 /* Whether it serves: all pairs are mixtures by laws (pld/pairs/single.h). */

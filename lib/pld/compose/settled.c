@@ -68,8 +68,8 @@ struct settled {
     double unsettled; /* what is not known to be beyond a cut, nor composed */
 };
 
-/* One kind's: from z on its loss is beyond the cut. */
-static void settle_kind(struct settled *settled, const struct eps__step *step, enum eps__estimate estimate, double z)
+/* One class's: from z on its loss is beyond the cut. */
+static void settle_class(struct settled *settled, const struct eps__step *step, enum eps__estimate estimate, double z)
 {
     const struct eps__pair *pair = &step->branches->pair[estimate];
     double sign = estimate == EPS__UPPER ? 1 : -1, count = (double)step->count;
@@ -126,18 +126,18 @@ bool eps__settles_finer(const struct eps__composition *c)
 static enum eps_status settle(const struct eps__composition *c, struct eps__panel_slot *slot, double most,
                               double floors, double log_delta)
 {
-    size_t kinds = c->steps.len;
+    size_t classes = c->steps.len;
     double cut = eps__raise(most + floors, 1e7), share = 1e-3 * c->accuracy.tolerance;
     double cells = fmin(fmax(cells_wanted(c), CELLS_LEAST), CELLS_MOST);
     struct settled settled = {.log_some = -INFINITY};
-    struct eps__pld *cores = calloc(kinds, sizeof *cores);
-    struct eps__pld_power *powers = calloc(kinds, sizeof *powers);
+    struct eps__pld *cores = calloc(classes, sizeof *cores);
+    struct eps__pld_power *powers = calloc(classes, sizeof *powers);
     enum eps_status status = cores && powers && eps__slot_reserve(slot, 1) ? EPS_OK : EPS_NO_MEMORY;
-    for (size_t k = 0; k < kinds && status == EPS_OK; k++) {
+    for (size_t k = 0; k < classes && status == EPS_OK; k++) {
         const struct eps__step *step = &c->steps.items[k];
         double z;
         if (eps__single_beyond(&step->branches->pair[slot->estimate], cut, &z))
-            settle_kind(&settled, step, slot->estimate, z);
+            settle_class(&settled, step, slot->estimate, z);
         else if (slot->estimate == EPS__UPPER)
             settled.unsettled += (double)step->count * DBL_MIN;
         status = build_core(c, &cores[k], step, slot->estimate, z, cut / cells);
@@ -146,10 +146,10 @@ static enum eps_status settle(const struct eps__composition *c, struct eps__pane
     struct eps__compose_plan plan = {
         .tail_mass = fmin(share * exp(log_delta), 0.01), .log_infinity = INFINITY, .max_len = eps__max_length(c)};
     if (status == EPS_OK)
-        status = eps__compose(c->context, slot->panels, powers, kinds, &plan);
+        status = eps__compose(c->context, slot->panels, powers, classes, &plan);
     if (status == EPS_OK)
         status = add_settled(slot, &settled);
-    for (size_t k = 0; cores && k < kinds; k++)
+    for (size_t k = 0; cores && k < classes; k++)
         eps__pld_clear(&cores[k]);
     free(cores);
     free(powers);

@@ -9,9 +9,9 @@
 #include "lib/pld/compose/composition.h"
 #include "lib/pld/known/dots.h"
 
-/* One epoch of random allocation (allocation.h). The caller destroys it by its class; NULL without memory. */
-struct eps__curve *eps__curve_allocation(const struct eps_context *context, enum eps_direction direction, size_t bins,
-                                         double shift_lower, double shift_upper);
+/* One epoch of balls in bins (balls_in_bins.h). The caller destroys it by its class; NULL without memory. */
+struct eps__curve *eps__curve_balls_in_bins(const struct eps_context *context, enum eps_direction direction,
+                                            size_t bins, double shift_lower, double shift_upper);
 
 struct eps__curves;
 

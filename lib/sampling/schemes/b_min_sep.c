@@ -90,15 +90,15 @@ static bool plainer(struct eps_sampling *plainer, const struct eps_mechanism *me
     size_t separation = sampling->separation;
     assert(separation >= 1 && (!sampling->warm_start || sampling->examples_per_user == 1));
     if (separation == 1 || (mechanism->n == 1 && !sampling->warm_start)) {
-        *plainer = eps__sampling_as_coins(sampling, p);
+        *plainer = eps__sampling_as_poisson(sampling, p);
         return true;
     }
     if (!sampling->warm_start || sampling->truncation)
         return false;
     if (mechanism->n == 1)
-        *plainer = eps__sampling_as_coins(sampling, drawn_first(sampling, p));
+        *plainer = eps__sampling_as_poisson(sampling, drawn_first(sampling, p));
     else if (p >= 1 && mechanism->n % separation == 0)
-        *plainer = eps__sampling_as_bins(sampling, separation);
+        *plainer = eps__sampling_as_balls_in_bins(sampling, separation);
     else
         return false;
     return true;
@@ -106,7 +106,7 @@ static bool plainer(struct eps_sampling *plainer, const struct eps_mechanism *me
 
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
-    return sampling->examples_per_user > 1 ? &eps__former_shared : &eps__former_spaced;
+    return sampling->examples_per_user > 1 ? &eps__former_b_min_sep_users : &eps__former_b_min_sep;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -135,7 +135,7 @@ const struct eps__scheme eps__scheme_b_min_sep = {
     .name = "b_min_sep",
     .served = true,
     .random = true,
-    .spaced = true,
+    .min_separation = true,
     .additions = 1u << EPS__TRUNCATION | 1u << EPS__EXAMPLES_PER_USER,
     .defaults = defaults,
     .check = check,

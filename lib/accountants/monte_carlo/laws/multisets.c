@@ -243,7 +243,7 @@ static double tau_of(const double *gram, size_t bins, size_t width)
     for (size_t i = 0; i < bins; i++)
         for (size_t j = 0; j < i; j++) {
             double entry = gram[i * bins + j];
-            if (width > 0 ? eps__bins_distance(bins, i, j) >= width : entry <= ROUNDED)
+            if (width > 0 ? eps__bin_distance(bins, i, j) >= width : entry <= ROUNDED)
                 tau = fmax(tau, entry);
         }
     return tau;
