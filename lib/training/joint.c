@@ -83,7 +83,7 @@ static struct eps__phases_plan plan_of(const struct joint_profile *joint, enum e
                                     .finer = side->finer,
                                     .proven = proven};
     if (joint->accuracy.unknown != EPS_SOLVE_NOISE_MULTIPLIER)
-        plan.tally = joint->setting->tally;
+        plan.cache_use = joint->setting->cache_use;
     /* each run's, rounded down: all of them together are counted as no less */
     plan.spent.log_delta1 = -INFINITY;
     if (side->spenders > 0) {

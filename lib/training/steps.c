@@ -76,7 +76,7 @@ enum eps_status eps__phases_compose(struct eps__composition **composition, struc
 {
     struct eps__composition *made = NULL;
     enum eps_status status =
-        eps__composition_create(&made, training->context, plan->proven ? plan->tally : NULL, &plan->accuracy);
+        eps__composition_create(&made, training->context, plan->proven ? plan->cache_use : NULL, &plan->accuracy);
     *left = (struct eps__steps_left){.resolvable = true};
     for (size_t k = 0; k < training->len && status == EPS_OK && left->resolvable; k++) {
         struct eps__phase *phase = &training->phases[k];

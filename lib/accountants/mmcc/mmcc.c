@@ -95,15 +95,15 @@ static double most_pairs(const struct side *side)
 static enum eps_status compose_part(const struct mmcc_profile *m, const struct side *side, struct part *part,
                                     const struct eps__rows_plan *plan)
 {
-    struct eps__tally *tally =
-        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__cache_use *cache_use =
+        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->cache_use;
     eps__composition_destroy(part->composition);
     part->composition = NULL;
     enum eps_status status = eps__mmcc_bound(part->rows, m->setting->context, side->direction, m->sigma,
                                              side->spent.log_delta1, !plan->proven);
     eps__meter_add(m->setting->meter, m->work.trial);
     if (status == EPS_OK)
-        status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+        status = eps__composition_create(&part->composition, m->setting->context, cache_use, &m->accuracy);
     if (status == EPS_OK)
         status = eps__rows_compose(part->composition, &part->remainder, part->rows, m->setting->context, plan);
     return status;

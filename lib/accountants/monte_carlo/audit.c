@@ -32,10 +32,10 @@ bool eps__mc_audits(const struct eps__setting *setting, double *operations, stru
 }
 
 /* What the mean of values of at most `most` is at least. */
-static double least_mean(const struct eps__mc_tally *tally, size_t k, double most)
+static double least_mean(const struct eps__mc_estimator *estimator, size_t k, double most)
 {
-    double mean = eps__lower(fmin(eps__mc_tally_mean(tally, k) / most, 1), 2);
-    return eps__lower(most * eps__mc_least((double)tally->count, mean, FAILURE), 2);
+    double mean = eps__lower(fmin(eps__mc_estimator_mean(estimator, k) / most, 1), 2);
+    return eps__lower(most * eps__mc_least((double)estimator->count, mean, FAILURE), 2);
 }
 
 static enum eps_status open_law(struct eps__mc_law **law, const struct eps__mc_law_class *class,
@@ -67,7 +67,7 @@ enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting
     /* epsilons from half the answer on: what is less than that is said to be 0 */
     struct eps__mc_grid grid = {epsilon ? 0.5 * answer : result->epsilon, epsilon ? 0.5 * answer / CELLS : 0,
                                 epsilon && answer > 0 ? CELLS + 1 : 1};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     *audit = (struct eps_audit){.samples = eps__mc_whole(setting->job->query.accountant.audit), .ratio = NAN};
     if (!(sigma > 0))
@@ -84,18 +84,18 @@ enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting
                               .enough = INFINITY,
                               .until = INFINITY,
                               .to = 1};
-    status = eps__mc_tally_make(&tally, &grid, EPS__LOWER);
+    status = eps__mc_estimator_make(&estimator, &grid, EPS__LOWER);
     if (status == EPS_OK)
-        status = eps__mc_draw(&tally, &complete, &over, &run);
+        status = eps__mc_draw(&estimator, &complete, &over, &run);
     if (status == EPS_OK && epsilon) {
-        for (size_t k = 0; k < grid.len && least_mean(&tally, k, most) > result->delta; k++)
+        for (size_t k = 0; k < grid.len && least_mean(&estimator, k, most) > result->delta; k++)
             audit->lower = eps__mc_grid_at(&grid, k);
     } else if (status == EPS_OK) {
-        audit->lower = least_mean(&tally, 0, most);
+        audit->lower = least_mean(&estimator, 0, most);
     }
     if (status == EPS_OK && audit->lower > 0)
         audit->ratio = answer / audit->lower;
-    eps__mc_tally_clear(&tally);
+    eps__mc_estimator_clear(&estimator);
     class->destroy(law);
     return status;
 }

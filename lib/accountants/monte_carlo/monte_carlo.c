@@ -89,10 +89,10 @@ static void begin_share(struct search *search, double share)
     search->to += share * (1 - search->to);
 }
 
-/* So many draws of the law into a tally that is made here; the caller clears it, whatever the status. */
-static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct search *search,
-                            const struct eps__mc_law *law, double sigma, const struct eps__mc_grid *grid,
-                            uint64_t candidate, uint64_t samples, double enough)
+/* So many draws of the law into an estimator that is made here; the caller clears it, whatever the status. */
+static enum eps_status draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
+                            const struct search *search, const struct eps__mc_law *law, double sigma,
+                            const struct eps__mc_grid *grid, uint64_t candidate, uint64_t samples, double enough)
 {
     struct eps__mc_run run = {.setting = search->setting,
                               .law = law,
@@ -106,7 +106,7 @@ static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *o
                               .from = search->from,
                               .to = search->to};
     const struct eps_context *context = search->setting->context;
-    *tally = (struct eps__mc_tally){0};
+    *estimator = (struct eps__mc_estimator){0};
     double operations = law->operations * (double)samples / EPS__LANES;
     if (context && context->max_operations > 0 && operations > context->max_operations && isinf(search->until)) {
         eps__error(
@@ -117,8 +117,8 @@ static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *o
             search->error->operations = operations;
         return EPS_TOO_COSTLY;
     }
-    enum eps_status status = eps__mc_tally_make(tally, grid, EPS__UPPER);
-    return status == EPS_OK ? eps__mc_draw(tally, complete, over, &run) : status;
+    enum eps_status status = eps__mc_estimator_make(estimator, grid, EPS__UPPER);
+    return status == EPS_OK ? eps__mc_draw(estimator, complete, over, &run) : status;
 }
 
 static uint64_t whole_samples(double samples)
@@ -157,31 +157,31 @@ static enum eps_status refuse_samples(const struct search *search, const struct 
 }
 
 static void describe(struct eps__answer *answer, const struct search *search, const struct eps__mc_law *law,
-                     const struct eps__mc_tally *tally, size_t cell, double threshold, double most, double failure,
-                     const struct eps__mc_promise *promise)
+                     const struct eps__mc_estimator *estimator, size_t cell, double threshold, double most,
+                     double failure, const struct eps__mc_promise *promise)
 {
-    answer->draws = (struct eps_draws){.samples = tally->count,
+    answer->draws = (struct eps_draws){.samples = estimator->count,
                                        .threshold = threshold,
-                                       .estimate = eps__mc_tally_mean(tally, cell),
-                                       .standard_error = eps__mc_tally_error(tally, cell),
+                                       .estimate = eps__mc_estimator_mean(estimator, cell),
+                                       .standard_error = eps__mc_estimator_error(estimator, cell),
                                        .failure_probability = failure,
                                        .seed = search->seed,
                                        .estimator = law->tilted ? EPS_ESTIMATOR_TILTED : EPS_ESTIMATOR_PLAIN,
                                        .bound = most,
                                        .plain_samples = law->tilted ? (double)eps__mc_samples(promise, threshold, 1)
-                                                                    : (double)tally->count};
+                                                                    : (double)estimator->count};
     answer->order = law->order;
 }
 
 /* ------------------------------------------------------------ epsilon */
 
 /* The first point at which the mean is at most the threshold; len: none. The mean falls from point to point. */
-static size_t first_accepted(const struct eps__mc_tally *tally, double threshold)
+static size_t first_accepted(const struct eps__mc_estimator *estimator, double threshold)
 {
-    size_t low = 0, high = tally->grid.len;
+    size_t low = 0, high = estimator->grid.len;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (eps__mc_tally_mean(tally, middle) <= threshold)
+        if (eps__mc_estimator_mean(estimator, middle) <= threshold)
             high = middle;
         else
             low = middle + 1;
@@ -193,21 +193,21 @@ static size_t first_accepted(const struct eps__mc_tally *tally, double threshold
 static enum eps_status pilot_epsilon(struct search *search, double sigma, double delta, double proven, double *eps)
 {
     struct eps__mc_grid grid = {0, proven / (CELLS - 1), CELLS};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     bool complete, over;
     enum eps_status status = open_law(&law, search, sigma, 0.8 * proven);
     if (status != EPS_OK)
         return status;
     begin_share(search, PILOT_SHARE);
-    status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
+    status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                   law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
     if (status == EPS_OK) {
         double share = search->tuning->samples > 0 ? 1 : search->tuning->threshold_share;
-        size_t cell = first_accepted(&tally, share * delta);
+        size_t cell = first_accepted(&estimator, share * delta);
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
     }
-    eps__mc_tally_clear(&tally);
+    eps__mc_estimator_clear(&estimator);
     search->class->destroy(law);
     return status;
 }
@@ -218,7 +218,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
     double eps = 0, threshold, failure, most = 1;
     const struct eps__mc_promise promise = {delta, NAN};
     struct eps__mc_law *law = NULL;
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     uint64_t samples;
     bool complete, over;
     enum eps_status status = pilot_epsilon(search, sigma, delta, proven, &eps);
@@ -235,24 +235,24 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
         status = refuse_samples(search, &promise, most);
     begin_share(search, 1);
     if (status == EPS_OK)
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
-                      INFINITY);
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
+                      samples, INFINITY);
     if (status == EPS_OK && !complete) {
         answer->cut_short = true;
-        threshold = tally.count > 0 ? eps__mc_threshold(&promise, (double)tally.count, most) : -1;
+        threshold = estimator.count > 0 ? eps__mc_threshold(&promise, (double)estimator.count, most) : -1;
     }
-    size_t cell = status == EPS_OK && threshold >= 0 ? first_accepted(&tally, threshold) : grid.len;
+    size_t cell = status == EPS_OK && threshold >= 0 ? first_accepted(&estimator, threshold) : grid.len;
     if (status == EPS_OK && cell == grid.len) {
         status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant",
                             "%llu draws verify no epsilon under %.6g, which is proven without any; draw more",
-                            (unsigned long long)tally.count, proven);
+                            (unsigned long long)estimator.count, proven);
     } else if (status == EPS_OK) {
-        (void)eps__mc_keeps(&promise, (double)tally.count, threshold, most, &failure);
+        (void)eps__mc_keeps(&promise, (double)estimator.count, threshold, most, &failure);
         answer->value = eps__mc_grid_at(&grid, cell);
         answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
-        describe(answer, search, law, &tally, cell, threshold, most, failure, &promise);
+        describe(answer, search, law, &estimator, cell, threshold, most, failure, &promise);
     }
-    eps__mc_tally_clear(&tally);
+    eps__mc_estimator_clear(&estimator);
     search->class->destroy(law);
     return status;
 }
@@ -263,7 +263,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
 {
     double sigma = search->setting->job->query.noise_multiplier, eps = search->setting->job->query.epsilon;
     struct eps__mc_grid grid = {eps, 0, 1};
-    struct eps__mc_tally tally;
+    struct eps__mc_estimator estimator;
     struct eps__mc_law *law;
     bool complete, over;
     enum eps_status status = open_law(&law, search, sigma, eps);
@@ -273,33 +273,33 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
     uint64_t samples = eps__mc_whole(search->tuning->samples);
     begin_share(search, PILOT_SHARE);
     if (samples == 0) { /* so many that what they prove is 1/share of what they say, about */
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                       law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
         if (status == EPS_OK) {
-            double mean = fmin(fmax(eps__mc_tally_mean(&tally, 0), share * proven / 64), proven);
+            double mean = fmin(fmax(eps__mc_estimator_mean(&estimator, 0), share * proven / 64), proven);
             const struct eps__mc_promise promise = {mean / share, NAN};
             samples = whole_samples((double)eps__mc_samples(&promise, mean, most));
             if (share == SHARE)
                 samples = whole_samples(fmax((double)samples, cheap_samples(law)));
         }
-        eps__mc_tally_clear(&tally);
+        eps__mc_estimator_clear(&estimator);
     }
     begin_share(search, 1);
     if (status == EPS_OK) {
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
-                      INFINITY);
-        if (status == EPS_OK && tally.count > 0) {
-            double mean = eps__mc_tally_mean(&tally, 0);
-            answer->value = fmin(eps__mc_guarantee((double)tally.count, mean, most, &failure), 1);
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
+                      samples, INFINITY);
+        if (status == EPS_OK && estimator.count > 0) {
+            double mean = eps__mc_estimator_mean(&estimator, 0);
+            answer->value = fmin(eps__mc_guarantee((double)estimator.count, mean, most, &failure), 1);
             answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
             answer->cut_short = !complete;
             const struct eps__mc_promise promise = {answer->value, NAN};
-            describe(answer, search, law, &tally, 0, mean, most, failure, &promise);
+            describe(answer, search, law, &estimator, 0, mean, most, failure, &promise);
         } else if (status == EPS_OK) {
             status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant/max_seconds",
                                 "the time was over before anything was drawn; raise max_seconds");
         }
-        eps__mc_tally_clear(&tally);
+        eps__mc_estimator_clear(&estimator);
     }
     search->class->destroy(law);
     return status;
@@ -327,7 +327,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     double eps = search->setting->job->query.epsilon, delta = search->setting->job->query.delta, threshold, failure;
     const struct eps__mc_promise promise = {delta, eps__mc_left(delta, search->tuning->threshold_share)};
     struct eps__mc_grid grid = {eps, 0, 1};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     struct eps__answer answer = {0};
     uint64_t samples;
@@ -346,18 +346,18 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     if (!choose_samples(search, law, &promise, most, &samples, &threshold))
         status = refuse_samples(search, &promise, most);
     if (status == EPS_OK)
-        status = draw(&tally, &trial->complete, &over, search, law, sigma, &grid, candidate,
+        status = draw(&estimator, &trial->complete, &over, search, law, sigma, &grid, candidate,
                       eps__mc_whole(samples / part), threshold);
     if (status == EPS_OK && trial->complete && !over) {
-        double spare = part > 1 ? SURE * eps__mc_tally_error(&tally, 0) : 0;
-        trial->passed = eps__mc_tally_mean(&tally, 0) + spare <= threshold;
+        double spare = part > 1 ? SURE * eps__mc_estimator_error(&estimator, 0) : 0;
+        trial->passed = eps__mc_estimator_mean(&estimator, 0) + spare <= threshold;
         (void)eps__mc_keeps(&promise, (double)eps__mc_whole(samples), threshold, most, &failure);
-        describe(&answer, search, law, &tally, 0, threshold, most, failure, &promise);
+        describe(&answer, search, law, &estimator, 0, threshold, most, failure, &promise);
         trial->draws = answer.draws;
         trial->order = answer.order;
     }
     trial->complete |= over;
-    eps__mc_tally_clear(&tally);
+    eps__mc_estimator_clear(&estimator);
     search->class->destroy(law);
     return status;
 }

@@ -290,7 +290,7 @@ static double least_sigma(const struct eps__setting *setting)
 struct opening {
     const struct eps__setting *setting;
     const struct eps__accuracy *accuracy;
-    struct eps__tally *tally;
+    struct eps__cache_use *cache_use;
     double sigma, log_floor;
 };
 
@@ -307,7 +307,7 @@ static enum eps_status compose_variant(struct pld_profile *pld, const struct ope
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
             struct composed *part = &pld->parts[direction][first + i];
             struct eps__outcomes **outcomes = &part->variants[part->len];
-            status = eps__outcomes_create(outcomes, opening->setting->context, opening->tally, opening->accuracy);
+            status = eps__outcomes_create(outcomes, opening->setting->context, opening->cache_use, opening->accuracy);
             part->len += status == EPS_OK;
             if (status == EPS_OK)
                 status = eps__pld_part_compose(&(struct eps__step_sink){.outcomes = *outcomes}, opening->setting,
@@ -323,7 +323,7 @@ static enum eps_status compose_all(struct pld_profile *pld, const struct eps__se
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     struct opening opening = {.setting = setting, .accuracy = accuracy, .sigma = sigma};
-    opening.tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
+    opening.cache_use = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->cache_use;
     opening.log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
     uint64_t sizes[2] = {0};
     bool truncated = mechanism->sampling.truncation; /* only then does the size matter */

@@ -213,7 +213,8 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
 }
 
 /* As for Poisson sampling at the rate at which examples are drawn in the long run. */
-static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
+                                          double *variance)
 {
     const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
     const struct eps__banded_gram *banded = &law->b_min_sep.banded;
@@ -240,5 +241,5 @@ const struct eps__renyi_law_class eps__renyi_b_min_sep = {.concerns = concerns,
                                                           .least_sigma = least_sigma,
                                                           .open = open_law,
                                                           .know = know,
-                                                          .sketch = sketch,
+                                                          .approximate_orders = approximate_orders,
                                                           .destroy = destroy};

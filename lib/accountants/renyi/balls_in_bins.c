@@ -118,7 +118,8 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
-static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
+                                          double *variance)
 {
     const struct bins_law *law = (const struct bins_law *)base;
     const struct eps__bin_gram *bins = &law->bins;
@@ -145,5 +146,5 @@ const struct eps__renyi_law_class eps__renyi_balls_in_bins = {.concerns = concer
                                                               .least_sigma = least_sigma,
                                                               .open = open_law,
                                                               .know = know,
-                                                              .sketch = sketch,
+                                                              .approximate_orders = approximate_orders,
                                                               .destroy = destroy};

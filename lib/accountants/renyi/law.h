@@ -45,7 +45,8 @@ struct eps__renyi_law_class {
                                   struct eps__laws *laws);
     /* Something near to these, where only a starting point is asked for: some orders, and the variance of X, which stays 0
      * beside orders that are bounds and not near to X's own. */
-    enum eps_status (*sketch)(const struct eps__renyi_law *law, struct eps__orders *orders, double *variance);
+    enum eps_status (*approximate_orders)(const struct eps__renyi_law *law, struct eps__orders *orders,
+                                          double *variance);
     void (*destroy)(struct eps__renyi_law *law);
 };
 

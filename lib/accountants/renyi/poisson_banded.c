@@ -135,7 +135,8 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
-static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
+                                          double *variance)
 {
     const struct poisson_law *law = (const struct poisson_law *)base;
     const struct eps__banded_gram *banded = &law->banded;
@@ -160,5 +161,5 @@ const struct eps__renyi_law_class eps__renyi_poisson_banded = {.concerns = eps__
                                                                .least_sigma = least_sigma,
                                                                .open = open_law,
                                                                .know = know,
-                                                               .sketch = sketch,
+                                                               .approximate_orders = approximate_orders,
                                                                .destroy = destroy};

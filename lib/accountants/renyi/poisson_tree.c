@@ -176,7 +176,8 @@ static double log_order(const struct tree_law *law, unsigned a)
     return (double)law->stamps * (leaves * log(alone) + 0.5 * a * (a - 1.0) * p * p * met);
 }
 
-static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
+                                          double *variance)
 {
     enum { SKETCHED = 32 };
     const struct tree_law *law = (const struct tree_law *)base;
@@ -202,5 +203,5 @@ const struct eps__renyi_law_class eps__renyi_poisson_tree = {.concerns = eps__po
                                                              .least_sigma = least_sigma,
                                                              .open = open_law,
                                                              .know_level = know_level,
-                                                             .sketch = sketch,
+                                                             .approximate_orders = approximate_orders,
                                                              .destroy = destroy};

@@ -256,13 +256,13 @@ static enum eps_status likely_moments(struct side *side)
     return status;
 }
 
-static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction direction)
+static enum eps_status approximate_orders(struct renyi_profile *renyi, enum eps_direction direction)
 {
     struct side *side = &renyi->sides[direction];
     if (side->quickly_known)
         return EPS_OK;
-    enum eps_status status =
-        renyi->law->class->sketch(renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
+    enum eps_status status = renyi->law->class->approximate_orders(
+        renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
     if (status == EPS_OK && direction == EPS_REMOVE) {
         status = likely_moments(side);
         if (status != EPS_OK)
@@ -284,7 +284,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
     struct side *side = &renyi->sides[direction];
     unsigned order;
-    enum eps_status status = sketch(renyi, direction);
+    enum eps_status status = approximate_orders(renyi, direction);
     if (status != EPS_OK)
         return status;
     if (direction == EPS_REMOVE) {

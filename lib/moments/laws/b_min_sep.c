@@ -20,7 +20,7 @@
 #include "lib/numerics/bound.h"
 #include "lib/base/progress.h"
 
-enum { BUILDING = 30, SETTLING = 2 };
+enum { BUILDING = 30, CONVERGING = 2 };
 
 #define TRANSITIONS_MAX 4e6
 #define NUMBERS_MAX 5e7 /* that are held at once */

@@ -83,7 +83,7 @@ static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
  * Whether step i multiplied every number by one factor, but for its rounding, `units` of it: then *least is the least of their factors
  * and *spread the units that the largest is above it.
  */
-static bool OF(settled)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
+static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
     size_t states = sums->layout->states;
@@ -124,7 +124,7 @@ static enum eps_status OF(alike)(const struct eps_context *context, struct OF(su
                                  double *units)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
-    size_t separation = layout->b_min_sep->separation, every = SETTLING * separation;
+    size_t separation = layout->b_min_sep->separation, every = CONVERGING * separation;
     enum eps_status status = EPS_OK;
     OF(weigh)(sums, from);
     for (size_t i = from; i < to && status == EPS_OK; i++) {
@@ -134,7 +134,7 @@ static enum eps_status OF(alike)(const struct eps_context *context, struct OF(su
         if (look)
             memcpy(sums->before, sums->ring, sums->slots * layout->states * sizeof *sums->ring);
         OF(step)(sums, i, i < separation ? layout->len : layout->lasting_len);
-        if (look && OF(settled)(sums, i, once, &factor, &spread)) {
+        if (look && OF(converged)(sums, i, once, &factor, &spread)) {
             OF(leap)(sums, i + 1, to, factor);
             *units += (double)(to - i) * (spread + 8);
             return EPS_OK;

@@ -22,7 +22,7 @@ enum { ORDERS_MOST = 64, POLLED = 1 << 14 };
 #define LOST 1e-280     /* more than what products of C's entries lose to underflow */
 #define NUMBERS 1e6     /* transitions that are kept */
 #define SMALLEST 7000.0 /* -ln of what no number on the way is under */
-#define PATIENCE 2.5    /* times the steps that were expected: where two factors are near, a chain hardly settles */
+#define PATIENCE 2.5    /* times the steps that were expected: where two factors are near, a chain hardly converges */
 #define BEYOND 100.0 /* a divergence above it that grows as four times a Gaussian's is of no use, nor are later ones */
 
 /* A long double's unit roundoff; its range is that of quadruple precision. */
@@ -97,7 +97,7 @@ static bool next_rising(unsigned *numbers, unsigned len, unsigned limit)
 }
 
 /* What a transition takes: to be made, for each copy; to be weighed, for each band; in a step. Measured. And the steps until a
- * chain has settled, about: so many, and so many for each band. */
+ * chain has converged, about: so many, and so many for each band. */
 struct pace {
     double made, weighed, step, steps, steps_a_band;
 };

@@ -171,7 +171,7 @@ static void OF(step)(struct OF(walk) * walk)
 
 /* Whether the last step multiplied every number by one factor, but for its rounding; *least: the least factor, *spread: the
  * units that the largest is above it. */
-static bool OF(settled)(const struct OF(walk) * walk, NUMBER *least, double *spread)
+static bool OF(converged)(const struct OF(walk) * walk, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
     for (size_t s = 0; s < walk->states; s++) {
@@ -221,7 +221,7 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
             OF(step)(walk);
             done++;
             *units += walk->units;
-            if (done < end && OF(settled)(walk, &factor, &spread)) {
+            if (done < end && OF(converged)(walk, &factor, &spread)) {
                 OF(scale)(walk, factor, end - done);
                 *units += (double)(end - done) * (walk->units + spread + 8); /* (M19) */
                 done = end;

@@ -37,12 +37,12 @@ static struct moments side_moments(const struct eps__step *step, double tilt, do
     double largest = -INFINITY, total = 0, mean = 0, square = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double loss = scout->loss[i];
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double loss = quadrature->loss[i];
                 if ((loss > cut) != above)
                     continue;
-                double exponent = scout->log_mass[i] + tilt * loss;
+                double exponent = quadrature->log_mass[i] + tilt * loss;
                 if (pass == 0) {
                     largest = fmax(largest, exponent);
                 } else if (exponent - largest > -80) {
@@ -68,9 +68,9 @@ static double core_variance(const struct eps__steps *steps, double tilt, double 
         const struct eps__step *step = &steps->items[k];
         double log_total = side_moments(step, tilt, cut, false).log_moment, sum = 0;
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double loss = scout->loss[i], exponent = scout->log_mass[i] + tilt * loss - log_total;
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double loss = quadrature->loss[i], exponent = quadrature->log_mass[i] + tilt * loss - log_total;
                 if (loss <= cut && exponent > -60)
                     sum += exp(exponent) * fmin(1.7 / 6 * spacing * spacing, fabs(loss) * spacing);
             }

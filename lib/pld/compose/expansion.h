@@ -6,7 +6,7 @@
 #ifndef EPS_PLD_COMPOSE_EXPANSION_H
 #define EPS_PLD_COMPOSE_EXPANSION_H
 
-#include "lib/pld/compose/scout.h"
+#include "lib/pld/compose/saddle.h"
 
 enum { EPS__STEP_CLASSES_MAX = 4, EPS__TERMS_MAX = 48 };
 

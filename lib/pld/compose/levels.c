@@ -84,7 +84,7 @@ static bool resolved(const struct eps__composition *c, const struct eps__saddle 
         struct eps__step *step = &c->steps.items[k];
         double added = eps__added_variance(&(struct eps__steps){step, 1, (double)step->count}, saddle, spacing);
         all += added;
-        within += eps__scout_resolved(step, saddle, spacing) ? 0 : added;
+        within += eps__saddle_resolved(step, saddle, spacing) ? 0 : added;
     }
     return within <= UNRESOLVED_SHARE * all;
 }
@@ -111,8 +111,8 @@ static bool choose_starts(struct levels *levels)
         size_t l = levels->len - 1;
         sum += (double)sorted[k]->count;
         while (l > 0 && (sum * pow(levels->target, (double)l) > steps->total ||
-                         !eps__scout_resolved(sorted[k], levels->saddle,
-                                              WIDE * levels->spacing * pow(levels->target, 0.5 * (double)l))))
+                         !eps__saddle_resolved(sorted[k], levels->saddle,
+                                               WIDE * levels->spacing * pow(levels->target, 0.5 * (double)l))))
             l--;
         levels->classes[sorted[k] - steps->items].start = l;
     }

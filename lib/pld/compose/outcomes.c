@@ -32,7 +32,7 @@ struct step_class {
 
 struct eps__outcomes {
     const struct eps_context *context;
-    struct eps__tally *tally;
+    struct eps__cache_use *cache_use;
     struct eps__accuracy accuracy;
     struct step_class *classes;
     size_t classes_len;
@@ -112,12 +112,12 @@ static enum eps_status add_steps(struct eps__composition *composition, const str
 }
 
 enum eps_status eps__outcomes_create(struct eps__outcomes **outcomes, const struct eps_context *context,
-                                     struct eps__tally *tally, const struct eps__accuracy *accuracy)
+                                     struct eps__cache_use *cache_use, const struct eps__accuracy *accuracy)
 {
     struct eps__outcomes *made = calloc(1, sizeof *made);
     if (!made)
         return EPS_NO_MEMORY;
-    *made = (struct eps__outcomes){.context = context, .tally = tally, .accuracy = *accuracy, .finer = 1};
+    *made = (struct eps__outcomes){.context = context, .cache_use = cache_use, .accuracy = *accuracy, .finer = 1};
     *outcomes = made;
     return EPS_OK;
 }
@@ -215,7 +215,7 @@ static double left_out(const struct eps__outcomes *outcomes, size_t len)
 /* A composition refined as far as the others. */
 static enum eps_status open_composition(const struct eps__outcomes *outcomes, struct eps__composition **composition)
 {
-    return eps__composition_create(composition, outcomes->context, outcomes->tally, &outcomes->accuracy);
+    return eps__composition_create(composition, outcomes->context, outcomes->cache_use, &outcomes->accuracy);
 }
 
 static enum eps_status obtain_term(struct eps__outcomes *outcomes, size_t term)

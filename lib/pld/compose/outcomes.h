@@ -23,7 +23,7 @@ struct eps__outcomes;
 
 /* As eps__composition_create() and _destroy(). */
 enum eps_status eps__outcomes_create(struct eps__outcomes **outcomes, const struct eps_context *context,
-                                     struct eps__tally *tally, const struct eps__accuracy *accuracy);
+                                     struct eps__cache_use *cache_use, const struct eps__accuracy *accuracy);
 void eps__outcomes_destroy(struct eps__outcomes *outcomes);
 
 /* `count` equal steps; the branches are copied. EPS_NO_MEMORY. */

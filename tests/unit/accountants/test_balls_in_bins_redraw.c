@@ -308,7 +308,7 @@ static void delta_is_monotone(void **unused)
         assert_true(fabs(upper_at(d, 1000, 1000, 0.3, 0.5) - eps__gaussian_log_delta(total, 0.5, &error)) < 0.1);
 }
 
-/* ------------------------------------------------------------ dots */
+/* ------------------------------------------------------------ points */
 
 /* A Gaussian's curve, of which some points, drawn, are known to a share of themselves only. */
 struct noisy {
@@ -337,20 +337,20 @@ static double gaussian_curve(double shift, double eps)
                     : log(-expm1(eps) + exp(eps + eps__gaussian_log_delta(shift, -eps, &error)));
 }
 
-static void check_dots(struct noisy *noisy, double spacing, double worst)
+static void check_points(struct noisy *noisy, double spacing, double worst)
 {
-    const struct eps__dots_plan plan = {.spacing = spacing,
-                                        .log_above = -40,
-                                        .log_below = -25,
-                                        .most = 4000,
-                                        .tolerance = noisy->share,
-                                        .least_tolerance = noisy->share};
-    struct eps__dots dots;
-    assert_int_equal(eps__dots_ask(NULL, &dots, &noisy->base, &plan), EPS_OK);
-    assert_int_equal(eps__dots_ask_lower(NULL, &dots, &noisy->base, &plan), EPS_OK);
+    const struct eps__curve_points_plan plan = {.spacing = spacing,
+                                                .log_above = -40,
+                                                .log_below = -25,
+                                                .most = 4000,
+                                                .tolerance = noisy->share,
+                                                .least_tolerance = noisy->share};
+    struct eps__curve_points points;
+    assert_int_equal(eps__curve_points_ask(NULL, &points, &noisy->base, &plan), EPS_OK);
+    assert_int_equal(eps__curve_points_ask_lower(NULL, &points, &noisy->base, &plan), EPS_OK);
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
         struct eps__pld pld;
-        assert_int_equal(eps__dots_connect(&dots, estimate, &pld), EPS_OK);
+        assert_int_equal(eps__curve_points_connect(&points, estimate, &pld), EPS_OK);
         double total = pld.infinity;
         for (size_t i = 0; i < pld.len; i++) {
             assert_true(pld.mass[i] >= 0 && (i == 0 || pld.index[i] > pld.index[i - 1]));
@@ -367,18 +367,18 @@ static void check_dots(struct noisy *noisy, double spacing, double worst)
         }
         eps__pld_clear(&pld);
     }
-    eps__dots_clear(&dots);
+    eps__curve_points_clear(&points);
 }
 
-static void dots_enclose_the_curve(void **unused)
+static void connected_points_enclose_the_curve(void **unused)
 {
     (void)unused;
     for (double shift = 0.02; shift < 3; shift *= 5)
         for (double fine = 0.01; fine < 0.7; fine *= 4)
             for (double share = 0; share < 0.3; share = 20 * share + 1e-5) {
                 struct noisy noisy = {.base = {&noisy_class}, .shift = shift, .share = share, .state = seed};
-                check_dots(&noisy, fine * shift,
-                           fine < 0.3 && share < 1e-3 ? 40 * fine * fine + 40 * share + 1e-5 : INFINITY);
+                check_points(&noisy, fine * shift,
+                             fine < 0.3 && share < 1e-3 ? 40 * fine * fine + 40 * share + 1e-5 : INFINITY);
             }
 }
 
@@ -492,7 +492,7 @@ int main(void)
         cmocka_unit_test(an_epoch_and_a_gaussian_are_an_integral),
         cmocka_unit_test(ten_bins_are_sampled),
         cmocka_unit_test(delta_is_monotone),
-        cmocka_unit_test(dots_enclose_the_curve),
+        cmocka_unit_test(connected_points_enclose_the_curve),
         cmocka_unit_test(it_is_no_more_than_renyi),
         cmocka_unit_test(epochs_may_differ),
     };

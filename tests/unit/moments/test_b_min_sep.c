@@ -248,8 +248,8 @@ static void certain_draws_are_bins(void **unused)
     eps__banded_gram_clear(&b_min_sep.banded);
 }
 
-/* Both precisions agree within what they say they round, and where the steps are so many that they settle. */
-static void settled_steps_are_powers(void **unused)
+/* Both precisions agree within what they say they round, and where the steps are so many that they converge. */
+static void converged_steps_are_powers(void **unused)
 {
     (void)unused;
     const double column[] = {1, 0.5, 0.375, 0.3125};
@@ -494,7 +494,7 @@ int main(void)
         cmocka_unit_test(sums_are_over_all_patterns),
         cmocka_unit_test(without_separation_it_is_poisson),
         cmocka_unit_test(certain_draws_are_bins),
-        cmocka_unit_test(settled_steps_are_powers),
+        cmocka_unit_test(converged_steps_are_powers),
         cmocka_unit_test(waiting_is_counted),
         cmocka_unit_test(what_does_not_fit_is_infinite),
         cmocka_unit_test(delta_is_never_under_the_truth),

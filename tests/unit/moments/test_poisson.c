@@ -252,8 +252,8 @@ static void central_moments_know_their_error(void **unused)
     eps__moments_clear(&known);
 }
 
-/* What is skipped once the chain has settled is what it would have been. */
-static void settled_chains_are_powers(void **unused)
+/* What is skipped once the chain has converged is what it would have been. */
+static void converged_chains_are_powers(void **unused)
 {
     (void)unused;
     enum { N = 400 };
@@ -475,7 +475,7 @@ int main(void)
         cmocka_unit_test(errors_are_counted),
         cmocka_unit_test(long_doubles_know_their_error),
         cmocka_unit_test(central_moments_know_their_error),
-        cmocka_unit_test(settled_chains_are_powers),
+        cmocka_unit_test(converged_chains_are_powers),
         cmocka_unit_test(the_matrix_dominates),
         cmocka_unit_test(delta_is_never_under_the_truth),
         cmocka_unit_test(rarer_draws_are_below),

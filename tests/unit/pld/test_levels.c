@@ -62,7 +62,7 @@ static void bounds(double bound[2], const struct eps__composition *c, size_t lev
 {
     struct eps__saddle saddle;
     eps__aim(&c->steps, eps, NAN, c->accuracy.tolerance, &saddle);
-    eps__settle(&c->steps, &saddle);
+    eps__saddle_snap(&c->steps, &saddle);
     const struct eps__compose_plan plan = {.tilt = saddle.tilt,
                                            .tail_mass = eps__tail_mass(&saddle, c->accuracy.tolerance),
                                            .log_infinity = INFINITY,

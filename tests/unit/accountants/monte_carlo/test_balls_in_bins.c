@@ -17,7 +17,7 @@
 #include "lib/accountants/monte_carlo/laws/factor.h"
 #include "lib/accountants/monte_carlo/law.h"
 #include "lib/accountants/monte_carlo/laws/multisets.h"
-#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/accountants/monte_carlo/laws/cumulative.h"
 #include "lib/accountants/merged_bins.h"
 #include "lib/moments/laws/balls_in_bins.h"
 #include "lib/job/setting.h"
@@ -381,7 +381,7 @@ static void plain_draws_agree_with_the_exact_law(void **unused)
 }
 
 /* A31: no item is drawn less often than its weight says, and the sum is that of the weights. */
-static void a_wheel_is_never_short(void **unused)
+static void a_cumulative_table_is_never_short(void **unused)
 {
     (void)unused;
     uint64_t state = seed;
@@ -393,7 +393,7 @@ static void a_wheel_is_never_short(void **unused)
             weight[k] = draw_below(&state, 4) == 0 ? 0 : draw_log(&state, c % 2 ? 1e-300 : 1e-3, 1e3);
             total += weight[k];
         }
-        double sum = eps__wheel_make(ends, weight, n), before = 0;
+        double sum = eps__cumulative_make(ends, weight, n), before = 0;
         if (!(total > 0)) {
             assert_true(sum == 0);
             continue;
@@ -405,15 +405,15 @@ static void a_wheel_is_never_short(void **unused)
             assert_true((weight[k] > 0) == (values > 0));
             if (values > 0) { /* the first and the last of its values */
                 drawn_items++;
-                assert_true(eps__wheel_turn(ends, n, (before + 0.5) * 0x1p-52) == k);
-                assert_true(eps__wheel_turn(ends, n, (ends[k] - 0.5) * 0x1p-52) == k);
+                assert_true(eps__cumulative_draw(ends, n, (before + 0.5) * 0x1p-52) == k);
+                assert_true(eps__cumulative_draw(ends, n, (ends[k] - 0.5) * 0x1p-52) == k);
             }
             before = ends[k];
         }
         assert_true(before == 0x1p52 && drawn_items > 0);
     }
     double none[2] = {0, 0}, over[2] = {1e308, 1e308};
-    assert_true(eps__wheel_make(none, none, 2) == 0 && isinf(eps__wheel_make(over, over, 2)));
+    assert_true(eps__cumulative_make(none, none, 2) == 0 && isinf(eps__cumulative_make(over, over, 2)));
 }
 
 /* What multisets are drawn from, and the matrix of their weights. */
@@ -727,7 +727,7 @@ int main(void)
         cmocka_unit_test(every_draw_has_its_own_bin),
         cmocka_unit_test(plain_draws_are_of_the_mechanism),
         cmocka_unit_test(plain_draws_agree_with_the_exact_law),
-        cmocka_unit_test(a_wheel_is_never_short),
+        cmocka_unit_test(a_cumulative_table_is_never_short),
         cmocka_unit_test(multisets_have_their_weights),
         cmocka_unit_test(pairs_have_their_weights),
         cmocka_unit_test(a_cut_matrix_is_told),

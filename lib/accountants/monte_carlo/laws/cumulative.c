@@ -1,9 +1,10 @@
 /*
- * See wheel.h. A uniform number has 2^52 values, all equally likely: each item has a whole number of them, rounded up.
+ * See cumulative.h. A uniform number has 2^52 values, all equally likely: each item has a whole number of them, rounded
+ * up.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/accountants/monte_carlo/laws/cumulative.h"
 
 #include <assert.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 
 #define VALUES 0x1p52
 
-double eps__wheel_make(double *ends, const double *weight, size_t n)
+double eps__cumulative_make(double *ends, const double *weight, size_t n)
 {
     double total = 0, end = 0;
     size_t last = n;
@@ -35,7 +36,7 @@ double eps__wheel_make(double *ends, const double *weight, size_t n)
     return sum;
 }
 
-size_t eps__wheel_turn(const double *ends, size_t n, double uniform)
+size_t eps__cumulative_draw(const double *ends, size_t n, double uniform)
 {
     double value = uniform * VALUES; /* half an odd number */
     size_t low = 0, high = n - 1;    /* ends[high] is over it, that of no item before `low` is */

@@ -1,10 +1,11 @@
 /*
- * Rare participations: losses that hardly fall and rarely rise.
+ * Decisive losses of rare participations: losses that hardly fall and rarely rise.
  *
- * Where an example is hardly ever drawn, no step lowers the sum by more than its floor, about p, but one may raise it by
- * decades more than epsilon. A loss above epsilon and all the other floors together settles the matter: whatever the other steps
- * say, the sum stays above epsilon, and (1 - e^{epsilon - S})_+ is linear in the two densities. So the steps with such
- * losses are counted in closed form, and only what is under the cut is composed, on a grid over that and no more (P8).
+ * Where an example is hardly ever drawn, no step lowers the sum by more than its floor, about p, but one may raise it
+ * by decades more than epsilon. A loss above epsilon and all the other floors together is decisive: whatever the other
+ * steps say, the sum stays above epsilon, and (1 - e^{epsilon - S})_+ is linear in the two densities. So the steps with
+ * such losses are counted in closed form, and only what is under the cut is composed, on a grid over that and no more
+ * (P8).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -55,21 +56,22 @@ static double floors_of(const struct eps__steps *steps)
     return eps__raise(floors, 4 * ((double)steps->len + 1));
 }
 
-bool eps__settles(const struct eps__steps *steps)
+bool eps__large_losses_decide(const struct eps__steps *steps)
 {
     return steps->total > 1 && floors_of(steps) <= FLOORS_MAX;
 }
 
 /* What steps beyond the cut bring: P(some) - e^eps Q(some) = *gain - (e^eps - 1) *some. */
-struct settled {
+struct decisive {
     double log_none;  /* ln Q(none) */
     double log_some;  /* ln of the sum of all steps' Q(beyond): ln Q(some), where that is next to nothing */
     double log_drop;  /* ln of P(none) over Q(none), <= 0 */
-    double unsettled; /* what is not known to be beyond a cut, nor composed */
+    double uncounted; /* what is not known to be beyond a cut, nor composed */
 };
 
 /* One class's: from z on its loss is beyond the cut. */
-static void settle_class(struct settled *settled, const struct eps__step *step, enum eps__estimate estimate, double z)
+static void count_decisive(struct decisive *decisive, const struct eps__step *step, enum eps__estimate estimate,
+                           double z)
 {
     const struct eps__pair *pair = &step->branches->pair[estimate];
     double sign = estimate == EPS__UPPER ? 1 : -1, count = (double)step->count;
@@ -77,22 +79,22 @@ static void settle_class(struct settled *settled, const struct eps__step *step, 
     double log_beyond = eps__shift(eps__other(estimate), eps__log_normal_tail(z), EPS__LOG_TAIL_ERROR(z));
     double beyond = eps__exp_bound(eps__other(estimate), log_beyond, 0);
     excess = fmax(excess + sign * excess_error, 0);
-    settled->log_some = eps__log_add(settled->log_some, log(count) + log_beyond);
-    settled->log_none += count * log1p(-beyond);
-    settled->log_drop += count * log1p(-fmin(excess / (1 - beyond), 1));
+    decisive->log_some = eps__log_add(decisive->log_some, log(count) + log_beyond);
+    decisive->log_none += count * log1p(-beyond);
+    decisive->log_drop += count * log1p(-fmin(excess / (1 - beyond), 1));
 }
 
-static enum eps_status add_settled(struct eps__panel_slot *slot, const struct settled *settled)
+static enum eps_status add_decisive(struct eps__panel_slot *slot, const struct decisive *decisive)
 {
-    double none = exp(settled->log_none), units = 64 + 16 * fabs(settled->log_none);
-    double log_some = settled->log_none < -LOG_NONE_LEAST ? log(-expm1(settled->log_none)) : settled->log_some;
-    slot->settled_gain = eps__outward(slot->estimate, none * -expm1(settled->log_drop), units) + settled->unsettled;
-    slot->settled_log_some =
+    double none = exp(decisive->log_none), units = 64 + 16 * fabs(decisive->log_none);
+    double log_some = decisive->log_none < -LOG_NONE_LEAST ? log(-expm1(decisive->log_none)) : decisive->log_some;
+    slot->decisive_gain = eps__outward(slot->estimate, none * -expm1(decisive->log_drop), units) + decisive->uncounted;
+    slot->decisive_log_some =
         eps__shift(eps__other(slot->estimate), log_some, EPS__UNIT_ROUNDOFF * (units - 8 * log_some));
-    return slot->settled_gain >= 0 && slot->settled_log_some < 1 ? EPS_OK : EPS_TOO_COSTLY; /* numbers, both */
+    return slot->decisive_gain >= 0 && slot->decisive_log_some < 1 ? EPS_OK : EPS_TOO_COSTLY; /* numbers, both */
 }
 
-/* What is under each step's cut, without the probability that is not: that is settled. */
+/* What is under each step's cut, without the probability that is not: that of decisive losses. */
 static enum eps_status build_core(const struct eps__composition *c, struct eps__pld *core, const struct eps__step *step,
                                   enum eps__estimate estimate, double z, double spacing)
 {
@@ -117,19 +119,19 @@ static double cells_wanted(const struct eps__composition *c)
     return CELLS_PER_STEP * c->finer * sqrt(c->steps.total / c->accuracy.tolerance);
 }
 
-bool eps__settles_finer(const struct eps__composition *c)
+bool eps__decisive_refines(const struct eps__composition *c)
 {
     return cells_wanted(c) < CELLS_MOST;
 }
 
 /* Composes what is under the cut; most: the largest epsilon that the slot is to answer. */
-static enum eps_status settle(const struct eps__composition *c, struct eps__panel_slot *slot, double most,
-                              double floors, double log_delta)
+static enum eps_status compose_rest(const struct eps__composition *c, struct eps__panel_slot *slot, double most,
+                                    double floors, double log_delta)
 {
     size_t classes = c->steps.len;
     double cut = eps__raise(most + floors, 1e7), share = 1e-3 * c->accuracy.tolerance;
     double cells = fmin(fmax(cells_wanted(c), CELLS_LEAST), CELLS_MOST);
-    struct settled settled = {.log_some = -INFINITY};
+    struct decisive decisive = {.log_some = -INFINITY};
     struct eps__pld *cores = calloc(classes, sizeof *cores);
     struct eps__pld_power *powers = calloc(classes, sizeof *powers);
     enum eps_status status = cores && powers && eps__slot_reserve(slot, 1) ? EPS_OK : EPS_NO_MEMORY;
@@ -137,9 +139,9 @@ static enum eps_status settle(const struct eps__composition *c, struct eps__pane
         const struct eps__step *step = &c->steps.items[k];
         double z;
         if (eps__single_beyond(&step->branches->pair[slot->estimate], cut, &z))
-            settle_class(&settled, step, slot->estimate, z);
+            count_decisive(&decisive, step, slot->estimate, z);
         else if (slot->estimate == EPS__UPPER)
-            settled.unsettled += (double)step->count * DBL_MIN;
+            decisive.uncounted += (double)step->count * DBL_MIN;
         status = build_core(c, &cores[k], step, slot->estimate, z, cut / cells);
         powers[k] = (struct eps__pld_power){&cores[k], step->count};
     }
@@ -148,7 +150,7 @@ static enum eps_status settle(const struct eps__composition *c, struct eps__pane
     if (status == EPS_OK)
         status = eps__compose(c->context, slot->panels, powers, classes, &plan);
     if (status == EPS_OK)
-        status = add_settled(slot, &settled);
+        status = add_decisive(slot, &decisive);
     for (size_t k = 0; cores && k < classes; k++)
         eps__pld_clear(&cores[k]);
     free(cores);
@@ -156,8 +158,8 @@ static enum eps_status settle(const struct eps__composition *c, struct eps__pane
     return status;
 }
 
-enum eps_status eps__answer_settled(const struct eps__composition *c, struct eps__panel_slot *slot,
-                                    enum eps__estimate estimate, double eps, double log_delta)
+enum eps_status eps__answer_decisive(const struct eps__composition *c, struct eps__panel_slot *slot,
+                                     enum eps__estimate estimate, double eps, double log_delta)
 {
     double floors = floors_of(&c->steps), most = fmax(1.5 * eps, 0.5 * floors);
     assert(floors <= FLOORS_MAX && eps >= 0);
@@ -166,7 +168,7 @@ enum eps_status eps__answer_settled(const struct eps__composition *c, struct eps
     slot->centre = eps;
     slot->above = eps__lower(most - eps, 1e7);
     slot->below = floors > 0.25 * eps ? eps : 0.75 * eps;
-    enum eps_status status = settle(c, slot, most, floors, log_delta);
+    enum eps_status status = compose_rest(c, slot, most, floors, log_delta);
     slot->used = status == EPS_OK;
     if (!slot->used)
         eps__slot_clear(slot);

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#ifndef EPS_ACCOUNTANTS_MONTE_CARLO_TALLY_H
-#define EPS_ACCOUNTANTS_MONTE_CARLO_TALLY_H
+#ifndef EPS_ACCOUNTANTS_MONTE_CARLO_ESTIMATOR_H
+#define EPS_ACCOUNTANTS_MONTE_CARLO_ESTIMATOR_H
 
 #include "lib/accountants/monte_carlo/law.h"
 
@@ -28,7 +28,7 @@ enum eps__mc_sum {
 };
 
 /* From which side: what losses, weights and sums may be off by counts upwards, or downwards. */
-struct eps__mc_tally {
+struct eps__mc_estimator {
     struct eps__mc_grid grid;
     enum eps__estimate estimate;
     uint64_t count;
@@ -38,22 +38,22 @@ struct eps__mc_tally {
 enum { EPS__MC_HEADER = 2 };
 
 /* Nothing drawn yet. EPS_OK, EPS_NO_MEMORY. The caller clears. */
-enum eps_status eps__mc_tally_make(struct eps__mc_tally *tally, const struct eps__mc_grid *grid,
-                                   enum eps__estimate estimate);
-void eps__mc_tally_clear(struct eps__mc_tally *tally);
+enum eps_status eps__mc_estimator_make(struct eps__mc_estimator *estimator, const struct eps__mc_grid *grid,
+                                       enum eps__estimate estimate);
+void eps__mc_estimator_clear(struct eps__mc_estimator *estimator);
 /* Forgets what was drawn. */
-void eps__mc_tally_reset(struct eps__mc_tally *tally);
+void eps__mc_estimator_reset(struct eps__mc_estimator *estimator);
 
 /* EPS__LANES draws of the law. */
-void eps__mc_tally_add(struct eps__mc_tally *tally, const struct eps__mc_law *law, const double *loss,
-                       const double *log_weight);
+void eps__mc_estimator_add(struct eps__mc_estimator *estimator, const struct eps__mc_law *law, const double *loss,
+                           const double *log_weight);
 
-/* What another tally of the same grid holds, beside one's own. */
-void eps__mc_tally_join(struct eps__mc_tally *tally, const struct eps__mc_tally *other);
+/* Adds what another estimator of the same grid holds. */
+void eps__mc_estimator_join(struct eps__mc_estimator *estimator, const struct eps__mc_estimator *other);
 
 /* The mean at epsilon_k, rounded to its side. count over 0. */
-double eps__mc_tally_mean(const struct eps__mc_tally *tally, size_t k);
+double eps__mc_estimator_mean(const struct eps__mc_estimator *estimator, size_t k);
 /* Its standard error, about. */
-double eps__mc_tally_error(const struct eps__mc_tally *tally, size_t k);
+double eps__mc_estimator_error(const struct eps__mc_estimator *estimator, size_t k);
 
 #endif

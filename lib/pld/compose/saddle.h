@@ -1,10 +1,11 @@
 /*
- * Quick, unproven answers about a composition of steps: where to aim the proven ones.
+ * The saddle-point approximation of a composition of steps: quick, unproven answers that say where to aim the proven
+ * ones.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#ifndef EPS_PLD_COMPOSE_SCOUT_H
-#define EPS_PLD_COMPOSE_SCOUT_H
+#ifndef EPS_PLD_COMPOSE_SADDLE_H
+#define EPS_PLD_COMPOSE_SADDLE_H
 
 #include <stdint.h>
 
@@ -14,8 +15,8 @@
 #define EPS__LOG_DELTA_FLOOR (-700.0)
 #define EPS__TAIL_REACH 38.5 /* beyond it a normal tail underflows */
 
-/* A pair on a grid of z = -10 + i z_step. */
-struct eps__scout {
+/* A pair on a grid of z = -10 + i z_step, for trapezoid sums over its losses. */
+struct eps__quadrature {
     size_t len;
     double z_step, reach; /* reach: the largest shift of the numerator */
     double *loss;
@@ -25,7 +26,7 @@ struct eps__scout {
 /* One step, or `count` equal ones: `len` branches, of which a public one is taken. Owned. */
 struct eps__step {
     struct eps__branch *branches;
-    struct eps__scout *scouts;
+    struct eps__quadrature *quadratures;
     size_t len;
     uint64_t count;
 };
@@ -36,8 +37,8 @@ struct eps__steps {
     double total; /* number of compositions */
 };
 
-/* Fills in the scouts. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
-enum eps_status eps__scout_step(const struct eps_context *context, struct eps__step *step);
+/* Fills in the quadratures. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+enum eps_status eps__step_quadratures(const struct eps_context *context, struct eps__step *step);
 void eps__step_clear(struct eps__step *step);
 
 /* What is known of the sum of the losses, exponentially tilted. */
@@ -48,13 +49,13 @@ struct eps__saddle {
     double eps, log_delta;                   /* what it was found for, and the best knowledge of ln delta there */
 };
 
-/* The number of points of a scout within its reach and z_excess. */
-size_t eps__scout_len(const struct eps__scout *scout, double z_excess);
+/* The number of points of a quadrature within its reach and z_excess. */
+size_t eps__quadrature_len(const struct eps__quadrature *quadrature, double z_excess);
 /* The z of point i. */
-double eps__scout_z(const struct eps__scout *scout, size_t i);
+double eps__quadrature_z(const struct eps__quadrature *quadrature, size_t i);
 
 /* The log moment generating function of the sum and its derivatives, steps cut at reach + z_excess. */
-void eps__scout_moments(const struct eps__steps *steps, double tilt, double z_excess, struct eps__saddle *saddle);
+void eps__saddle_moments(const struct eps__steps *steps, double tilt, double z_excess, struct eps__saddle *saddle);
 
 /* The saddle-point approximation of ln delta(eps), with the tilt's sum taken as normal. */
 double eps__saddle_log_delta(const struct eps__saddle *saddle, double eps);
@@ -81,12 +82,12 @@ void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess,
 void eps__aim(const struct eps__steps *steps, double eps, double known, double tolerance, struct eps__saddle *saddle);
 
 /* The eps at which ln delta is about as given. */
-double eps__scout_epsilon(const struct eps__steps *steps, double log_delta, double tolerance);
+double eps__saddle_epsilon(const struct eps__steps *steps, double log_delta, double tolerance);
 
 /* The variance that splitting cells of a spacing adds to the sum, tilted. */
 double eps__added_variance(const struct eps__steps *steps, const struct eps__saddle *saddle, double spacing);
 
 /* Whether most of a step's tilted losses spread over more than a spacing. */
-bool eps__scout_resolved(const struct eps__step *step, const struct eps__saddle *saddle, double spacing);
+bool eps__saddle_resolved(const struct eps__step *step, const struct eps__saddle *saddle, double spacing);
 
 #endif

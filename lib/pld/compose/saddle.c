@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/pld/compose/scout.h"
+#include "lib/pld/compose/saddle.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,41 +20,41 @@
 #define POLL_AFTER (1u << 18) /* atoms that were asked */
 
 /* Of group privacy a pair has tens of thousands of atoms, and each point asks them all. */
-static enum eps_status scout_pair(const struct eps_context *context, struct eps__scout *scout,
-                                  const struct eps__pair *pair, double weight)
+static enum eps_status tabulate(const struct eps_context *context, struct eps__quadrature *quadrature,
+                                const struct eps__pair *pair, double weight)
 {
     size_t atoms = pair->numerator.len + pair->denominator.len, every = 1 + POLL_AFTER / atoms;
     double sharpness = eps__mixture_reach(&pair->numerator) + eps__mixture_reach(&pair->denominator);
-    scout->reach = eps__mixture_reach(&pair->numerator);
-    scout->z_step = 0.1 / (1 + sharpness / 20);
-    scout->len = (size_t)ceil((scout->reach + EPS__TAIL_REACH - Z_FIRST) / scout->z_step) + 1;
-    scout->loss = malloc(scout->len * sizeof(double));
-    scout->log_mass = malloc(scout->len * sizeof(double));
-    if (!scout->loss || !scout->log_mass)
+    quadrature->reach = eps__mixture_reach(&pair->numerator);
+    quadrature->z_step = 0.1 / (1 + sharpness / 20);
+    quadrature->len = (size_t)ceil((quadrature->reach + EPS__TAIL_REACH - Z_FIRST) / quadrature->z_step) + 1;
+    quadrature->loss = malloc(quadrature->len * sizeof(double));
+    quadrature->log_mass = malloc(quadrature->len * sizeof(double));
+    if (!quadrature->loss || !quadrature->log_mass)
         return EPS_NO_MEMORY;
-    double shift = log(weight * scout->z_step) - EPS__LOG_SQRT_2PI;
-    for (size_t i = 0; i < scout->len; i++) {
+    double shift = log(weight * quadrature->z_step) - EPS__LOG_SQRT_2PI;
+    for (size_t i = 0; i < quadrature->len; i++) {
         struct eps__pair_point point;
-        double z = Z_FIRST + (double)i * scout->z_step;
+        double z = Z_FIRST + (double)i * quadrature->z_step;
         enum eps_status status = i % every ? EPS_OK : eps__poll(context);
         if (status != EPS_OK)
             return status;
         eps__pair_at(pair, z, &point, NULL, NULL);
-        scout->loss[i] = point.loss;
-        scout->log_mass[i] = point.log_numerator - 0.5 * z * z + shift;
+        quadrature->loss[i] = point.loss;
+        quadrature->log_mass[i] = point.log_numerator - 0.5 * z * z + shift;
     }
     return EPS_OK;
 }
 
-enum eps_status eps__scout_step(const struct eps_context *context, struct eps__step *step)
+enum eps_status eps__step_quadratures(const struct eps_context *context, struct eps__step *step)
 {
     enum eps_status status = EPS_OK;
-    step->scouts = calloc(step->len, sizeof *step->scouts);
-    if (!step->scouts)
+    step->quadratures = calloc(step->len, sizeof *step->quadratures);
+    if (!step->quadratures)
         return EPS_NO_MEMORY;
     for (size_t b = 0; b < step->len && status == EPS_OK; b++)
-        status = scout_pair(context, &step->scouts[b], &step->branches[b].pair[EPS__UPPER],
-                            step->branches[b].weight[EPS__UPPER]);
+        status = tabulate(context, &step->quadratures[b], &step->branches[b].pair[EPS__UPPER],
+                          step->branches[b].weight[EPS__UPPER]);
     return status;
 }
 
@@ -63,40 +63,40 @@ void eps__step_clear(struct eps__step *step)
     for (size_t b = 0; b < step->len; b++) {
         if (step->branches)
             eps__branch_clear(&step->branches[b]);
-        if (step->scouts) {
-            free(step->scouts[b].loss);
-            free(step->scouts[b].log_mass);
+        if (step->quadratures) {
+            free(step->quadratures[b].loss);
+            free(step->quadratures[b].log_mass);
         }
     }
     free(step->branches);
-    free(step->scouts);
+    free(step->quadratures);
     *step = (struct eps__step){0};
 }
 
-size_t eps__scout_len(const struct eps__scout *scout, double z_excess)
+size_t eps__quadrature_len(const struct eps__quadrature *quadrature, double z_excess)
 {
-    return (size_t)fmin((double)scout->len, (scout->reach + z_excess - Z_FIRST) / scout->z_step + 1);
+    return (size_t)fmin((double)quadrature->len, (quadrature->reach + z_excess - Z_FIRST) / quadrature->z_step + 1);
 }
 
-double eps__scout_z(const struct eps__scout *scout, size_t i)
+double eps__quadrature_z(const struct eps__quadrature *quadrature, size_t i)
 {
-    return Z_FIRST + (double)i * scout->z_step;
+    return Z_FIRST + (double)i * quadrature->z_step;
 }
 
 static double largest_exponent(const struct eps__step *step, double tilt, double z_excess)
 {
     double largest = -INFINITY;
     for (size_t b = 0; b < step->len; b++) {
-        const struct eps__scout *scout = &step->scouts[b];
-        for (size_t i = 0, len = eps__scout_len(scout, z_excess); i < len; i++) {
-            double exponent = scout->log_mass[i] + tilt * scout->loss[i];
+        const struct eps__quadrature *quadrature = &step->quadratures[b];
+        for (size_t i = 0, len = eps__quadrature_len(quadrature, z_excess); i < len; i++) {
+            double exponent = quadrature->log_mass[i] + tilt * quadrature->loss[i];
             largest = exponent > largest ? exponent : largest;
         }
     }
     return largest;
 }
 
-void eps__scout_moments(const struct eps__steps *steps, double tilt, double z_excess, struct eps__saddle *saddle)
+void eps__saddle_moments(const struct eps__steps *steps, double tilt, double z_excess, struct eps__saddle *saddle)
 {
     saddle->tilt = tilt;
     saddle->z_excess = z_excess;
@@ -105,12 +105,12 @@ void eps__scout_moments(const struct eps__steps *steps, double tilt, double z_ex
         const struct eps__step *step = &steps->items[k];
         double largest = largest_exponent(step, tilt, z_excess), total = 0, mean = 0, square = 0, cube = 0;
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0, len = eps__scout_len(scout, z_excess); i < len; i++) {
-                double exponent = scout->log_mass[i] + tilt * scout->loss[i] - largest;
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0, len = eps__quadrature_len(quadrature, z_excess); i < len; i++) {
+                double exponent = quadrature->log_mass[i] + tilt * quadrature->loss[i] - largest;
                 if (exponent < -80)
                     continue;
-                double weight = exp(exponent), loss = scout->loss[i];
+                double weight = exp(exponent), loss = quadrature->loss[i];
                 total += weight;
                 mean += weight * loss;
                 square += weight * loss * loss;
@@ -151,12 +151,12 @@ bool eps__is_skew(const struct eps__saddle *saddle)
 
 void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess, struct eps__saddle *saddle)
 {
-    eps__scout_moments(steps, 0, z_excess, saddle);
+    eps__saddle_moments(steps, 0, z_excess, saddle);
     if (saddle->mean >= eps)
         return;
     double low = 0, high = INFINITY, tilt = (eps - saddle->mean) / saddle->variance;
     for (int i = 0; i < 60; i++) {
-        eps__scout_moments(steps, tilt, z_excess, saddle);
+        eps__saddle_moments(steps, tilt, z_excess, saddle);
         double residual = eps - saddle->mean;
         if (fabs(residual) < 0.02 * sqrt(saddle->variance))
             return;
@@ -173,18 +173,18 @@ void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess,
     }
 }
 
-/* ln of one step's own delta(eps) by its scouts, -INFINITY if none is above. */
+/* ln of one step's own delta(eps) by its quadratures, -INFINITY if none is above. */
 static double step_log_delta(const struct eps__step *step, double eps)
 {
     double largest = -INFINITY, total = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double above = scout->loss[i] - eps;
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double above = quadrature->loss[i] - eps;
                 if (above <= 0)
                     continue;
-                double exponent = scout->log_mass[i] + log(-expm1(-above));
+                double exponent = quadrature->log_mass[i] + log(-expm1(-above));
                 if (pass == 0)
                     largest = fmax(largest, exponent);
                 else
@@ -211,9 +211,9 @@ static double spread_below(const struct eps__steps *steps, double cut, double *b
     for (size_t k = 0; k < steps->len; k++) {
         const struct eps__step *step = &steps->items[k];
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double mass = (double)step->count * exp(scout->log_mass[i]), loss = scout->loss[i];
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double mass = (double)step->count * exp(quadrature->log_mass[i]), loss = quadrature->loss[i];
                 *beyond += loss > cut ? mass : 0;
                 mean += loss > cut ? 0 : mass * loss;
                 square += loss > cut ? 0 : mass * loss * loss;
@@ -289,12 +289,12 @@ static double skew_epsilon(const struct eps__steps *steps, double log_delta, dou
     return high;
 }
 
-double eps__scout_epsilon(const struct eps__steps *steps, double log_delta, double tolerance)
+double eps__saddle_epsilon(const struct eps__steps *steps, double log_delta, double tolerance)
 {
     double tail = fmax(log_delta, EPS__LOG_DELTA_FLOOR) + log(tolerance * 1e-4 / steps->total);
     double z_excess = fmin(eps__normal_tail_quantile(tail), EPS__TAIL_REACH);
     struct eps__saddle saddle;
-    eps__scout_moments(steps, 0, z_excess, &saddle);
+    eps__saddle_moments(steps, 0, z_excess, &saddle);
     if (eps__saddle_log_delta(&saddle, saddle.mean) < log_delta) { /* below the mean, the sum as normal */
         double low = saddle.mean - 10 * sqrt(saddle.variance), high = saddle.mean;
         for (int i = 0; i < 40; i++) {
@@ -305,7 +305,7 @@ double eps__scout_epsilon(const struct eps__steps *steps, double log_delta, doub
     }
     double low = 0, high = 2 / sqrt(saddle.variance);
     for (int i = 0; i < 60; i++) { /* along the tilts, where every eps is its own mean */
-        eps__scout_moments(steps, high, z_excess, &saddle);
+        eps__saddle_moments(steps, high, z_excess, &saddle);
         if (eps__saddle_log_delta(&saddle, saddle.mean) < log_delta)
             break;
         low = high;
@@ -313,7 +313,7 @@ double eps__scout_epsilon(const struct eps__steps *steps, double log_delta, doub
     }
     for (int i = 0; i < 14; i++) {
         double middle = 0.5 * (low + high);
-        eps__scout_moments(steps, middle, z_excess, &saddle);
+        eps__saddle_moments(steps, middle, z_excess, &saddle);
         *(eps__saddle_log_delta(&saddle, saddle.mean) > log_delta ? &low : &high) = middle;
     }
     return eps__is_skew(&saddle) ? skew_epsilon(steps, log_delta, tolerance, saddle.mean) : fmax(saddle.mean, 0);
@@ -328,14 +328,14 @@ double eps__added_variance(const struct eps__steps *steps, const struct eps__sad
         const struct eps__step *step = &steps->items[k];
         double largest = largest_exponent(step, saddle->tilt, saddle->z_excess), total = 0, sum = 0;
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0, len = eps__scout_len(scout, saddle->z_excess); i < len; i++) {
-                double exponent = scout->log_mass[i] + saddle->tilt * scout->loss[i] - largest;
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0, len = eps__quadrature_len(quadrature, saddle->z_excess); i < len; i++) {
+                double exponent = quadrature->log_mass[i] + saddle->tilt * quadrature->loss[i] - largest;
                 if (exponent < -60)
                     continue;
                 double weight = exp(exponent);
                 total += weight;
-                sum += weight * fmin(1.7 / 6 * spacing * spacing, fabs(scout->loss[i]) * spacing);
+                sum += weight * fmin(1.7 / 6 * spacing * spacing, fabs(quadrature->loss[i]) * spacing);
             }
         }
         added += (double)step->count * sum / total;
@@ -344,31 +344,31 @@ double eps__added_variance(const struct eps__steps *steps, const struct eps__sad
 }
 
 /* The middle half of the tilted losses of one branch must be wider than a spacing; `share`: the branch's tilted mass. */
-static bool branch_resolved(const struct eps__scout *scout, const struct eps__saddle *saddle, double largest,
+static bool branch_resolved(const struct eps__quadrature *quadrature, const struct eps__saddle *saddle, double largest,
                             double spacing, double *share)
 {
-    size_t len = eps__scout_len(scout, saddle->z_excess);
+    size_t len = eps__quadrature_len(quadrature, saddle->z_excess);
     double sum = 0, quarter = NAN;
     *share = 0;
     for (size_t i = 0; i < len; i++)
-        *share += exp(scout->log_mass[i] + saddle->tilt * scout->loss[i] - largest);
+        *share += exp(quadrature->log_mass[i] + saddle->tilt * quadrature->loss[i] - largest);
     for (size_t i = 0; i < len; i++) {
-        sum += exp(scout->log_mass[i] + saddle->tilt * scout->loss[i] - largest);
+        sum += exp(quadrature->log_mass[i] + saddle->tilt * quadrature->loss[i] - largest);
         if (isnan(quarter) && sum >= 0.25 * *share)
-            quarter = scout->loss[i];
+            quarter = quadrature->loss[i];
         if (sum >= 0.75 * *share)
-            return scout->loss[i] - quarter > spacing;
+            return quadrature->loss[i] - quarter > spacing;
     }
     return false;
 }
 
-bool eps__scout_resolved(const struct eps__step *step, const struct eps__saddle *saddle, double spacing)
+bool eps__saddle_resolved(const struct eps__step *step, const struct eps__saddle *saddle, double spacing)
 {
     double largest = largest_exponent(step, saddle->tilt, saddle->z_excess), most = 0;
     bool resolved = false;
     for (size_t b = 0; b < step->len; b++) {
         double share;
-        bool wide = branch_resolved(&step->scouts[b], saddle, largest, spacing, &share);
+        bool wide = branch_resolved(&step->quadratures[b], saddle, largest, spacing, &share);
         if (share > most) {
             most = share;
             resolved = wide;

@@ -1,5 +1,5 @@
 /*
- * Rare participations, where a large loss settles the matter: the bounds enclose delta as a fine quadrature finds it for two
+ * Rare participations, where a large loss decides alone: the bounds enclose delta as a fine quadrature finds it for two
  * steps and Laplace inversion for more, and lie as close as the tolerance asks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -47,16 +47,16 @@ static struct eps__composition *new_composition(double log_delta)
     return composition;
 }
 
-/* The settled bounds alone, asked at eps by a slot that was made for `made`. */
+/* The decisive bounds alone, asked at eps by a slot that was made for `made`. */
 static void enclose(struct eps__composition *composition, double made, double eps, double exact, double error,
                     double width)
 {
     struct eps__panel_slot slots[2] = {{0}, {0}};
     double bounds[2];
-    assert_true(eps__settles(&composition->steps));
+    assert_true(eps__large_losses_decide(&composition->steps));
     for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
         struct eps__panel_slot *slot = &slots[estimate];
-        assert_int_equal(eps__answer_settled(composition, slot, estimate, made, exact), EPS_OK);
+        assert_int_equal(eps__answer_decisive(composition, slot, estimate, made, exact), EPS_OK);
         assert_true(slot->centre - slot->below <= eps && eps <= slot->centre + slot->above);
         bounds[estimate] = eps__slot_log_delta(slot, eps);
         eps__slot_clear(slot);
@@ -156,25 +156,25 @@ static void other_steps_do_not_settle(void **unused)
     struct eps__composition *composition = new_composition(NAN);
     struct eps__branch *branch = new_branch(1e-3, 1);
     assert_int_equal(eps__composition_add(composition, branch, 1, 40), EPS_OK);
-    assert_true(eps__settles(&composition->steps));
+    assert_true(eps__large_losses_decide(&composition->steps));
     branch->pair[EPS__LOWER].numerator.missing = 1e-30;
-    assert_false(eps__settles(&composition->steps));
+    assert_false(eps__large_losses_decide(&composition->steps));
     branch->pair[EPS__LOWER].numerator.missing = 0;
     branch->pair[EPS__UPPER].numerator.whole = false;
-    assert_false(eps__settles(&composition->steps));
+    assert_false(eps__large_losses_decide(&composition->steps));
     branch->pair[EPS__UPPER].numerator.whole = true;
     branch->pair[EPS__UPPER].lost = 1e-30;
-    assert_false(eps__settles(&composition->steps));
+    assert_false(eps__large_losses_decide(&composition->steps));
     branch->pair[EPS__UPPER].lost = 0;
     branch->pair[EPS__UPPER].denominator.shift[0] = 1e-9;
-    assert_false(eps__settles(&composition->steps));
+    assert_false(eps__large_losses_decide(&composition->steps));
     branch->pair[EPS__UPPER].denominator.shift[0] = 0;
     branch->weight[EPS__UPPER] = 0.5;
-    assert_false(eps__settles(&composition->steps));
+    assert_false(eps__large_losses_decide(&composition->steps));
     branch->weight[EPS__UPPER] = 1;
-    assert_true(eps__settles(&composition->steps));
+    assert_true(eps__large_losses_decide(&composition->steps));
     assert_int_equal(eps__composition_add(composition, new_branch(1e-3, 1), 1, 11), EPS_OK);
-    assert_false(eps__settles(&composition->steps));
+    assert_false(eps__large_losses_decide(&composition->steps));
     eps__composition_destroy(composition);
 }
 
@@ -186,5 +186,5 @@ int main(void)
         cmocka_unit_test(large_epsilons_are_enclosed),
         cmocka_unit_test(other_steps_do_not_settle),
     };
-    return cmocka_run_group_tests_name("settled", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("decisive", tests, NULL, NULL);
 }
