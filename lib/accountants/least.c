@@ -13,6 +13,7 @@
 
 #include "lib/accountants/merged_bins.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/binomial.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"
@@ -23,7 +24,6 @@
 #define QUICKLY 1e7    /* beside an answer: hundredths of a second */
 #define SIGMA_LEAST EPS_NOISE_MULTIPLIER_LEAST
 #define EPSILON_LEAST 1e-6
-#define EPSILON_MOST 1e9
 #define SIGMA_MOST EPS_NOISE_MULTIPLIER_MOST
 #define STEPS_MOST 1e9 /* operations */
 enum { HALVINGS = 30, COUNTS = 1024 };
@@ -124,7 +124,8 @@ static bool shows(const struct test *test, double value)
 static double largest(const struct test *test)
 {
     bool noise = test->asked.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
-    double low = 1, high = 1, least = noise ? SIGMA_LEAST : EPSILON_LEAST, most = noise ? SIGMA_MOST : EPSILON_MOST;
+    double low = 1, high = 1, least = noise ? SIGMA_LEAST : EPSILON_LEAST,
+           most = noise ? SIGMA_MOST : EPS__EPSILON_MOST;
     if (test->asked.unknown == EPS_SOLVE_DELTA)
         return delta_shown(test);
     if (shows(test, low)) {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/limits.h"
 #include "lib/solve/curve.h"
 #include "lib/base/error.h"
 #include "lib/solve/largest.h"
@@ -476,7 +477,7 @@ static double gaussian_epsilon(double shift, double log_delta)
     double low = 0, high = 1, error;
     if (!(shift > 0) || eps__gaussian_log_delta(shift, 0, &error) <= log_delta)
         return 0;
-    while (high < 1e9 && eps__gaussian_log_delta(shift, high, &error) > log_delta)
+    while (high < EPS__EPSILON_MOST && eps__gaussian_log_delta(shift, high, &error) > log_delta)
         high *= 2;
     for (int i = 0; i < 60; i++) {
         double middle = 0.5 * (low + high);

@@ -20,6 +20,7 @@
 #include "lib/accountants/bad_events.h"
 #include "lib/accountants/conditional_composition/compose.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
@@ -224,7 +225,7 @@ static enum eps_status try_way(const struct cc_profile *m, struct side *side, si
     double log_delta = m->accuracy.log_delta, eps = m->setting->job->query.epsilon;
     bool at_eps = isnan(log_delta) || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
     enum eps_status status = set_parts(m, side, classes, reversed);
-    side->spent.log_delta1 = isnan(log_delta) ? -14 : log_delta - M_LN2;
+    side->spent.log_delta1 = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta - M_LN2;
     if (status == EPS_OK)
         status = compose_quickly(m, side);
     if (status == EPS_OK)
@@ -270,7 +271,7 @@ static enum eps_status choose(const struct cc_profile *m, struct side *side)
     double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
     enum eps_status status = arrange(m, side);
     if (status == EPS_OK && side->parts[0].steps->bounds == 0) {
-        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? -14 : log_delta, eps};
+        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta, eps};
         status = compose_quickly(m, side);
         if (status == EPS_OK && !isnan(log_delta))
             side->spent.eps = eps__composition_guess(side->quickly, log_delta);

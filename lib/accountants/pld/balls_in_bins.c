@@ -16,13 +16,13 @@
 
 #include "lib/accountants/pld/bin_classes.h"
 #include "lib/accountants/pld/balls_in_bins_redraw.h"
+#include "lib/accountants/pld/parts.h"
 #include "lib/base/error.h"
 #include "lib/pld/known/balls_in_bins.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 #define SHIFT_MAX 20.0 /* a sigma under norm / 20 is out of reach */
-#define SAME_NORM 1e-3 /* norms that differ by more than this, relative to the tolerance, are not taken for one */
 
 enum { PARTS_MAX = 2, STEPS_MAX = 30 };
 
@@ -166,7 +166,7 @@ bool eps__pld_balls_in_bins_exact(const struct eps__setting *setting)
     if (!eps__strategy_is_diagonal(setting->strategy))
         return false;
     struct norms norms = bin_norms(setting);
-    return norms.least >= norms.upper * (1 - SAME_NORM * setting->job->query.accountant.tolerance);
+    return norms.least >= norms.upper * (1 - EPS__SAME_NORM * setting->job->query.accountant.tolerance);
 }
 
 bool eps__pld_balls_in_bins_serves(const struct eps__setting *setting, struct eps_error *error)

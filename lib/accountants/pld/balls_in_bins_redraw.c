@@ -11,13 +11,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/accountants/pld/parts.h"
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/known/curves.h"
 #include "lib/sampling/scheme.h"
 
-#define SHIFT_MAX 5.0  /* a sigma under an epoch's norm / 5 is out of reach */
-#define SAME_NORM 1e-3 /* norms that differ by more than this, relative to the tolerance, are not taken for one */
+#define SHIFT_MAX 5.0 /* a sigma under an epoch's norm / 5 is out of reach */
 
 enum { EPOCH_CLASSES_MAX = 8 };
 
@@ -49,7 +49,7 @@ static size_t bins_of(const struct eps__setting *setting)
 
 static bool same(const struct eps__setting *setting, double lower, double upper)
 {
-    return lower >= upper * (1 - SAME_NORM * setting->job->query.accountant.tolerance);
+    return lower >= upper * (1 - EPS__SAME_NORM * setting->job->query.accountant.tolerance);
 }
 
 static void add_epoch(const struct eps__setting *setting, struct epoch_classes *classes, double lower, double upper)

@@ -27,8 +27,6 @@
 #include "lib/sampling/scheme.h"
 #include "lib/sampling/truncation.h"
 
-#define SHIFT_MAX 200.0 /* a sigma under column norm / 200 is out of a PLD's reach */
-
 /* One part of the data set in one direction: every variant of its pairs dominates it. */
 struct composed {
     struct eps__outcomes *variants[EPS__VARIANTS_MAX];
@@ -279,11 +277,11 @@ static double least_sigma(const struct eps__setting *setting)
         return eps__pld_balls_in_bins_least_sigma(setting);
     double norm = 0, most = largest_amplitude(mechanism), mean = most * setting->p;
     if (!eps__sampling_random(mechanism))
-        return setting->sensitivity.value / SHIFT_MAX;
+        return setting->sensitivity.value / EPS__SHIFT_MOST;
     norm = eps__strategy_largest_norm(setting->strategy);
     if (sampling->last_iterate)
-        return norm * fmin(most, mean + 40 * sqrt(mean) + 800) / sqrt((double)mechanism->n) / SHIFT_MAX;
-    return norm * (sampling->truncation ? 2 : most) / SHIFT_MAX;
+        return norm * fmin(most, mean + 40 * sqrt(mean) + 800) / sqrt((double)mechanism->n) / EPS__SHIFT_MOST;
+    return norm * (sampling->truncation ? 2 : most) / EPS__SHIFT_MOST;
 }
 
 /* What all parts and directions are composed with. */

@@ -20,7 +20,6 @@ enum { OPENED = 2, FEW = 4 };
 #define LOW 4e9              /* operations on the first FEW orders at one sigma, in the direction of remove */
 #define FURTHER 1e8          /* on all of them */
 #define PACE 3.0             /* nanoseconds of one */
-#define SHIFT_MOST 100.0     /* the longest column over sigma */
 #define EXAMPLES_MOST 100000 /* of one user: more than fit, whatever else is asked */
 
 struct b_min_sep_law {
@@ -105,7 +104,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static double least_sigma(const struct eps__setting *setting)
 {
     double examples = (double)setting->job->mechanism.sampling.examples_per_user;
-    return examples * eps__strategy_largest_norm(setting->strategy) / SHIFT_MOST;
+    return examples * eps__strategy_largest_norm(setting->strategy) / EPS__RENYI_SHIFT_MOST;
 }
 
 static void destroy(struct eps__renyi_law *base)

@@ -17,7 +17,6 @@ enum { OPENED = 4 };
 
 #define EFFORT 1e8       /* operations on the moments of one sigma, in either direction */
 #define QUICK_EFFORT 2e6 /* where a bound is only a starting point */
-#define SHIFT_MOST 100.0 /* the longest m_i over sigma: e^{its square} is within quadruple precision */
 
 struct bins_law {
     struct eps__renyi_law base;
@@ -68,7 +67,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return setting->sensitivity.value / SHIFT_MOST;
+    return setting->sensitivity.value / EPS__RENYI_SHIFT_MOST;
 }
 
 static void destroy(struct eps__renyi_law *base)

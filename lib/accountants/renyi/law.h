@@ -12,6 +12,9 @@
 
 enum { EPS__GEOMETRICS_MAX = 16, EPS__LEVELS_MAX = 4 };
 
+/* The longest column, or vector of a bin, over sigma: e^{its square} is within quadruple precision. */
+#define EPS__RENYI_SHIFT_MOST 100.0
+
 struct eps__renyi_law_class;
 
 /* The law at one sigma. One thread at a time may use one direction of it. */

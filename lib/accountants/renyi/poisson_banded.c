@@ -17,9 +17,8 @@ enum { OPENED = 4, SKETCHED = 30, SOUGHT = 25, CURVE = 220 };
 #define SECOND 1.2e8  /* operations on E X^2 at one sigma, in either direction */
 #define FURTHER 1.1e7 /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
 #define FURTHER_MOST 4e8
-#define POLISH 1.2e4     /* times the square of the moments: a polynomial that is certified */
-#define SKETCH 1e6       /* operations on a starting point */
-#define SHIFT_MOST 100.0 /* the longest column over sigma */
+#define POLISH 1.2e4 /* times the square of the moments: a polynomial that is certified */
+#define SKETCH 1e6   /* operations on a starting point */
 
 struct poisson_law {
     struct eps__renyi_law base;
@@ -81,7 +80,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return eps__strategy_largest_norm(setting->strategy) / SHIFT_MOST;
+    return eps__strategy_largest_norm(setting->strategy) / EPS__RENYI_SHIFT_MOST;
 }
 
 static void destroy(struct eps__renyi_law *base)

@@ -28,7 +28,6 @@ enum { BUILDING = 30, CONVERGING = 2 };
 #define MISSED 4.0      /* times as long a step takes where they are not */
 #define SMALLEST \
     2500.0 /* -ln of what no number on the way is under: a long double has 11,000; for one copy half of it, a double 700 */
-#define LONG_UNITS 0x1p49 /* units of quadruple roundoff in one of 64 bits */
 
 /* What one step is off by, in the roundoff of its own precision (M23). */
 static double once_of(const struct eps__b_min_sep_layout *layout)
@@ -103,7 +102,7 @@ enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad 
     if (status == EPS_OK)
         status = precision == EPS__B_MIN_SEP_QUAD ? run_quad(context, &layout, raw, &own)
                                                   : run_long(context, &layout, raw, &own);
-    *units = own * (precision == EPS__B_MIN_SEP_QUAD ? 1 : LONG_UNITS);
+    *units = own * (precision == EPS__B_MIN_SEP_QUAD ? 1 : EPS__LONG_UNITS);
     eps__b_min_sep_layout_clear(&layout);
     return status;
 }

@@ -21,10 +21,9 @@ _Static_assert(LDBL_MANT_DIG >= 64 && LDBL_MAX_EXP >= 16384, "long double has 64
 
 enum { COPIES = EPS__TREE_COPIES_MAX };
 
-#define LONG_UNITS 0x1p49 /* a roundoff of long double, 2^-64, in those of quadruple precision */
-#define SMALLEST 11000.0  /* -ln of what no number on the way is under: the range ends at 11355 */
-#define NUMBERS 4e6       /* of a table */
-#define STARTING 4.0      /* what a row's beginning costs, in operations */
+#define SMALLEST 11000.0 /* -ln of what no number on the way is under: the range ends at 11355 */
+#define NUMBERS 4e6      /* of a table */
+#define STARTING 4.0     /* what a row's beginning costs, in operations */
 
 /* ------------------------------------------------------------ caps */
 
@@ -310,7 +309,7 @@ static void sum_table(eps__quad *sum, double *units, const struct table *table, 
     *sum = 0;
     for (size_t i = 0; i < len; i++)
         *sum += (eps__quad)table->at[i];
-    *units = (table->units * 1.01 + 1) * LONG_UNITS + (double)len;
+    *units = (table->units * 1.01 + 1) * EPS__LONG_UNITS + (double)len;
 }
 
 static enum eps_status fold_tree(const struct fold *fold, eps__quad *sum, double *units)

@@ -15,6 +15,9 @@ struct eps__accuracy {
     double log_delta; /* the delta at which epsilon or the noise multiplier is asked; NAN if delta is asked */
 };
 
+/* The largest shift, in units of sigma, that a composition has an answer for. */
+#define EPS__SHIFT_MOST 200.0
+
 struct eps__composition;
 
 /* Without steps yet: delta(eps) = 0 for eps >= 0. cache_use: NULL where PLDs are not worth keeping.

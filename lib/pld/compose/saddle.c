@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/normal.h"
 
 #define Z_FIRST (-10.0)
@@ -276,7 +277,7 @@ static double skew_epsilon(const struct eps__steps *steps, double log_delta, dou
 {
     struct eps__saddle saddle;
     double low = 0, high = fmax(start, 1e-9);
-    for (eps__aim(steps, high, NAN, tolerance, &saddle); saddle.log_delta > log_delta && high < 1e9;
+    for (eps__aim(steps, high, NAN, tolerance, &saddle); saddle.log_delta > log_delta && high < EPS__EPSILON_MOST;
          eps__aim(steps, high, NAN, tolerance, &saddle)) {
         low = high;
         high *= 2;

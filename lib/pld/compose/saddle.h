@@ -9,10 +9,9 @@
 
 #include <stdint.h>
 
+#include "lib/base/limits.h"
 #include "lib/pld/pld.h"
 
-/* ln of the least delta that is reported: 1e-300, less some. */
-#define EPS__LOG_DELTA_FLOOR (-700.0)
 #define EPS__TAIL_REACH 38.5 /* beyond it a normal tail underflows */
 
 /* A pair on a grid of z = -10 + i z_step, for trapezoid sums over its losses. */

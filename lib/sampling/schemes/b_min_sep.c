@@ -7,12 +7,12 @@
 #include <assert.h>
 #include <math.h>
 
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/forming/batches.h"
 #include "lib/sampling/scheme.h"
 
-#define SEPARATION_MOST ((size_t)1 << 24) /* as of steps: draws keep what happened in so many */
-#define LEAST_QUOTIENT 1e-290             /* of p: under it doubles lose digits */
+#define LEAST_QUOTIENT 1e-290 /* of p: under it doubles lose digits */
 
 static void defaults(struct eps_mechanism *mechanism, size_t bands)
 {
@@ -37,8 +37,8 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
     if (sampling->separation == 0)
         eps__check_fail(check, "/sampling/separation",
                         "is required: there is no matrix of a bandwidth under n to take it from");
-    else if (sampling->separation > SEPARATION_MOST)
-        eps__check_fail(check, "/sampling/separation", "must lie in [1, %zu]", SEPARATION_MOST);
+    else if (sampling->separation > EPS__N_MOST)
+        eps__check_fail(check, "/sampling/separation", "must lie in [1, %zu]", EPS__N_MOST);
     if (sampling->examples_per_user > 1 && sampling->warm_start)
         eps__check_fail(check, "/sampling/warm_start",
                         "must be false with examples_per_user over 1: only the cold start is analysed");
