@@ -267,13 +267,13 @@ bool eps__sampling_independent_rounds(const struct eps_mechanism *mechanism)
 
 struct eps__participation eps__sampling_worst(const struct eps_mechanism *mechanism)
 {
-    struct eps__participation p = eps__scheme_of(mechanism)->worst(mechanism);
-    if (!p.separation)
-        p.separation = 1;
-    size_t fit = (mechanism->n - 1) / p.separation + 1;
-    if (p.epochs > fit)
-        p.epochs = fit;
-    return p;
+    struct eps__participation participation = eps__scheme_of(mechanism)->worst(mechanism);
+    if (!participation.separation)
+        participation.separation = 1;
+    size_t fit = (mechanism->n - 1) / participation.separation + 1;
+    if (participation.epochs > fit)
+        participation.epochs = fit;
+    return participation;
 }
 
 struct eps__participation eps__sampling_target(const struct eps_mechanism *mechanism)
