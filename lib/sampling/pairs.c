@@ -1,9 +1,9 @@
 /*
- * Poisson: a draw of the user's examples against none, or against as many others (replace_one). A truncated batch: a public
- * outcome says whether the others fill it; if they do, one more example is one instead of another (TPS theorems 3.1, 3.3,
- * 3.4). Where the batch is drawn alike for both data sets (zero_out, replace_one) there is a second pair for the full
- * batch: to show whether the example is in it leaves one Gaussian, or nothing (S4). The first is better where the example is
- * seldom in, the second where it mostly is.
+ * Poisson: a draw of the user's examples against none, or against as many others (replace_one). A truncated batch: a
+ * public outcome says whether the others fill it; if they do, one more example is one instead of another (TPS theorems
+ * 3.1, 3.3, 3.4). Where the batch is drawn alike for both data sets (zero_out, replace_one) there is a second pair for
+ * the full batch: to show whether the example is in it leaves one Gaussian, or nothing (S4). The first is better where
+ * the example is seldom in, the second where it mostly is.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

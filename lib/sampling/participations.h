@@ -20,7 +20,7 @@ struct eps__participated {
 enum { EPS__TOGETHER_MAX = 64 };
 
 /* b-min-sep, and Poisson where separation = 1: a user that waits is drawn with probability 1 - (1-p)^k, and then sits out the next
- * separation - 1 steps. Filled in by eps__b_min_sep_law(). */
+ * separation - 1 steps. Filled in by eps__b_min_sep_steps_fill(). */
 struct eps__b_min_sep_steps {
     size_t n, separation;
     double p;

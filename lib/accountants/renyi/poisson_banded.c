@@ -12,13 +12,13 @@
 #include "lib/base/error.h"
 #include "lib/moments/laws/poisson.h"
 
-enum { OPENED = 4, SKETCHED = 30, SOUGHT = 25, CURVE = 220 };
+enum { OPENED = 4, TRIED = 30, SOUGHT = 25, CURVE = 220 };
 
 #define SECOND 1.2e8  /* operations on E X^2 at one sigma, in either direction */
 #define FURTHER 1.1e7 /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
 #define FURTHER_MOST 4e8
 #define POLISH 1.2e4 /* times the square of the moments: a polynomial that is certified */
-#define SKETCH 1e6   /* operations on a starting point */
+#define TRIAL 1e6    /* operations on a starting point */
 
 struct poisson_law {
     struct eps__renyi_law base;
@@ -68,8 +68,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     bool noise = eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER;
     double opened = noise ? OPENED : 1;
-    double polynomials = noise ? OPENED + SKETCHED : setting->job->query.curve ? CURVE : SOUGHT;
-    *operations = noise ? SKETCHED * SKETCH : 0;
+    double polynomials = noise ? OPENED + TRIED : setting->job->query.curve ? CURVE : SOUGHT;
+    *operations = noise ? TRIED * TRIAL : 0;
     *bytes = 1e6;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double spent, most = fits(setting, direction, &spent);

@@ -179,14 +179,14 @@ static double log_order(const struct tree_law *law, unsigned a)
 static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
                                           double *variance)
 {
-    enum { SKETCHED = 32 };
+    enum { ORDERS_TRIED = 32 };
     const struct tree_law *law = (const struct tree_law *)base;
     unsigned max_order = law->setting->job->query.accountant.max_order;
     if (!orders) {
         *variance = expm1(log_order(law, 2));
         return EPS_OK;
     }
-    unsigned most = max_order > 0 && max_order < SKETCHED ? max_order : SKETCHED;
+    unsigned most = max_order > 0 && max_order < ORDERS_TRIED ? max_order : ORDERS_TRIED;
     enum eps_status status = eps__orders_alloc(orders, most > 2 ? most : 2);
     for (unsigned a = 2; status == EPS_OK && a <= most; a++) {
         double value = log_order(law, a);

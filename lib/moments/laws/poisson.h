@@ -11,7 +11,8 @@
 
 #include "lib/moments/laws/balls_in_bins.h"
 
-/* More bands do not fit whatever is spent; more moments than so many cost more to be used than to be had, and gain little. */
+/* More bands do not fit whatever is spent; more moments than so many cost more to be used than to be had, and gain
+ * little. */
 enum { EPS__POISSON_WIDTH_MAX = 12, EPS__POISSON_MOMENTS_MAX = 16 };
 
 struct eps__banded_gram {
@@ -34,15 +35,16 @@ void eps__banded_gram_clear(struct eps__banded_gram *banded);
 /* About the operations that E X^a costs, where `changes` of `len` steps differ from the one before. */
 double eps__poisson_operations(size_t len, size_t width, size_t changes, unsigned a);
 
-/* E X^a, a >= 2, by numbers of quadruple precision (exact) or by long doubles: within *units of the roundoff of quadruple
- * precision of itself; what is no number is not known. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+/* E X^a, a >= 2, by numbers of quadruple precision (exact) or by long doubles: within *units of the roundoff of
+ * quadruple precision of itself; what is no number is not known. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__poisson_raw(const struct eps_context *context, eps__quad *raw, double *units,
                                  const struct eps__banded_gram *banded, unsigned a, bool exact);
 
 /*
- * ln E X^a from above and below, and the central moments: the second one if it takes at most `second` operations, further ones as long
- * as all take at most `operations`, of an order of at most max_order (0: any). laws->len = 0, orders->log_upper[2] = INFINITY where there is none. orders, laws: either may be NULL;
- * the caller clears. EPS_OK and as above; nothing is held unless EPS_OK.
+ * ln E X^a from above and below, and the central moments: the second one if it takes at most `second` operations,
+ * further ones as long as all take at most `operations`, of an order of at most max_order (0: any). laws->len = 0,
+ * orders->log_upper[2] = INFINITY where there is none. orders, laws: either may be NULL; the caller clears. EPS_OK and
+ * as above; nothing is held unless EPS_OK.
  */
 enum eps_status eps__poisson_moments(const struct eps_context *context, struct eps__orders *orders,
                                      struct eps__laws *laws, const struct eps__banded_gram *banded, double second,

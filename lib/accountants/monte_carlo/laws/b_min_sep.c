@@ -1,5 +1,6 @@
 /*
- * Draws under b-min-sep sampling (BMS section 5.2, Algorithms 3 and 4): y = C x + z, and P/Q by a recursion backward in time,
+ * Draws under b-min-sep sampling (BMS section 5; several examples of one user: section 6.2): y = C x + z, and P/Q by a
+ * recursion backward in time,
  *     f_i = (1-p)^k f_(i+1) + sum over j = 1..k of Binom(k,p)(j) N(j c_i)/N(0) f_(i+b),    f_i = 1 from n on,
  * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits. Where the separation b
  * is less than the strategy's bands, whole columns in the recursion make it an upper bound on P/Q (A39), for remove.
