@@ -29,7 +29,7 @@ struct eps__setting {
     struct eps__absence absence; /* what sampling gives without any noise */
     double p;                    /* the participation probability in force; NAN where there is none */
     bool raised; /* p may be more than the mechanism's own: no lower bound of the pair is one of the truth */
-    struct eps__tally *tally; /* of the PLD cache */
+    struct eps__cache_use *cache_use; /* of the PLD cache */
     struct eps__meter *meter; /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
     bool upper_alone;         /* an epsilon's lower end is not wanted, and may be 0 */
     bool of_phases;           /* it is one phase of several, where an accountant without a profile is refused */

@@ -7,13 +7,13 @@
 
 #include <math.h>
 
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 
 enum { SEARCHES = 7 };
 
 #define LOG_SHARE_LEAST (-9.2)  /* 1e-4 */
 #define LOG_SHARE_MOST (-0.105) /* 0.9 */
-#define LOG_DELTA_LEAST (-690.0)
 #define LOG_HALF (-M_LN2)
 
 struct choice {
@@ -90,16 +90,16 @@ static enum eps_status choose_at_epsilon(const struct choice *choice)
     struct eps__bad_events *chosen = choice->chosen;
     const struct eps__bad_events_ask *ask = choice->ask;
     bool given = !isnan(choice->share);
-    double odds = given ? choice->share / (1 - choice->share) : 0.2, at = -14, value = 0, best;
+    double odds = given ? choice->share / (1 - choice->share) : 0.2, at = EPS__LOG_DELTA_ABOUT, value = 0, best;
     enum eps_status status = EPS_OK;
     chosen->eps = choice->eps;
-    chosen->log_delta = -14;
+    chosen->log_delta = EPS__LOG_DELTA_ABOUT;
     /* delta_2 falls slowly as delta_1 rises: repeating finds where they are in proportion. */
     for (int i = 0; i < 6 && status == EPS_OK; i++) {
         status = trial(choice, at, &value);
         if (status != EPS_OK)
             return status;
-        double next = fmin(fmax(ask->log_delta2(ask->user, choice->eps) + log(odds), LOG_DELTA_LEAST), -1e-3);
+        double next = fmin(fmax(ask->log_delta2(ask->user, choice->eps) + log(odds), EPS__LOG_DELTA_LEAST), -1e-3);
         bool close = fabs(next - at) < (given ? 1e-3 : 0.5);
         at = next;
         if (close)
@@ -107,7 +107,7 @@ static enum eps_status choose_at_epsilon(const struct choice *choice)
     }
     best = at;
     if (!given)
-        status = descend(choice, at, LOG_DELTA_LEAST, -1e-3, &best, &value);
+        status = descend(choice, at, EPS__LOG_DELTA_LEAST, -1e-3, &best, &value);
     chosen->log_delta1 = best;
     chosen->log_delta = fmin(value, 0);
     return status;

@@ -15,8 +15,6 @@
 #include "lib/sampling/sampling.h"
 #include "lib/numerics/normal.h"
 
-#define SHIFT_MAX 200.0 /* beyond it a composition has no answer */
-
 struct gaussian_profile {
     struct eps__profile base;
     double mu_lower, mu_upper;
@@ -78,11 +76,12 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
                "sampling.scheme none, or another strategy");
 }
 
-/* Coins that never fail leave nothing to chance; but a full batch that is cut to a limit is still sampled. */
+/* Participation with probability 1 leaves nothing to chance; but a full batch that is cut to a limit is still sampled.
+ * */
 static bool exact(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool certain = eps__sampling_coins(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
+    bool certain = eps__sampling_independent_rounds(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
     return setting->sensitivity_known && (!eps__sampling_random(mechanism) || certain);
 }
 
@@ -128,7 +127,7 @@ static enum eps_status add_step(struct eps__stepper *stepper, struct eps__compos
     const struct eps_sensitivity *sensitivity = &((const struct gaussian_stepper *)stepper)->sensitivity;
     const double mu[2] = {[EPS__UPPER] = eps__raise(sensitivity->value / plan->sigma, 4),
                           [EPS__LOWER] = eps__lower(sensitivity->lower / plan->sigma, 4)};
-    *left = (struct eps__steps_left){.resolvable = mu[EPS__UPPER] <= SHIFT_MAX};
+    *left = (struct eps__steps_left){.resolvable = mu[EPS__UPPER] <= EPS__SHIFT_MOST};
     if (!(mu[EPS__UPPER] > 0) || !left->resolvable)
         return EPS_OK;
     struct eps__branch *branch = calloc(1, sizeof *branch);

@@ -13,6 +13,7 @@
 
 #include "lib/accountants/merged_bins.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/binomial.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"
@@ -23,7 +24,6 @@
 #define QUICKLY 1e7    /* beside an answer: hundredths of a second */
 #define SIGMA_LEAST EPS_NOISE_MULTIPLIER_LEAST
 #define EPSILON_LEAST 1e-6
-#define EPSILON_MOST 1e9
 #define SIGMA_MOST EPS_NOISE_MULTIPLIER_MOST
 #define STEPS_MOST 1e9 /* operations */
 enum { HALVINGS = 30, COUNTS = 1024 };
@@ -124,7 +124,8 @@ static bool shows(const struct test *test, double value)
 static double largest(const struct test *test)
 {
     bool noise = test->asked.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
-    double low = 1, high = 1, least = noise ? SIGMA_LEAST : EPSILON_LEAST, most = noise ? SIGMA_MOST : EPSILON_MOST;
+    double low = 1, high = 1, least = noise ? SIGMA_LEAST : EPSILON_LEAST,
+           most = noise ? SIGMA_MOST : EPS__EPSILON_MOST;
     if (test->asked.unknown == EPS_SOLVE_DELTA)
         return delta_shown(test);
     if (shows(test, low)) {
@@ -195,10 +196,10 @@ static enum eps_status of_bins(double *least, const struct eps__setting *setting
 
 /* ---- Poisson sampling ---- */
 
-static bool plain_coins(const struct eps_mechanism *mechanism)
+static bool plain_poisson(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    return eps__scheme_of(mechanism)->coins && eps__sampling_groups(mechanism) == 1 &&
+    return eps__scheme_of(mechanism)->independent_rounds && eps__sampling_groups(mechanism) == 1 &&
            sampling->examples_per_user <= 1 && !sampling->truncation && !sampling->last_iterate &&
            (EPS__AGAINST_NOISE >> mechanism->adjacency & 1);
 }
@@ -250,8 +251,8 @@ static double least_of_steps(const struct least_question *question, double p, si
     return largest(&often);
 }
 
-static enum eps_status of_coins(double *least, const struct eps__setting *setting,
-                                const struct least_question *question)
+static enum eps_status of_poisson(double *least, const struct eps__setting *setting,
+                                  const struct least_question *question)
 {
     static const double shares[] = {1, 0.95, 0.85, 0.7, 0.5};
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -274,7 +275,7 @@ static enum eps_status of_coins(double *least, const struct eps__setting *settin
 
 bool eps__least_noise_concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__sampling_bins(mechanism) > 0 || plain_coins(mechanism);
+    return eps__sampling_bins(mechanism) > 0 || plain_poisson(mechanism);
 }
 
 static enum eps_status find(double *least, const struct eps__setting *setting, const struct least_question *question)
@@ -282,7 +283,7 @@ static enum eps_status find(double *least, const struct eps__setting *setting, c
     *least = 0;
     if (eps__sampling_bins(&setting->job->mechanism) > 0)
         return of_bins(least, setting, question);
-    return plain_coins(&setting->job->mechanism) ? of_coins(least, setting, question) : EPS_OK;
+    return plain_poisson(&setting->job->mechanism) ? of_poisson(least, setting, question) : EPS_OK;
 }
 
 enum eps_status eps__least_noise(double *sigma, const struct eps__setting *setting)

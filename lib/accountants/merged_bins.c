@@ -11,7 +11,8 @@
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
 
-enum eps_status eps__merged_bins(struct eps__bins *bins, const struct eps__setting *setting, double sigma, size_t draws)
+enum eps_status eps__merged_bins(struct eps__bin_gram *bins, const struct eps__setting *setting, double sigma,
+                                 size_t draws)
 {
     const struct eps_strategy *strategy = setting->strategy;
     size_t len = eps__sampling_bins(&setting->job->mechanism), n = setting->job->mechanism.n;
@@ -32,7 +33,7 @@ enum eps_status eps__merged_bins(struct eps__bins *bins, const struct eps__setti
         gram[i] /= (double)draws; /* all epochs are alike (M16) */
     error += EPS__UNIT_ROUNDOFF;
     if (status == EPS_OK)
-        status = eps__bins_make(bins, diagonal ? NULL : gram, diagonal ? gram : NULL, len, error, sigma);
+        status = eps__bin_gram_make(bins, diagonal ? NULL : gram, diagonal ? gram : NULL, len, error, sigma);
     free(gram);
     return status;
 }

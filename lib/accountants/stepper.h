@@ -1,5 +1,6 @@
 /*
- * The steps, or curves, that an accountant composes, for whoever composes those of several mechanisms at once (lib/phases).
+ * The steps, or curves, that an accountant composes, for whoever composes those of several mechanisms at once
+ * (lib/training).
  *
  * Where an accountant's bound is delta_1 plus the delta of one composition of steps, the same steps may be composed with
  * those of other mechanisms: the bad events add up, and so do the steps (T1, T2).
@@ -11,6 +12,11 @@
 
 #include "lib/accountants/accountant.h"
 #include "lib/pld/known/curves.h"
+
+/* What a composition may lose: of the tolerance, to laws that are not exact; of the tolerance times delta, to what is
+ * left out. */
+#define EPS__ERROR_SHARE 0.05
+#define EPS__OUTSIDE_SHARE 1e-4
 
 /* How one mechanism is added. */
 struct eps__steps_plan {

@@ -13,11 +13,11 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/ask/plan_choose.h"
+#include "lib/base/limits.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
-#define DEFAULT_MAX_N ((size_t)1 << 24)
 #define OPERATIONS 6e11 /* of all candidates' accounting, each an equal part at most; most take far less */
 #define LONG 3e10       /* operations of a strategy that comes last */
 #define LITTLE 3e8      /* operations of a candidate that comes first: a few tenths of a second */
@@ -155,8 +155,7 @@ static void check_choice(struct eps__check *check, const struct eps_plan *plan)
 
 size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user)
 {
-    struct eps__check check = {
-        .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+    struct eps__check check = {.prefix = "", .max_n = max_n > 0 ? max_n : EPS__N_MOST, .report = report, .user = user};
     check_choice(&check, plan);
     if (!isnan(plan->epsilon) && !isnan(plan->delta))
         check_lists(&check, plan);
@@ -311,7 +310,7 @@ static enum eps_status add_scheme(struct list *list, const struct eps_plan *plan
     if (base.mechanism.n == 0)
         base.mechanism.n = eps__sampling_steps(&base.mechanism);
     else
-        base.mechanism.n = whole_epochs(&base.mechanism, max_n > 0 ? max_n : DEFAULT_MAX_N);
+        base.mechanism.n = whole_epochs(&base.mechanism, max_n > 0 ? max_n : EPS__N_MOST);
     base.mechanism.epochs = NAN;
     for (int family = 0; family < EPS_FAMILY_COUNT && status == EPS_OK; family++)
         if (wanted(plan->families, family) && plannable((enum eps_family)family))

@@ -1,6 +1,6 @@
 /*
  * What a training has spent so far: epsilon at its delta after each phase, and between, where what was released by then is a mechanism
- * that is accounted: whole runs, and steps of independent noise of which each has its own coins.
+ * that is accounted: whole runs, and steps of independent noise that are sampled independently.
  *
  * A training that stops between two points has spent no more than the later one says: what it released is a function of what is
  * released by that point. The steps of a phase that releases its last iterate alone are an exception: an iterate before the last one
@@ -32,11 +32,11 @@ struct spending {
     size_t len;
 };
 
-/* Whether the first steps of a run are a run of so many steps: each alone, and with its own coins. */
+/* Whether the first steps of a run are a run of so many steps: each alone, and sampled independently of the others. */
 static bool divisible(const struct eps_phase *phase)
 {
     const struct eps_mechanism *mechanism = &phase->mechanism;
-    return eps__family_of(&mechanism->matrix)->diagonal && eps__scheme_of(mechanism)->coins;
+    return eps__family_of(&mechanism->matrix)->diagonal && eps__scheme_of(mechanism)->independent_rounds;
 }
 
 /* Asks for the first `phases_len` phases of spending->phases. */

@@ -15,12 +15,12 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/base/limits.h"
 #include "lib/base/members.h"
 #include "lib/sampling/forming/batches.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 
-#define DEFAULT_MAX_N ((size_t)1 << 24)
 #define SAMPLES_MOST (UINT64_C(1) << 40)
 
 /* ---------------------------------------------------------------- the sampling */
@@ -73,7 +73,7 @@ static void check_combinations(struct eps__check *check, const struct eps__schem
 /* Steps: those that are tried, where their largest number is asked. */
 static double trials_of(const struct eps__check *check)
 {
-    return eps_job_unknown(check->job) == EPS_SOLVE_N ? (double)DEFAULT_MAX_N : fmax((double)check->n, 1);
+    return eps_job_unknown(check->job) == EPS_SOLVE_N ? (double)EPS__N_MOST : fmax((double)check->n, 1);
 }
 
 static void check_additions(struct eps__check *check, const struct eps__scheme *scheme,
@@ -210,7 +210,7 @@ static void check_largest(struct eps__check *check)
         eps__check_fail(check, "/n", "\"max\" does not go with curve: true");
     else if (!eps__family_of(&mechanism->matrix)->diagonal || mechanism->matrix.stamps != 1)
         eps__check_fail(check, "/n", "\"max\" goes with matrix.family identity only, whose steps are all alike");
-    else if (scheme && (!scheme->coins || mechanism->sampling.last_iterate))
+    else if (scheme && (!scheme->independent_rounds || mechanism->sampling.last_iterate))
         eps__check_fail(check, "/n",
                         "\"max\" goes with sampling schemes whose steps are all alike, poisson and cyclic_poisson, and "
                         "not with last_iterate");
@@ -370,7 +370,7 @@ size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset
 {
     struct eps_job job;
     struct eps__check check = {
-        .job = &job, .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+        .job = &job, .prefix = "", .max_n = max_n > 0 ? max_n : EPS__N_MOST, .report = report, .user = user};
 
     eps_job_init(&job); /* what else a job has is no matter here */
     job.mechanism.n = mechanism->n;
@@ -388,7 +388,7 @@ size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset
 size_t eps_job_check(const struct eps_job *job, size_t max_n, eps_report_fn *report, void *user)
 {
     struct eps__check check = {
-        .job = job, .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+        .job = job, .prefix = "", .max_n = max_n > 0 ? max_n : EPS__N_MOST, .report = report, .user = user};
 
     if (job->phases_len > 0)
         check_phases(&check);

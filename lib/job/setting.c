@@ -60,7 +60,7 @@ static enum eps_status derive_plainer(struct eps__setting *setting, struct eps_e
     *setting->plainer = *setting->asked;
     setting->plainer->mechanism.sampling = *sampling;
     setting->job = setting->plainer;
-    /* (S10): the coin of one step from a warm start is a quotient, rounded up */
+    /* (S10): the probability of one step from a warm start is a quotient, rounded up */
     setting->raised =
         setting->asked->mechanism.n == 1 && sampling->p != eps__sampling_probability(&setting->asked->mechanism);
     enum eps_status status = derive(setting, error);

@@ -11,6 +11,8 @@ __extension__ typedef __float128 eps__quad;
 
 /* Its unit roundoff. */
 #define EPS__QUAD_ROUNDOFF 0x1p-113
+/* The unit roundoff of long double, 2^-64, in units of it. */
+#define EPS__LONG_UNITS 0x1p49
 
 extern eps__quad expq(eps__quad x);
 extern eps__quad expm1q(eps__quad x);

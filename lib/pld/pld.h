@@ -42,11 +42,11 @@ struct eps__pld_plan {
     double log_reference; /* a cell where the density (per unit of loss) is this much is one spacing wide */
     double log_small;     /* ln of a density (per unit of z) under which an error is harmless */
     double widest;        /* in (0, 1]: scales the widest cell, a tenth of a unit of z and 1/(4 (1 + t)) of loss */
-    double cut;           /* losses above it matter one at a time (pld/compose/expansion.h); INFINITY if there is no cut */
-    double cut_tilt;      /* their tilt */
-    double log_flat;      /* ln of how much less their curve bends, so that their cells may be wider */
-    double z_low;         /* left of it, mass is rounded to the edge */
-    double fine_low;      /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
+    double cut;      /* losses above it matter one at a time (pld/compose/expansion.h); INFINITY if there is no cut */
+    double cut_tilt; /* their tilt */
+    double log_flat; /* ln of how much less their curve bends, so that their cells may be wider */
+    double z_low;    /* left of it, mass is rounded to the edge */
+    double fine_low; /* outside [fine_low, fine_high] cells are wide and masses rounded to a knot */
     double fine_high;
     double z_high;    /* right of it, mass is infinite loss (or, with a ceiling, rounded up) */
     size_t cells_max; /* more are EPS_TOO_COSTLY; 0: as many as a transform could hold */
@@ -126,7 +126,7 @@ struct eps__compose_plan {
 };
 
 /*
- * Composes PLDs of one spacing and one kind of estimate by FFT. The window comes from Chernoff bounds on the tilted
+ * Composes PLDs of one spacing and one estimate by FFT. The window comes from Chernoff bounds on the tilted
  * sum; mass that leaves it is bounded, and so is every rounding error (numerics/fft/fft.h).
  * Out: *panel, released with eps__panel_clear(). EPS_NO_MEMORY, EPS_CANCELED, EPS_TOO_COSTLY.
  */

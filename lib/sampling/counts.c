@@ -84,8 +84,8 @@ double eps__binomial_of(double size, double p, double u)
     return mode;
 }
 
-void eps__spaced_counts(double *out, size_t stride, const struct eps__spaced_steps *steps, double others,
-                        const struct eps__stream *stream, uint32_t draw, size_t first)
+void eps__b_min_sep_counts(double *out, size_t stride, const struct eps__b_min_sep_steps *steps, double others,
+                           const struct eps__stream *stream, uint32_t draw, size_t first)
 {
     size_t n = steps->n, b = steps->separation;
     double barred = (double)(b - 1), share = 1 / (1 + barred * steps->p);

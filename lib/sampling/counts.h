@@ -14,8 +14,8 @@
  * Of `others` <= EPS__OTHERS_MAX examples that are drawn independently of each other as `steps` say, one example a user: how many are drawn at each step,
  * into out[0], out[stride], ... Takes the stream's 3 n uniforms from number `first`.
  */
-void eps__spaced_counts(double *out, size_t stride, const struct eps__spaced_steps *steps, double others,
-                        const struct eps__stream *stream, uint32_t draw, size_t first);
+void eps__b_min_sep_counts(double *out, size_t stride, const struct eps__b_min_sep_steps *steps, double others,
+                           const struct eps__stream *stream, uint32_t draw, size_t first);
 
 /* The k with Pr[Binom(size, p) < k] <= u < Pr[Binom(size, p) <= k] in some fixed order of the k, mode first. u in (0, 1). */
 double eps__binomial_of(double size, double p, double u);

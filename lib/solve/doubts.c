@@ -1,9 +1,10 @@
 /*
  * Hints for jobs that are valid and are probably not what their author means.
  *
- * Bands under coins: two participations of an example may then fall into the same bands, and the accountants count that. To say
- * that such a strategy is worse than none takes a comparison at equal privacy: the identity is solved for the noise that it needs
- * for the same epsilon and delta, and where its error is the smaller one by every measure, the strategy gains nothing.
+ * Bands under independent rounds: two participations of an example may then fall into the same bands, and the
+ * accountants count that. To say that such a strategy is worse than none takes a comparison at equal privacy: the
+ * identity is solved for the noise that it needs for the same epsilon and delta, and where its error is the smaller one
+ * by every measure, the strategy gains nothing.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,7 +23,8 @@
 static bool bands_overlap(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    return eps__sampling_coins(mechanism) && setting->p < 1 && !eps__strategy_is_diagonal(setting->strategy) &&
+    return eps__sampling_independent_rounds(mechanism) && setting->p < 1 &&
+           !eps__strategy_is_diagonal(setting->strategy) &&
            eps_strategy_bands(setting->strategy) > eps__sampling_groups(mechanism);
 }
 

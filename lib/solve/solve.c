@@ -439,7 +439,7 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     bool add = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
     enum eps_direction worse = add ? EPS_ADD : EPS_REMOVE;
-    if (!eps__sampling_coins(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
+    if (!eps__sampling_independent_rounds(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
         return false; /* who takes part for certain, or nobody knows */
     switch (result->solved_for) {
     case EPS_SOLVE_DELTA:
@@ -694,14 +694,14 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
 {
     struct eps__setting setting;
     struct eps_result *made = NULL;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     struct eps__context_part building, searching, auditing;
     double built = strategy_share(&job->mechanism), operations = 0;
     enum eps_status status = eps__setting_open(&setting, error, eps__context_part(&building, context, 0, built), job);
     if (status != EPS_OK)
         return status;
     setting.context = context;
-    setting.tally = &tally;
+    setting.cache_use = &cache_use;
     setting.upper_alone = occasion && occasion->upper_alone;
     setting.of_phases = occasion && occasion->of_phases;
     struct lineup lineup = make_lineup(&setting, error);
@@ -729,7 +729,7 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         status = fill_figures(made, error, &setting);
     if (status != EPS_OK)
         goto out;
-    made->cache_pld = eps__tally_state(&tally);
+    made->cache_pld = eps__cache_use_state(&cache_use);
     made->cache_factorization = eps__strategy_cache_state(setting.strategy);
     if (!add_assumptions(made, &setting) || !add_hints(made, &setting, &lineup)) {
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");

@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LOG_DELTA_LEAST (-700.0)
+#include "lib/base/limits.h"
+
 #define SLOPE_STEP 1.0 /* of ln delta, by which a slope is measured */
 
 enum { HALVINGS = 30 };
@@ -41,7 +42,7 @@ static enum eps_status spread(const struct split *split, double log_delta, doubl
 /* Finds the common ln delta at which the epsilons add up to about eps. */
 static enum eps_status meet(const struct split *split, double eps, double *log_delta)
 {
-    double low = LOG_DELTA_LEAST, high = 0, total;
+    double low = EPS__LOG_DELTA_FLOOR, high = 0, total;
     enum eps_status status = EPS_OK;
     for (int i = 0; i < HALVINGS && status == EPS_OK; i++) {
         double middle = 0.5 * (low + high);

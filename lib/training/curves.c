@@ -9,11 +9,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/base/limits.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/known/chords.h"
 
 #define FIRST_TOLERANCE 1e-2
-#define LOG_DELTA_LEAST (-700.0)
 #define APART 1.5       /* times the tolerance: the bounds may be so far apart */
 #define FACTOR_MOST 4.0 /* of one refinement */
 
@@ -194,7 +194,7 @@ static enum eps_status ask(const struct phase_curve *own, enum eps_direction dir
         bounds[EPS__UPPER] = fmin(bounds[EPS__UPPER], found[EPS__UPPER]);
         bounds[EPS__LOWER] = fmax(bounds[EPS__LOWER], found[EPS__LOWER]);
         double apart = bounds[EPS__UPPER] - bounds[EPS__LOWER];
-        if (status != EPS_OK || !(apart > APART * tolerance) || bounds[EPS__UPPER] < LOG_DELTA_LEAST ||
+        if (status != EPS_OK || !(apart > APART * tolerance) || bounds[EPS__UPPER] < EPS__LOG_DELTA_FLOOR ||
             !profile->class->refine(profile, direction, factor))
             return EPS_OK;
         factor = fmin(1.3 * sqrt(apart / tolerance), FACTOR_MOST);

@@ -1,6 +1,6 @@
 /*
- * Phases as curves (pld/known/dots.h): the steps of all that have some together, and each of the others alone, by its accountant's
- * profile.
+ * Phases as curves (pld/known/curve_points.h): the steps of all that have some together, and each of the others alone,
+ * by its accountant's profile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

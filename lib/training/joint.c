@@ -8,11 +8,11 @@
 #include <stdlib.h>
 
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/normal.h"
 #include "lib/training/curves.h"
 #include "lib/training/scales.h"
 
-#define LOG_DELTA_ABOUT (-14.0) /* where nothing is known of delta */
 #define LOG_OUTSIDE_LEAST (-720.0)
 #define FINEST 1e3
 #define FINEST_BOUNDS 2.0 /* where a phase goes by such a bound */
@@ -78,7 +78,7 @@ static struct eps__phases_plan plan_of(const struct joint_profile *joint, enum e
                                     .finer = side->finer,
                                     .proven = proven};
     if (joint->accuracy.unknown != EPS_SOLVE_NOISE_MULTIPLIER)
-        plan.tally = joint->setting->tally;
+        plan.cache_use = joint->setting->cache_use;
     /* each run's, rounded down: all of them together are counted as no less */
     plan.spent.log_delta1 = -INFINITY;
     if (side->spenders > 0) {
@@ -191,7 +191,7 @@ static enum eps_status choose_without(struct joint_profile *joint, enum eps_dire
                                       double eps)
 {
     struct side *side = &joint->sides[direction];
-    side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? LOG_DELTA_ABOUT : log_delta, eps};
+    side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta, eps};
     enum eps_status status = compose_steps(joint, direction, false);
     if (status == EPS_OK && isnan(log_delta))
         side->spent.log_delta = quick_log_delta2(side, eps);
@@ -213,7 +213,7 @@ static enum eps_status choose(struct joint_profile *joint, enum eps_direction di
     if (status == EPS_OK && curves) {
         double share = isnan(query->accountant.bad_event_share) ? 0.5 : query->accountant.bad_event_share;
         double asked = joint->accuracy.unknown == EPS_SOLVE_CURVE && isnan(log_delta) ? log(query->delta) : log_delta;
-        double about = isnan(asked) ? LOG_DELTA_ABOUT : asked;
+        double about = isnan(asked) ? EPS__LOG_DELTA_ABOUT : asked;
         side->spent = (struct eps__bad_events){side->spenders > 0 ? about + log(share) : -INFINITY, about, eps};
         status = make_curves(joint, direction, !quick);
     } else if (status == EPS_OK && side->spenders > 0) {

@@ -10,12 +10,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/base/limits.h"
 #include "lib/training/basic.h"
 
-#define LOG_DELTA_ABOUT (-30.0) /* where nothing is known of delta */
-#define LOG_DELTA_LEAST (-700.0)
-#define FAR_UNDER 12.0      /* of ln delta: what is so far under it is not reached for */
-#define STEP 8.0            /* of ln delta: what was made for one is good for those near it */
+#define LOG_DELTA_START (-30.0) /* where nothing is known of delta */
+#define FAR_UNDER 12.0          /* of ln delta: what is so far under it is not reached for */
+#define STEP 8.0                /* of ln delta: what was made for one is good for those near it */
 #define EXCEEDED_SHARE 1e-3 /* of the tolerance times delta: by so much a loss of a smaller set may exceed its size */
 #define SMALLER_TOLERANCE 0.1
 #define FINER_MOST 16.0 /* of sets: more would not help what the smaller ones add */
@@ -155,7 +155,7 @@ enum eps_status eps__scales_add(struct eps__scales *scales, struct eps__curve *c
 
 static enum eps_status find_reaches(struct eps__scales *scales)
 {
-    double about = isnan(scales->accuracy.log_delta) ? LOG_DELTA_ABOUT : scales->accuracy.log_delta - FAR_UNDER;
+    double about = isnan(scales->accuracy.log_delta) ? LOG_DELTA_START : scales->accuracy.log_delta - FAR_UNDER;
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < scales->len && status == EPS_OK; i++) {
         struct borrowed member = {{&borrowed_class}, scales->members[i].curve, false};
@@ -262,9 +262,9 @@ static enum eps_status find_size(struct eps__curves *set, double wanted, double 
 /* Of all smaller sets, for a delta about this. */
 static enum eps_status measure(struct eps__scales *scales, double log_delta)
 {
-    double about = fmax(floor(log_delta / STEP) * STEP, LOG_DELTA_LEAST);
+    double about = fmax(floor(log_delta / STEP) * STEP, EPS__LOG_DELTA_FLOOR);
     double smaller = (double)(scales->sets_len - 1), tolerance = fmin(scales->accuracy.tolerance, 1);
-    double wanted = fmax(about + log(EXCEEDED_SHARE * tolerance / smaller), LOG_DELTA_LEAST);
+    double wanted = fmax(about + log(EXCEEDED_SHARE * tolerance / smaller), EPS__LOG_DELTA_FLOOR);
     enum eps_status status = EPS_OK;
     if (scales->made_for == about)
         return EPS_OK;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/limits.h"
 #include "lib/solve/curve.h"
 #include "lib/base/error.h"
 #include "lib/solve/largest.h"
@@ -227,14 +228,14 @@ static double log_or_nan(double delta)
 /* epsilon or delta at a known noise multiplier; or the noise multiplier, for which accountants are chosen where it led, and kept
  * where the answer is better for it. */
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error, struct eps__training *training,
-                                    struct eps__tally *tally, bool upper_alone)
+                                    struct eps__cache_use *cache_use, bool upper_alone)
 {
     const struct eps_query *query = &training->job->query;
     double log_delta = log_or_nan(query->delta), eps = query->epsilon;
     bool changed, sought = isnan(query->noise_multiplier);
     struct tasks tasks;
     struct eps__setting setting = eps__training_setting(training);
-    setting.tally = tally;
+    setting.cache_use = cache_use;
     setting.upper_alone = upper_alone;
     enum eps_status status = eps__training_begin(training, error);
     if (status == EPS_OK && !sought)
@@ -438,13 +439,13 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     if (status != EPS_OK || one.count == 1)
         return status == EPS_OK ? status : eps__phase_error(error, phase, status);
     struct eps_result *result = *alone;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     free(result->candidates);
     result->candidates = NULL;
     result->candidates_len = 0;
     status = eps__training_open(&runs, error, context, &job, false);
     if (status == EPS_OK)
-        status = solve_scalar(result, error, runs, &tally, many);
+        status = solve_scalar(result, error, runs, &cache_use, many);
     if (status == EPS_OK && !assume_composed(result, &runs->phases[0]))
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     eps__training_close(runs);
@@ -476,7 +477,7 @@ static double gaussian_epsilon(double shift, double log_delta)
     double low = 0, high = 1, error;
     if (!(shift > 0) || eps__gaussian_log_delta(shift, 0, &error) <= log_delta)
         return 0;
-    while (high < 1e9 && eps__gaussian_log_delta(shift, high, &error) > log_delta)
+    while (high < EPS__EPSILON_MOST && eps__gaussian_log_delta(shift, high, &error) > log_delta)
         high *= 2;
     for (int i = 0; i < 60; i++) {
         double middle = 0.5 * (low + high);
@@ -772,7 +773,7 @@ static enum eps_status solve_training(struct eps_result *result, struct eps_erro
                                       const struct eps_context *context, const struct eps_job *job)
 {
     struct eps__training *training = NULL;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     struct eps__context_part first;
     const struct eps_context *part = eps__context_part(&first, context, 0, SEARCH_SHARE);
     enum eps_status status = eps__training_open(&training, error, part, job, false);
@@ -783,14 +784,14 @@ static enum eps_status solve_training(struct eps_result *result, struct eps_erro
     else if (status == EPS_OK && result->solved_for == EPS_SOLVE_RUNS)
         status = solve_runs(result, error, training);
     else if (status == EPS_OK)
-        status = solve_scalar(result, error, training, &tally, false);
+        status = solve_scalar(result, error, training, &cache_use, false);
     if (status == EPS_OK) {
         training->context = context;
         status = fill_phases(result, error, training);
     }
     if (status == EPS_OK) {
         result->adaptive = true;
-        result->cache_pld = eps__tally_state(&tally);
+        result->cache_pld = eps__cache_use_state(&cache_use);
         for (size_t k = 0; k < result->alone_len; k++) {
             const struct eps_result *alone = result->alone[k];
             result->adaptive = result->adaptive && (!alone || alone->adaptive);
@@ -947,7 +948,7 @@ enum eps_status eps__phases_epsilon(const struct eps_context *context, double *e
 {
     struct eps__training *training = NULL;
     struct eps_result *made = NULL;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     enum eps_status status = EPS_OK;
     if (single(job)) {
         struct eps_job own = job_of(job, &job->phases[0]);
@@ -957,7 +958,7 @@ enum eps_status eps__phases_epsilon(const struct eps_context *context, double *e
         status = made ? eps__training_open(&training, error, context, job, false)
                       : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         if (status == EPS_OK)
-            status = solve_scalar(made, error, training, &tally, false);
+            status = solve_scalar(made, error, training, &cache_use, false);
         eps__training_close(training);
     }
     if (status == EPS_OK)

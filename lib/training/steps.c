@@ -7,9 +7,7 @@
 
 #include <math.h>
 
-#define LOG_DELTA_LEAST (-690.0)
-#define ERROR_SHARE 0.05   /* of the tolerance, for laws that are not exact */
-#define OUTSIDE_SHARE 1e-4 /* of the tolerance times delta, for what is left out */
+#include "lib/base/limits.h"
 
 bool eps__phase_counts(const struct eps__phase *phase)
 {
@@ -51,9 +49,9 @@ void eps__phases_plan_losses(struct eps__phases_plan *plan)
     double scale = fmax(spent->eps, 1e-6);
     if (accuracy->unknown == EPS_SOLVE_DELTA || accuracy->unknown == EPS_SOLVE_CURVE)
         scale = fmin(1, scale / fmax(-spent->log_delta, 1));
-    plan->error = ERROR_SHARE * accuracy->tolerance * scale / (plan->finer * plan->finer);
+    plan->error = EPS__ERROR_SHARE * accuracy->tolerance * scale / (plan->finer * plan->finer);
     plan->log_outside =
-        fmax(spent->log_delta, LOG_DELTA_LEAST) + log(OUTSIDE_SHARE * accuracy->tolerance) - log(plan->finer);
+        fmax(spent->log_delta, EPS__LOG_DELTA_LEAST) + log(EPS__OUTSIDE_SHARE * accuracy->tolerance) - log(plan->finer);
 }
 
 bool eps__phase_plan(const struct eps__phases_plan *plan, const struct eps__training *training,
@@ -76,7 +74,7 @@ enum eps_status eps__phases_compose(struct eps__composition **composition, struc
 {
     struct eps__composition *made = NULL;
     enum eps_status status =
-        eps__composition_create(&made, training->context, plan->proven ? plan->tally : NULL, &plan->accuracy);
+        eps__composition_create(&made, training->context, plan->proven ? plan->cache_use : NULL, &plan->accuracy);
     *left = (struct eps__steps_left){.resolvable = true};
     for (size_t k = 0; k < training->len && status == EPS_OK && left->resolvable; k++) {
         struct eps__phase *phase = &training->phases[k];

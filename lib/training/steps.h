@@ -18,7 +18,7 @@ struct eps__phases_plan {
     double finer;                 /* refinement so far, >= 1 */
     double error;                 /* what may be lost to laws that are not exact: a widening of the loss */
     double log_outside;           /* ln of the probability that may be left out */
-    struct eps__tally *tally;
+    struct eps__cache_use *cache_use;
     bool proven;
 };
 

@@ -34,11 +34,11 @@ def test_moments_are_below_the_worst_pattern(server):
 def test_no_separation_is_poisson(server):
     """Independent steps: the same answer, told as it was asked."""
     job = dict(SPACED, matrix={"family": "identity"})
-    spaced = server.solve(dict(job, sampling={"scheme": "b_min_sep", "p": 0.01, "separation": 1}))["result"]
+    b_min_sep = server.solve(dict(job, sampling={"scheme": "b_min_sep", "p": 0.01, "separation": 1}))["result"]
     exact = server.solve(dict(job, sampling={"scheme": "poisson", "p": 0.01}))["result"]
-    assert spaced["directions"] == exact["directions"] and spaced["accountant"] == "pld"
-    assert spaced["sampling"]["p"] == 0.01
-    assert any("but not in the 0 steps after" in text for text in spaced["assumptions"])
+    assert b_min_sep["directions"] == exact["directions"] and b_min_sep["accountant"] == "pld"
+    assert b_min_sep["sampling"]["p"] == 0.01
+    assert any("but not in the 0 steps after" in text for text in b_min_sep["assumptions"])
 
 
 def test_the_rate_follows_from_the_sizes(server):

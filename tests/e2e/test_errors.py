@@ -344,7 +344,7 @@ def test_bad_wait(server):
     assert server.post(DP_SGD, headers={"Prefer": "wait=1000"}).headers["Preference-Applied"] == "wait=300"
 
 
-# pld has nothing for several bands under coins; the matrix takes an optimiser, which what is asked first has run.
+# pld has nothing for several bands under Poisson sampling; the matrix takes an optimiser, which what is asked first has run.
 def test_the_same_request_has_the_same_answer_whatever_was_computed(launch):
     server = launch()
     job = {"n": 128, "matrix": {"family": "banded", "bands": 4}, "sampling": {"scheme": "poisson", "p": 0.01},

@@ -281,8 +281,8 @@ def test_what_is_of_the_job_is_not_of_a_phase(server):
     assert "phase 0" in problem["detail"] and "conditional_composition serves the scheme" in problem["detail"]
     assert problem["accountants"] == ["gaussian", "pld", "mmcc", "renyi"]
     # What an accountant that composes says of a phase stays, and of others only those that compose are named.
-    spaced = {"n": 8, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.1}}
-    problem = check_problem(server.post(dict(training(RELEASE, spaced), accountant="pld")), 422, "unsupported",
+    b_min_sep = {"n": 8, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.1}}
+    problem = check_problem(server.post(dict(training(RELEASE, b_min_sep), accountant="pld")), 422, "unsupported",
                             "/phases/1/sampling/scheme")
     assert problem["accountants"] == ["gaussian", "renyi"]
 

@@ -260,25 +260,25 @@ enum eps_status eps__cc_compose(struct eps__composition *composition, const stru
 
 /* ------------------------------------------------------------ a sample of them */
 
-struct eps__cc_sketch {
+struct eps__cc_sample {
     struct rows rows;
 };
 
-void eps__cc_sketch_destroy(struct eps__cc_sketch *sketch)
+void eps__cc_sample_destroy(struct eps__cc_sample *sample)
 {
-    if (!sketch)
+    if (!sample)
         return;
-    rows_clear(&sketch->rows);
-    free(sketch);
+    rows_clear(&sample->rows);
+    free(sample);
 }
 
-enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **out, const struct eps__cc_steps *steps,
+enum eps_status eps__cc_sample_create(struct eps__cc_sample **out, const struct eps__cc_steps *steps,
                                       const struct eps_context *context, enum eps_direction direction, double log_beta)
 {
-    struct eps__cc_sketch *sketch = calloc(1, sizeof *sketch);
-    if (!sketch)
+    struct eps__cc_sample *sample = calloc(1, sizeof *sample);
+    if (!sample)
         return EPS_NO_MEMORY;
-    struct rows *rows = &sketch->rows;
+    struct rows *rows = &sample->rows;
     *rows =
         (struct rows){.steps = steps, .context = context, .direction = direction, .log_beta = log_beta, .quick = true};
     size_t stride = steps->len > 2 * SAMPLE ? steps->len / SAMPLE : 1;
@@ -294,17 +294,17 @@ enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **out, const struct 
     if (status == EPS_OK)
         status = bound_all(rows);
     if (status != EPS_OK) {
-        eps__cc_sketch_destroy(sketch);
+        eps__cc_sample_destroy(sample);
         return status;
     }
-    *out = sketch;
+    *out = sample;
     return EPS_OK;
 }
 
-enum eps_status eps__cc_sketch_compose(struct eps__composition *composition, const struct eps__cc_sketch *sketch,
+enum eps_status eps__cc_sample_compose(struct eps__composition *composition, const struct eps__cc_sample *sample,
                                        double log_beta)
 {
-    const struct rows *rows = &sketch->rows;
+    const struct rows *rows = &sample->rows;
     for (size_t k = 0; k < rows->len; k++) {
         const struct row *row = &rows->items[k];
         for (size_t i = 0; i < row->places[0].len; i++) {

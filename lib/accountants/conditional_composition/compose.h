@@ -22,11 +22,11 @@ enum eps_status eps__cc_compose(struct eps__composition *composition, const stru
                                 const struct eps_context *context, const struct eps__cc_plan *plan);
 
 /* A sample of the rows with their minorants, which serve every log_beta: quick answers, nothing proven. */
-struct eps__cc_sketch;
-enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **sketch, const struct eps__cc_steps *steps,
+struct eps__cc_sample;
+enum eps_status eps__cc_sample_create(struct eps__cc_sample **sample, const struct eps__cc_steps *steps,
                                       const struct eps_context *context, enum eps_direction direction, double log_beta);
-void eps__cc_sketch_destroy(struct eps__cc_sketch *sketch);
-enum eps_status eps__cc_sketch_compose(struct eps__composition *composition, const struct eps__cc_sketch *sketch,
+void eps__cc_sample_destroy(struct eps__cc_sample *sample);
+enum eps_status eps__cc_sample_compose(struct eps__composition *composition, const struct eps__cc_sample *sample,
                                        double log_beta);
 
 /* ---- for tests ---- */

@@ -20,6 +20,7 @@
 #include "lib/accountants/bad_events.h"
 #include "lib/accountants/conditional_composition/compose.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
@@ -40,9 +41,9 @@ struct side {
     bool reversed; /* the rows from the last one on */
     struct part *parts;
     size_t classes;
-    struct eps__cc_sketch *sketch;    /* of the first class */
-    double sketched;                  /* the ln beta it was made for */
-    struct eps__composition *quickly; /* of the sketch, proves nothing */
+    struct eps__cc_sample *sample;    /* of the first class */
+    double sample_log_beta;           /* the ln beta it was made for */
+    struct eps__composition *quickly; /* of the sample, proves nothing */
     bool chosen, composed;
     struct eps__bad_events spent;
 };
@@ -50,7 +51,7 @@ struct side {
 /* Estimated operations. */
 struct work {
     double once;   /* of making the rows */
-    double sketch; /* of a sample of their minorants */
+    double sample; /* of a sample of their minorants */
     double trial;  /* of composing that for one delta_1 */
     double proven; /* of all minorants and their composition */
 };
@@ -101,14 +102,14 @@ static enum eps_status read_matrix(struct eps__cc_matrix *matrix, const struct e
 
 static void forget_parts(struct side *side)
 {
-    eps__cc_sketch_destroy(side->sketch);
+    eps__cc_sample_destroy(side->sample);
     eps__composition_destroy(side->quickly);
     for (size_t r = 0; side->parts && r < side->classes; r++) {
         eps__composition_destroy(side->parts[r].composition);
         eps__cc_steps_destroy(side->parts[r].steps);
     }
     free(side->parts);
-    side->sketch = NULL;
+    side->sample = NULL;
     side->quickly = NULL;
     side->parts = NULL;
     side->classes = 0;
@@ -149,35 +150,35 @@ static enum eps_status compose_quickly(const struct cc_profile *m, struct side *
     const struct eps__cc_steps *steps = side->parts[0].steps;
     double log_beta = eps__cc_log_beta(steps, side->spent.log_delta1);
     enum eps_status status = EPS_OK;
-    if (side->sketch && fabs(log_beta - side->sketched) > STALE) {
-        eps__cc_sketch_destroy(side->sketch);
-        side->sketch = NULL;
+    if (side->sample && fabs(log_beta - side->sample_log_beta) > STALE) {
+        eps__cc_sample_destroy(side->sample);
+        side->sample = NULL;
     }
-    if (!side->sketch) {
-        status = eps__cc_sketch_create(&side->sketch, steps, m->setting->context, side->direction, log_beta);
-        side->sketched = log_beta;
-        eps__meter_add(m->setting->meter, m->work.sketch);
+    if (!side->sample) {
+        status = eps__cc_sample_create(&side->sample, steps, m->setting->context, side->direction, log_beta);
+        side->sample_log_beta = log_beta;
+        eps__meter_add(m->setting->meter, m->work.sample);
     }
     eps__composition_destroy(side->quickly);
     side->quickly = NULL;
     if (status == EPS_OK)
         status = eps__composition_create(&side->quickly, m->setting->context, NULL, &m->accuracy);
     if (status == EPS_OK)
-        status = eps__cc_sketch_compose(side->quickly, side->sketch, log_beta);
+        status = eps__cc_sample_compose(side->quickly, side->sample, log_beta);
     eps__meter_add(m->setting->meter, m->work.trial);
     return status;
 }
 
 static enum eps_status compose_part(const struct cc_profile *m, const struct side *side, struct part *part)
 {
-    struct eps__tally *tally = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__cache_use *cache_use = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->cache_use;
     struct eps__cc_plan plan = {.direction = side->direction,
                                 .log_beta = eps__cc_log_beta(part->steps, side->spent.log_delta1),
                                 .meter = m->setting->meter,
                                 .operations = m->work.proven / (double)side->classes};
     eps__composition_destroy(part->composition);
     part->composition = NULL;
-    enum eps_status status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+    enum eps_status status = eps__composition_create(&part->composition, m->setting->context, cache_use, &m->accuracy);
     return status == EPS_OK ? eps__cc_compose(part->composition, part->steps, m->setting->context, &plan) : status;
 }
 
@@ -224,7 +225,7 @@ static enum eps_status try_way(const struct cc_profile *m, struct side *side, si
     double log_delta = m->accuracy.log_delta, eps = m->setting->job->query.epsilon;
     bool at_eps = isnan(log_delta) || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
     enum eps_status status = set_parts(m, side, classes, reversed);
-    side->spent.log_delta1 = isnan(log_delta) ? -14 : log_delta - M_LN2;
+    side->spent.log_delta1 = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta - M_LN2;
     if (status == EPS_OK)
         status = compose_quickly(m, side);
     if (status == EPS_OK)
@@ -270,7 +271,7 @@ static enum eps_status choose(const struct cc_profile *m, struct side *side)
     double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
     enum eps_status status = arrange(m, side);
     if (status == EPS_OK && side->parts[0].steps->bounds == 0) {
-        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? -14 : log_delta, eps};
+        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta, eps};
         status = compose_quickly(m, side);
         if (status == EPS_OK && !isnan(log_delta))
             side->spent.eps = eps__composition_guess(side->quickly, log_delta);
@@ -447,7 +448,7 @@ static struct work work_of(const struct eps__setting *setting)
     double bounds = size.width * (4 * size.width <= size.bins && size.width > 1 ? 0.1 : 1);
     double sampled = fmin(size.rows, SAMPLED), walk = size.rows * (size.width * size.width + 10 * size.bins);
     return (struct work){.once = size.read + 2 * walk,
-                         .sketch = walk + sampled * size.width * QUICK_LAWS * size.law,
+                         .sample = walk + sampled * size.width * QUICK_LAWS * size.law,
                          .trial = sampled * (size.width * 1e4 + 1e5),
                          .proven = walk + size.rows * (bounds * LAWS * size.law + size.pairs)};
 }
@@ -458,7 +459,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     struct work work = work_of(setting);
     bool given = setting->job->query.noise_multiplier > 0;
     double opened = given ? 1 : OPENED, proven = given ? 1 : PROVEN;
-    *operations = 2 * (opened * (work.once + 3 * work.sketch + TRIALS * work.trial) + proven * work.proven);
+    *operations = 2 * (opened * (work.once + 3 * work.sample + TRIALS * work.trial) + proven * work.proven);
     *bytes = 16 * size.rows * size.bins + 48 * size.bins * size.bins + 2 * size.rows * 4e4 + 1e6 +
              SAMPLED * size.width * 1500;
 }

@@ -1,6 +1,6 @@
 /*
  * Rows that come one by one, those that are equal up to a factor merged as they come. A row keeps the place of the first of
- * its kind.
+ * its class of equal means.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -286,11 +286,11 @@ bool eps__cc_minorant_find(struct eps__cc_minorant *minorant, const struct eps__
                            enum eps_direction direction, double log_beta, bool quick, struct eps__cc_room *room)
 {
     struct query q = {walk, walk->order[at], direction, log_beta, 0};
-    uint64_t kind = walk->kind[q.bin];
+    uint64_t mean_class = walk->mean_class[q.bin];
     *minorant = (struct eps__cc_minorant){0};
     room->others_len = 0;
     for (size_t k = 0; k < at; k++)
-        if (walk->kind[walk->order[k]] != kind)
+        if (walk->mean_class[walk->order[k]] != mean_class)
             room->others[room->others_len++] = walk->order[k];
     minorant->others = (double)room->others_len;
     minorant->equal = (double)(at - room->others_len);

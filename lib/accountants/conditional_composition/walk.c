@@ -1,6 +1,6 @@
 /*
- * A row adds one rank to the Gram matrix, and splits the kinds of equal means by its entries. Cost of a row: the square of
- * how many entries it has, and the bins.
+ * A row adds one rank to the Gram matrix, and splits the classes of equal means by its entries. Cost of a row: the
+ * square of how many entries it has, and the bins.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -60,9 +60,9 @@ static void set_order(struct eps__cc_walk *walk)
 size_t eps__cc_walk_equal(const struct eps__cc_walk *walk, size_t at)
 {
     size_t equal = 0;
-    uint64_t kind = walk->kind[walk->order[at]];
+    uint64_t mean_class = walk->mean_class[walk->order[at]];
     for (size_t k = 0; k < at; k++)
-        equal += walk->kind[walk->order[k]] == kind;
+        equal += walk->mean_class[walk->order[k]] == mean_class;
     return equal;
 }
 
@@ -75,7 +75,7 @@ void eps__cc_walk_destroy(struct eps__cc_walk *walk)
     free(walk->gram);
     free(walk->near);
     free(walk->near_len);
-    free(walk->kind);
+    free(walk->mean_class);
     free(walk->order);
     free(walk);
 }
@@ -90,10 +90,10 @@ enum eps_status eps__cc_walk_create(struct eps__cc_walk **out, const struct eps_
     walk->gram = calloc(bins * bins, sizeof *walk->gram);
     walk->near = malloc(bins * bins * sizeof *walk->near);
     walk->near_len = calloc(bins, sizeof *walk->near_len);
-    walk->kind = calloc(bins, sizeof *walk->kind);
+    walk->mean_class = calloc(bins, sizeof *walk->mean_class);
     walk->order = malloc(bins * sizeof *walk->order);
-    walk->kinds = 1;
-    if (!walk->gram || !walk->near || !walk->near_len || !walk->kind || !walk->order) {
+    walk->mean_classes = 1;
+    if (!walk->gram || !walk->near || !walk->near_len || !walk->mean_class || !walk->order) {
         eps__cc_walk_destroy(walk);
         return EPS_NO_MEMORY;
     }
@@ -103,24 +103,24 @@ enum eps_status eps__cc_walk_create(struct eps__cc_walk **out, const struct eps_
     return EPS_OK;
 }
 
-/* Means that were equal stay so where their entries are; all others are of another kind from now on. The order has equal
- * entries side by side. */
-static void split_kinds(struct eps__cc_walk *walk)
+/* Means that were equal stay so where their entries are; all others are in another class from now on. The order has
+ * equal entries side by side. */
+static void split_mean_classes(struct eps__cc_walk *walk)
 {
     size_t bins = walk->steps->bins;
     const double *row = eps__cc_row(walk);
-    uint64_t before = walk->kinds;
+    uint64_t before = walk->mean_classes;
     for (size_t from = walk->still, to; from < bins; from = to) {
         for (to = from + 1; to < bins && row[walk->order[to]] == row[walk->order[from]];)
             to++;
         for (size_t i = from; i < to; i++) {
-            uint64_t kind = walk->kind[walk->order[i]];
-            if (kind >= before)
+            uint64_t mean_class = walk->mean_class[walk->order[i]];
+            if (mean_class >= before)
                 continue;
             for (size_t k = i; k < to; k++)
-                if (walk->kind[walk->order[k]] == kind)
-                    walk->kind[walk->order[k]] = walk->kinds;
-            walk->kinds++;
+                if (walk->mean_class[walk->order[k]] == mean_class)
+                    walk->mean_class[walk->order[k]] = walk->mean_classes;
+            walk->mean_classes++;
         }
     }
 }
@@ -145,7 +145,7 @@ static void add_rank(struct eps__cc_walk *walk)
 void eps__cc_walk_advance(struct eps__cc_walk *walk)
 {
     assert(walk->at < walk->steps->len);
-    split_kinds(walk);
+    split_mean_classes(walk);
     add_rank(walk);
     if (++walk->at < walk->steps->len)
         set_order(walk);
@@ -169,12 +169,12 @@ static enum eps_status count_bounds(struct eps__cc_steps *steps, const struct ep
     if (status != EPS_OK)
         return status;
     for (; walk->at < steps->len && status == EPS_OK; status = eps__poll(context)) {
-        size_t first = 0; /* so many are of the first one's kind */
-        while (first < steps->bins && walk->kind[walk->order[first]] == walk->kind[walk->order[0]])
+        size_t first = 0; /* so many are in the first one's class */
+        while (first < steps->bins && walk->mean_class[walk->order[first]] == walk->mean_class[walk->order[0]])
             first++;
         for (size_t at = walk->still; at < steps->bins; at++)
             steps->bounds += at >= first && at > 0;
-        split_kinds(walk);
+        split_mean_classes(walk);
         if (++walk->at < steps->len)
             set_order(walk);
     }

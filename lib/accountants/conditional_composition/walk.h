@@ -32,8 +32,8 @@ struct eps__cc_walk {
     size_t at;
     double *gram;              /* bins x bins, of the rows before */
     uint32_t *near, *near_len; /* by bin: those whose product with it is not 0 */
-    uint64_t *kind;            /* by bin: equal exactly where the means so far are */
-    uint64_t kinds;
+    uint64_t *mean_class;      /* by bin: equal exactly where the means so far are */
+    uint64_t mean_classes;
     uint32_t *order; /* the bins by their mean in this row, least first */
     size_t still;    /* so many of them have none there */
 };

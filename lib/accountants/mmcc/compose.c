@@ -22,8 +22,6 @@
 
 enum { FEW_ATOMS = 8, BINOMIAL_FROM = 24, ATOMS_MAX = 160, ROUGH_ATOMS = 24, SAMPLE = 48 };
 
-#define SHIFT_MAX 200.0 /* beyond it a PLD has no answer */
-
 struct row {
     struct eps__branch *branch;
     uint64_t count;
@@ -254,7 +252,7 @@ static enum eps_status make_row(struct row *row, const struct composing *c, size
     for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++)
         widest = fmax(widest, fmax(eps__mixture_reach(&row->branch->pair[estimate].numerator),
                                    eps__mixture_reach(&row->branch->pair[estimate].denominator)));
-    row->resolvable = widest <= SHIFT_MAX;
+    row->resolvable = widest <= EPS__SHIFT_MOST;
     return status;
 }
 

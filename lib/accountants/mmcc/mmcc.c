@@ -22,15 +22,11 @@
 #include "lib/accountants/mmcc/parts.h"
 #include "lib/accountants/mmcc/steps.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
-
-#define LOG_DELTA_LEAST (-690.0)
-#define ERROR_SHARE 0.05   /* of the tolerance, for the mixtures' errors */
-#define OUTSIDE_SHARE 1e-4 /* of the tolerance times delta, for what is left out */
-#define REACH 200.0        /* a sigma under column norm / 200 is out of a PLD's reach */
 
 struct part {
     struct eps__rows *rows;
@@ -95,15 +91,15 @@ static double most_pairs(const struct side *side)
 static enum eps_status compose_part(const struct mmcc_profile *m, const struct side *side, struct part *part,
                                     const struct eps__rows_plan *plan)
 {
-    struct eps__tally *tally =
-        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__cache_use *cache_use =
+        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->cache_use;
     eps__composition_destroy(part->composition);
     part->composition = NULL;
     enum eps_status status = eps__mmcc_bound(part->rows, m->setting->context, side->direction, m->sigma,
                                              side->spent.log_delta1, !plan->proven);
     eps__meter_add(m->setting->meter, m->work.trial);
     if (status == EPS_OK)
-        status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+        status = eps__composition_create(&part->composition, m->setting->context, cache_use, &m->accuracy);
     if (status == EPS_OK)
         status = eps__rows_compose(part->composition, &part->remainder, part->rows, m->setting->context, plan);
     return status;
@@ -124,8 +120,9 @@ static enum eps_status compose(const struct mmcc_profile *m, struct side *side, 
     double scale = fmax(side->spent.eps, 1e-6);
     if (m->accuracy.unknown == EPS_SOLVE_DELTA || m->accuracy.unknown == EPS_SOLVE_CURVE)
         scale = fmin(1, scale / fmax(-side->spent.log_delta, 1));
-    plan.error = ERROR_SHARE * tolerance * scale / (side->finer * side->finer);
-    plan.log_outside = fmax(side->spent.log_delta, LOG_DELTA_LEAST) + log(OUTSIDE_SHARE * tolerance) - log(side->finer);
+    plan.error = EPS__ERROR_SHARE * tolerance * scale / (side->finer * side->finer);
+    plan.log_outside =
+        fmax(side->spent.log_delta, EPS__LOG_DELTA_LEAST) + log(EPS__OUTSIDE_SHARE * tolerance) - log(side->finer);
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < side->parts_len && status == EPS_OK; i++) {
         status = compose_part(m, side, &side->parts[i], &plan);
@@ -154,7 +151,7 @@ static double quick_epsilon(const struct side *side, double log_delta2)
     for (size_t i = 0; i < side->parts_len; i++)
         worst = fmax(worst, side->parts[i].remainder.resolvable
                                 ? eps__composition_guess(side->parts[i].composition, log_delta2)
-                                : REACH * REACH);
+                                : EPS__SHIFT_MOST * EPS__SHIFT_MOST);
     return worst;
 }
 
@@ -193,7 +190,7 @@ static enum eps_status choose(struct mmcc_profile *m, struct side *side, struct 
         log_delta = log(query->delta);
     if (status == EPS_OK && most_pairs(side) == 0) {
         side->spent.log_delta1 = -INFINITY;
-        side->spent.log_delta = isnan(log_delta) ? -14 : log_delta;
+        side->spent.log_delta = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta;
         side->spent.eps = eps;
         status = compose(m, side, false);
         if (status == EPS_OK && isnan(log_delta))
@@ -335,8 +332,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (!eps__sampling_coins(mechanism))
-        return eps__scheme_decline(error, "mmcc", eps__scheme_coins);
+    if (!eps__sampling_independent_rounds(mechanism))
+        return eps__scheme_decline(error, "mmcc", eps__scheme_independent_rounds);
     if (sampling->truncation)
         return eps__decline(error, "/sampling/truncation",
                             "mmcc does not serve truncated batches; leave truncation out");
@@ -427,7 +424,7 @@ static struct work work_of_part(const struct eps__setting *setting)
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return eps__strategy_largest_norm(setting->strategy) / REACH;
+    return eps__strategy_largest_norm(setting->strategy) / EPS__SHIFT_MOST;
 }
 
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,

@@ -7,7 +7,7 @@
 #ifndef EPS_ACCOUNTANTS_MONTE_CARLO_DRAWS_H
 #define EPS_ACCOUNTANTS_MONTE_CARLO_DRAWS_H
 
-#include "lib/accountants/monte_carlo/tally.h"
+#include "lib/accountants/monte_carlo/estimator.h"
 
 enum { EPS__MC_CHUNK = 1024 }; /* draws */
 
@@ -27,10 +27,12 @@ struct eps__mc_run {
 };
 
 /*
- * Draws into the tally, which is empty. *complete: all were drawn; else the mean was certain to be over `enough` (*over), or the time was
- * over. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL (a value over the law's bound).
+ * Draws into the estimator, which is empty. *complete: all were drawn; else the mean was certain to be over `enough`
+ * (*over), or the time was over. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL (a value over the law's
+ * bound).
  */
-enum eps_status eps__mc_draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct eps__mc_run *run);
+enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
+                             const struct eps__mc_run *run);
 
 /* What draws are for: those of different purposes are independent. The high half of a candidate's number. */
 enum eps__mc_purpose { EPS__MC_PILOT, EPS__MC_CANDIDATE, EPS__MC_AUDIT };

@@ -17,8 +17,8 @@ enum { STEPS = 200 };
 #define FAILURE_MOST 0x1p-6 /* of one candidate of a ladder */
 #define REST 0x1p-6         /* of delta pays for failures, at most */
 
-/* KL(t || d) of coins, 0 <= t, d <= 1, t != d, from below. Where they are near, its two terms cancel: their sizes are its
- * error, and that it is at least 2 (t - d)^2, and (t - d)^2/(2 max(t, d)), holds as well. */
+/* KL(t || d) of Bernoulli distributions, 0 <= t, d <= 1, t != d, from below. Where they are near, its two terms cancel:
+ * their sizes are its error, and that it is at least 2 (t - d)^2, and (t - d)^2/(2 max(t, d)), holds as well. */
 static double divergence(double t, double d)
 {
     if (d <= 0 || d >= 1)
@@ -135,7 +135,7 @@ double eps__mc_threshold(const struct eps__mc_promise *promise, double samples, 
     return low;
 }
 
-/* A mean of at least t over a truth under it has the same bound, the coins exchanged. */
+/* A mean of at least t over a truth under it has the same bound, success and failure exchanged. */
 double eps__mc_least(double samples, double mean, double failure)
 {
     double low = 0, high = fmin(mean, 1), wanted = -log(failure);

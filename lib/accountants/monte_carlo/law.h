@@ -1,6 +1,7 @@
 /*
- * What Monte Carlo draws from: the law of the privacy loss of one mechanism at one sigma, in one direction (BMS section 5). A kind is
- * one scheme's, a file and a row of the table in kinds.c; the accountant knows no scheme.
+ * What Monte Carlo draws from: the law of the privacy loss of one mechanism at one sigma, in one direction (BMS section
+ * 5). A class of laws belongs to one scheme: it is a file and a row of the table in laws.c. The accountant knows no
+ * scheme.
  *
  * A draw is a loss l and the logarithm of a weight w >= 0 such that, for every epsilon,
  *     delta(epsilon) <= E [w (1 - e^(epsilon - l))_+]:
@@ -15,11 +16,11 @@
 #include "lib/accountants/accountant.h"
 #include "lib/numerics/lanes/lanes.h"
 
-struct eps__mc_kind;
+struct eps__mc_law_class;
 
 /* Immutable: any number of threads may draw from one. */
 struct eps__mc_law {
-    const struct eps__mc_kind *kind;
+    const struct eps__mc_law_class *class;
     enum eps_direction direction;
     bool tilted;
     unsigned order;          /* of the Renyi divergence that it is tilted by; 0: none, or another tilt */
@@ -37,7 +38,7 @@ struct eps__mc_aim {
     double eps;  /* tilted: where log_most should be least */
 };
 
-struct eps__mc_kind {
+struct eps__mc_law_class {
     /* Whose mechanisms these are. */
     bool (*concerns)(const struct eps_mechanism *mechanism);
     /* Whether it serves the setting; if not, false and why. */
@@ -61,9 +62,9 @@ struct eps__mc_kind {
 };
 
 /* The rows of the table, by scheme. */
-extern const struct eps__mc_kind eps__mc_truncated, eps__mc_b_min_sep, eps__mc_balls_in_bins, eps__mc_poisson;
+extern const struct eps__mc_law_class eps__mc_truncated, eps__mc_b_min_sep, eps__mc_balls_in_bins, eps__mc_poisson;
 
 /* Of the table, the setting's own; NULL: nothing is drawn for its scheme. */
-const struct eps__mc_kind *eps__mc_kind_of(const struct eps_mechanism *mechanism);
+const struct eps__mc_law_class *eps__mc_law_class_of(const struct eps_mechanism *mechanism);
 
 #endif

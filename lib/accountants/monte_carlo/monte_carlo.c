@@ -3,7 +3,8 @@
  * a list, walked down from the noisiest, all of whose draws say delta' < delta (A42); without a list, at a given noise, the answer is read off
  * the draws and holds but for their failure (A41, A43).
  *
- * Which law is drawn from (a kind's, plain or tilted) is a matter of law.h; here is how many times, and what follows.
+ * Which law is drawn from (its class's, plain or tilted) is a matter of law.h; here is how many times, and what
+ * follows.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -39,7 +40,7 @@ enum {
 
 struct search {
     const struct eps__setting *setting;
-    const struct eps__mc_kind *kind;
+    const struct eps__mc_law_class *class;
     enum eps_direction direction;
     const struct eps_tuning *tuning;
     uint64_t seed;
@@ -52,9 +53,9 @@ struct search {
 
 static double most_at(const struct eps__mc_law *law, double eps)
 {
-    if (!law->kind->log_most)
+    if (!law->class->log_most)
         return 1;
-    double most = eps__exp_bound(EPS__UPPER, law->kind->log_most(law, eps), 0);
+    double most = eps__exp_bound(EPS__UPPER, law->class->log_most(law, eps), 0);
     return law->tilted ? most : 1;
 }
 
@@ -66,9 +67,9 @@ static enum eps_status open_law(struct eps__mc_law **law, const struct search *s
     enum eps_status status = EPS_UNSUPPORTED;
     *law = NULL;
     if (estimator != EPS_ESTIMATOR_PLAIN)
-        status = search->kind->open(law, search->setting, &aim);
+        status = search->class->open(law, search->setting, &aim);
     if (status == EPS_OK && estimator == EPS_ESTIMATOR_AUTO && !(most_at(*law, eps) <= WORTH)) {
-        search->kind->destroy(*law);
+        search->class->destroy(*law);
         status = EPS_UNSUPPORTED;
     }
     if (status == EPS_UNSUPPORTED && estimator == EPS_ESTIMATOR_TILTED)
@@ -76,7 +77,7 @@ static enum eps_status open_law(struct eps__mc_law **law, const struct search *s
                           "no tilt is known here for %s; leave estimator out", eps_direction_name(search->direction));
     if (status == EPS_UNSUPPORTED) {
         aim.tilted = false;
-        status = search->kind->open(law, search->setting, &aim);
+        status = search->class->open(law, search->setting, &aim);
     }
     return status;
 }
@@ -88,10 +89,10 @@ static void begin_share(struct search *search, double share)
     search->to += share * (1 - search->to);
 }
 
-/* So many draws of the law into a tally that is made here; the caller clears it, whatever the status. */
-static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct search *search,
-                            const struct eps__mc_law *law, double sigma, const struct eps__mc_grid *grid,
-                            uint64_t candidate, uint64_t samples, double enough)
+/* So many draws of the law into an estimator that is made here; the caller clears it, whatever the status. */
+static enum eps_status draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
+                            const struct search *search, const struct eps__mc_law *law, double sigma,
+                            const struct eps__mc_grid *grid, uint64_t candidate, uint64_t samples, double enough)
 {
     struct eps__mc_run run = {.setting = search->setting,
                               .law = law,
@@ -105,7 +106,7 @@ static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *o
                               .from = search->from,
                               .to = search->to};
     const struct eps_context *context = search->setting->context;
-    *tally = (struct eps__mc_tally){0};
+    *estimator = (struct eps__mc_estimator){0};
     double operations = law->operations * (double)samples / EPS__LANES;
     if (context && context->max_operations > 0 && operations > context->max_operations && isinf(search->until)) {
         eps__error(
@@ -116,8 +117,8 @@ static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *o
             search->error->operations = operations;
         return EPS_TOO_COSTLY;
     }
-    enum eps_status status = eps__mc_tally_make(tally, grid, EPS__UPPER);
-    return status == EPS_OK ? eps__mc_draw(tally, complete, over, &run) : status;
+    enum eps_status status = eps__mc_estimator_make(estimator, grid, EPS__UPPER);
+    return status == EPS_OK ? eps__mc_draw(estimator, complete, over, &run) : status;
 }
 
 static uint64_t whole_samples(double samples)
@@ -156,31 +157,31 @@ static enum eps_status refuse_samples(const struct search *search, const struct 
 }
 
 static void describe(struct eps__answer *answer, const struct search *search, const struct eps__mc_law *law,
-                     const struct eps__mc_tally *tally, size_t cell, double threshold, double most, double failure,
-                     const struct eps__mc_promise *promise)
+                     const struct eps__mc_estimator *estimator, size_t cell, double threshold, double most,
+                     double failure, const struct eps__mc_promise *promise)
 {
-    answer->draws = (struct eps_draws){.samples = tally->count,
+    answer->draws = (struct eps_draws){.samples = estimator->count,
                                        .threshold = threshold,
-                                       .estimate = eps__mc_tally_mean(tally, cell),
-                                       .standard_error = eps__mc_tally_error(tally, cell),
+                                       .estimate = eps__mc_estimator_mean(estimator, cell),
+                                       .standard_error = eps__mc_estimator_error(estimator, cell),
                                        .failure_probability = failure,
                                        .seed = search->seed,
                                        .estimator = law->tilted ? EPS_ESTIMATOR_TILTED : EPS_ESTIMATOR_PLAIN,
                                        .bound = most,
                                        .plain_samples = law->tilted ? (double)eps__mc_samples(promise, threshold, 1)
-                                                                    : (double)tally->count};
+                                                                    : (double)estimator->count};
     answer->order = law->order;
 }
 
 /* ------------------------------------------------------------ epsilon */
 
 /* The first point at which the mean is at most the threshold; len: none. The mean falls from point to point. */
-static size_t first_accepted(const struct eps__mc_tally *tally, double threshold)
+static size_t first_accepted(const struct eps__mc_estimator *estimator, double threshold)
 {
-    size_t low = 0, high = tally->grid.len;
+    size_t low = 0, high = estimator->grid.len;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (eps__mc_tally_mean(tally, middle) <= threshold)
+        if (eps__mc_estimator_mean(estimator, middle) <= threshold)
             high = middle;
         else
             low = middle + 1;
@@ -192,22 +193,22 @@ static size_t first_accepted(const struct eps__mc_tally *tally, double threshold
 static enum eps_status pilot_epsilon(struct search *search, double sigma, double delta, double proven, double *eps)
 {
     struct eps__mc_grid grid = {0, proven / (CELLS - 1), CELLS};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     bool complete, over;
     enum eps_status status = open_law(&law, search, sigma, 0.8 * proven);
     if (status != EPS_OK)
         return status;
     begin_share(search, PILOT_SHARE);
-    status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
+    status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                   law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
     if (status == EPS_OK) {
         double share = search->tuning->samples > 0 ? 1 : search->tuning->threshold_share;
-        size_t cell = first_accepted(&tally, share * delta);
+        size_t cell = first_accepted(&estimator, share * delta);
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
     }
-    eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    eps__mc_estimator_clear(&estimator);
+    search->class->destroy(law);
     return status;
 }
 
@@ -217,7 +218,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
     double eps = 0, threshold, failure, most = 1;
     const struct eps__mc_promise promise = {delta, NAN};
     struct eps__mc_law *law = NULL;
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     uint64_t samples;
     bool complete, over;
     enum eps_status status = pilot_epsilon(search, sigma, delta, proven, &eps);
@@ -234,25 +235,25 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
         status = refuse_samples(search, &promise, most);
     begin_share(search, 1);
     if (status == EPS_OK)
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
-                      INFINITY);
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
+                      samples, INFINITY);
     if (status == EPS_OK && !complete) {
         answer->cut_short = true;
-        threshold = tally.count > 0 ? eps__mc_threshold(&promise, (double)tally.count, most) : -1;
+        threshold = estimator.count > 0 ? eps__mc_threshold(&promise, (double)estimator.count, most) : -1;
     }
-    size_t cell = status == EPS_OK && threshold >= 0 ? first_accepted(&tally, threshold) : grid.len;
+    size_t cell = status == EPS_OK && threshold >= 0 ? first_accepted(&estimator, threshold) : grid.len;
     if (status == EPS_OK && cell == grid.len) {
         status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant",
                             "%llu draws verify no epsilon under %.6g, which is proven without any; draw more",
-                            (unsigned long long)tally.count, proven);
+                            (unsigned long long)estimator.count, proven);
     } else if (status == EPS_OK) {
-        (void)eps__mc_keeps(&promise, (double)tally.count, threshold, most, &failure);
+        (void)eps__mc_keeps(&promise, (double)estimator.count, threshold, most, &failure);
         answer->value = eps__mc_grid_at(&grid, cell);
         answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
-        describe(answer, search, law, &tally, cell, threshold, most, failure, &promise);
+        describe(answer, search, law, &estimator, cell, threshold, most, failure, &promise);
     }
-    eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    eps__mc_estimator_clear(&estimator);
+    search->class->destroy(law);
     return status;
 }
 
@@ -262,7 +263,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
 {
     double sigma = search->setting->job->query.noise_multiplier, eps = search->setting->job->query.epsilon;
     struct eps__mc_grid grid = {eps, 0, 1};
-    struct eps__mc_tally tally;
+    struct eps__mc_estimator estimator;
     struct eps__mc_law *law;
     bool complete, over;
     enum eps_status status = open_law(&law, search, sigma, eps);
@@ -272,35 +273,35 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
     uint64_t samples = eps__mc_whole(search->tuning->samples);
     begin_share(search, PILOT_SHARE);
     if (samples == 0) { /* so many that what they prove is 1/share of what they say, about */
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                       law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
         if (status == EPS_OK) {
-            double mean = fmin(fmax(eps__mc_tally_mean(&tally, 0), share * proven / 64), proven);
+            double mean = fmin(fmax(eps__mc_estimator_mean(&estimator, 0), share * proven / 64), proven);
             const struct eps__mc_promise promise = {mean / share, NAN};
             samples = whole_samples((double)eps__mc_samples(&promise, mean, most));
             if (share == SHARE)
                 samples = whole_samples(fmax((double)samples, cheap_samples(law)));
         }
-        eps__mc_tally_clear(&tally);
+        eps__mc_estimator_clear(&estimator);
     }
     begin_share(search, 1);
     if (status == EPS_OK) {
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
-                      INFINITY);
-        if (status == EPS_OK && tally.count > 0) {
-            double mean = eps__mc_tally_mean(&tally, 0);
-            answer->value = fmin(eps__mc_guarantee((double)tally.count, mean, most, &failure), 1);
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
+                      samples, INFINITY);
+        if (status == EPS_OK && estimator.count > 0) {
+            double mean = eps__mc_estimator_mean(&estimator, 0);
+            answer->value = fmin(eps__mc_guarantee((double)estimator.count, mean, most, &failure), 1);
             answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
             answer->cut_short = !complete;
             const struct eps__mc_promise promise = {answer->value, NAN};
-            describe(answer, search, law, &tally, 0, mean, most, failure, &promise);
+            describe(answer, search, law, &estimator, 0, mean, most, failure, &promise);
         } else if (status == EPS_OK) {
             status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant/max_seconds",
                                 "the time was over before anything was drawn; raise max_seconds");
         }
-        eps__mc_tally_clear(&tally);
+        eps__mc_estimator_clear(&estimator);
     }
-    search->kind->destroy(law);
+    search->class->destroy(law);
     return status;
 }
 
@@ -326,7 +327,7 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     double eps = search->setting->job->query.epsilon, delta = search->setting->job->query.delta, threshold, failure;
     const struct eps__mc_promise promise = {delta, eps__mc_left(delta, search->tuning->threshold_share)};
     struct eps__mc_grid grid = {eps, 0, 1};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     struct eps__answer answer = {0};
     uint64_t samples;
@@ -339,25 +340,25 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     trial->most = most;
     if (most > limit) {
         trial->complete = true;
-        search->kind->destroy(law);
+        search->class->destroy(law);
         return EPS_OK;
     }
     if (!choose_samples(search, law, &promise, most, &samples, &threshold))
         status = refuse_samples(search, &promise, most);
     if (status == EPS_OK)
-        status = draw(&tally, &trial->complete, &over, search, law, sigma, &grid, candidate,
+        status = draw(&estimator, &trial->complete, &over, search, law, sigma, &grid, candidate,
                       eps__mc_whole(samples / part), threshold);
     if (status == EPS_OK && trial->complete && !over) {
-        double spare = part > 1 ? SURE * eps__mc_tally_error(&tally, 0) : 0;
-        trial->passed = eps__mc_tally_mean(&tally, 0) + spare <= threshold;
+        double spare = part > 1 ? SURE * eps__mc_estimator_error(&estimator, 0) : 0;
+        trial->passed = eps__mc_estimator_mean(&estimator, 0) + spare <= threshold;
         (void)eps__mc_keeps(&promise, (double)eps__mc_whole(samples), threshold, most, &failure);
-        describe(&answer, search, law, &tally, 0, threshold, most, failure, &promise);
+        describe(&answer, search, law, &estimator, 0, threshold, most, failure, &promise);
         trial->draws = answer.draws;
         trial->order = answer.order;
     }
     trial->complete |= over;
-    eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    eps__mc_estimator_clear(&estimator);
+    search->class->destroy(law);
     return status;
 }
 
@@ -417,7 +418,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
     const struct eps_query *query = &setting->job->query;
     const struct eps_tuning *tuning = &query->accountant;
     struct search search = {.setting = setting,
-                            .kind = eps__mc_kind_of(&setting->job->mechanism),
+                            .class = eps__mc_law_class_of(&setting->job->mechanism),
                             .direction = direction,
                             .tuning = tuning,
                             .seed = eps__mc_seed(setting),
@@ -452,15 +453,15 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps__mc_kind *kind = eps__mc_kind_of(mechanism);
-    if (!kind)
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(mechanism);
+    if (!class)
         return eps__decline(error, "/sampling/scheme", "monte_carlo draws nothing for this scheme");
     if (!eps__adjacency_known(error, "monte_carlo", 1u << EPS_ADJACENCY_ZERO_OUT | 1u << EPS_ADJACENCY_ADD_REMOVE,
                               mechanism->adjacency))
         return false;
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "monte_carlo needs a strategy whose entries are all >= 0");
-    return kind->serves(setting, error);
+    return class->serves(setting, error);
 }
 
 static bool never(const struct eps__setting *setting)
@@ -479,7 +480,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         tuning->samples > 0 ? (double)tuning->samples : (double)eps__mc_samples(&promise, share * delta, 1);
     if (tuning->samples == 0 && (tuning->estimator != EPS_ESTIMATOR_PLAIN || !isnan(tuning->max_seconds)))
         samples = fmin(samples, SAMPLES_GUESS);
-    eps__mc_kind_of(&setting->job->mechanism)->cost(setting, operations, bytes);
+    eps__mc_law_class_of(&setting->job->mechanism)->cost(setting, operations, bytes);
     *operations *= EPS_DIRECTIONS * samples * (eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER ? 5 : 1.1);
     *bytes *= 2 * EPS_DIRECTIONS;
 }
@@ -487,10 +488,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
 {
     const struct eps_tuning *tuning = &setting->job->query.accountant;
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&setting->job->mechanism);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&setting->job->mechanism);
     eps__assume_causal_order(list, setting, result);
-    if (kind->assume)
-        kind->assume(list, setting);
+    if (class->assume)
+        class->assume(list, setting);
     eps__sentence(list,
                   "Philox's numbers stand for independent random ones, and floating-point Gaussians for exact ones");
     if (tuning->seed >= 0)

@@ -6,12 +6,13 @@
 #ifndef EPS_ACCOUNTANTS_PLD_PAIRS_H
 #define EPS_ACCOUNTANTS_PLD_PAIRS_H
 
-#include "lib/pld/compose/coins.h"
+#include "lib/pld/compose/outcomes.h"
 #include "lib/sampling/pairs.h"
 
-/* Where steps go: to steps of two kinds; or to a composition (coins NULL), which has no coins, so many `times` over. */
+/* Where steps go: to a composition of steps with public outcomes; or, where `outcomes` is NULL, `times` over to one
+ * without. */
 struct eps__step_sink {
-    struct eps__coins *coins;
+    struct eps__outcomes *outcomes;
     struct eps__composition *composition;
     uint64_t times;
 };

@@ -86,14 +86,11 @@ bool eps__pld_parts_find(struct eps__pld_parts *parts, const struct eps__setting
     return true;
 }
 
-/* Norms that differ by less than this, relative to the tolerance, are one power, taken at its two ends. */
-#define SAME_NORM 1e-3
-
 static enum eps_status add_rounds(const struct eps__step_sink *sink, const struct eps__setting *setting,
                                   const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
                                   const struct eps__pld_part *part)
 {
-    double same = 1 - SAME_NORM * setting->job->query.accountant.tolerance;
+    double same = 1 - EPS__SAME_NORM * setting->job->query.accountant.tolerance;
     /* A norm's two ends differ by its rounding, n units at most. */
     double rounding = 4 * (double)(setting->job->mechanism.n + 3);
     enum eps_status status = EPS_OK;

@@ -10,6 +10,9 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/pld/pairs.h"
 
+/* Norms that differ by less than this, relative to the tolerance, count as one, taken at its two ends. */
+#define EPS__SAME_NORM 1e-3
+
 /* The column norms of the rounds in which one part takes its turn, largest first, each of so many rounds. */
 struct eps__pld_part {
     double *norms;

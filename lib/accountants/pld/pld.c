@@ -4,8 +4,8 @@
  * Served here: no sampling (one Gaussian); Poisson sampling with a diagonal strategy (subsampled Gaussians, one a
  * step; groups of examples); the last iterate of linear losses (one Binomial mixture); cyclic Poisson sampling with no
  * more bands than groups (the rounds of one example touch disjoint rows, so each is a subsampled Gaussian of its
- * column's norm); truncated batches of the last two schemes (a public coin says which of two pairs it is); and random
- * allocation to the bins of an epoch (allocation.h), which is no composition of steps.
+ * column's norm); truncated batches of the last two schemes (a public outcome says which of two pairs it is); and balls
+ * in bins (balls_in_bins.h), which is no composition of steps.
  *
  * Of a data set in groups, every part is a mechanism of its own, and its privacy is that of the worst part. For a
  * Toeplitz strategy that is the first one: it has the most rounds, and its columns are the longest.
@@ -18,20 +18,18 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
-#include "lib/accountants/pld/allocation.h"
+#include "lib/accountants/pld/balls_in_bins.h"
 #include "lib/accountants/pld/parts.h"
-#include "lib/accountants/pld/redrawn.h"
+#include "lib/accountants/pld/balls_in_bins_redraw.h"
 #include "lib/accountants/pld/steps.h"
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/scheme.h"
 #include "lib/sampling/truncation.h"
 
-#define SHIFT_MAX 200.0 /* a sigma under column norm / 200 is out of a PLD's reach */
-
 /* One part of the data set in one direction: every variant of its pairs dominates it. */
 struct composed {
-    struct eps__coins *variants[EPS__VARIANTS_MAX];
+    struct eps__outcomes *variants[EPS__VARIANTS_MAX];
     size_t len;
 };
 
@@ -52,7 +50,7 @@ static enum eps_status composed_log_delta(const struct composed *part, enum eps_
     *out = INFINITY;
     for (size_t v = 0; v < part->len; v++) {
         double own;
-        enum eps_status status = eps__coins_log_delta(part->variants[v], estimate, eps, &own);
+        enum eps_status status = eps__outcomes_log_delta(part->variants[v], estimate, eps, &own);
         if (status != EPS_OK && status != EPS_TOO_COSTLY)
             return status;
         missed = missed || status != EPS_OK;
@@ -75,7 +73,7 @@ static enum eps_status rough_log_delta(const struct composed *part, enum eps__es
     *out = 0;
     for (size_t v = 0; v < part->len && status == EPS_OK; v++) {
         double own;
-        status = eps__coins_log_bound(part->variants[v], eps, &own);
+        status = eps__outcomes_log_bound(part->variants[v], eps, &own);
         if (status == EPS_OK)
             *out = fmin(*out, own);
     }
@@ -105,7 +103,8 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
 
 /* The worst part, each by its best variant, of what `quick` says of them. */
 static enum eps_status quickly(const struct pld_profile *pld, enum eps_direction direction,
-                               enum eps_status (*quick)(struct eps__coins *, double, double *), double at, double *out)
+                               enum eps_status (*quick)(struct eps__outcomes *, double, double *), double at,
+                               double *out)
 {
     for (size_t i = 0; i < pld->parts_len; i++) {
         const struct composed *part = &pld->parts[direction][i];
@@ -124,14 +123,14 @@ static enum eps_status quickly(const struct pld_profile *pld, enum eps_direction
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
     *out = -INFINITY;
-    return quickly((const struct pld_profile *)profile, direction, eps__coins_approximate, eps, out);
+    return quickly((const struct pld_profile *)profile, direction, eps__outcomes_approximate, eps, out);
 }
 
 static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
                              double *eps)
 {
     *eps = 0;
-    return quickly((const struct pld_profile *)profile, direction, eps__coins_guess, log_delta_wanted, eps);
+    return quickly((const struct pld_profile *)profile, direction, eps__outcomes_guess, log_delta_wanted, eps);
 }
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
@@ -140,7 +139,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     bool refined = true;
     for (size_t i = 0; i < pld->parts_len; i++)
         for (size_t v = 0; v < pld->parts[direction][i].len; v++)
-            refined = eps__coins_refine(pld->parts[direction][i].variants[v], factor) && refined;
+            refined = eps__outcomes_refine(pld->parts[direction][i].variants[v], factor) && refined;
     return refined;
 }
 
@@ -150,7 +149,7 @@ static void destroy(struct eps__profile *profile)
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         for (size_t i = 0; pld->parts[direction] && i < pld->parts_len; i++)
             for (size_t v = 0; v < pld->parts[direction][i].len; v++)
-                eps__coins_destroy(pld->parts[direction][i].variants[v]);
+                eps__outcomes_destroy(pld->parts[direction][i].variants[v]);
         free(pld->parts[direction]);
     }
     free(pld);
@@ -165,8 +164,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (eps__pld_allocates(setting))
-        return eps__pld_allocation_serves(setting, error);
+    if (eps__pld_is_balls_in_bins(setting))
+        return eps__pld_balls_in_bins_serves(setting, error);
     if (!eps__scheme_steps(error, "pld", eps__scheme_of(mechanism), mechanism))
         return false;
     if (!eps__sampling_random(mechanism))
@@ -189,14 +188,14 @@ static bool exact(const struct eps__setting *setting)
 }
 
 /* The worst part of the data set is one of them, and its rounds share no row: contributions along its columns attain the pairs of
- * coins and of bins that are all alike, against nothing but noise. */
+ * independent rounds and of bins that are all alike, against nothing but noise. */
 static bool attained(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     if (setting->raised)
         return false;
-    if (eps__pld_allocates(setting))
-        return !eps__pld_redraws(setting) && eps__pld_allocation_exact(setting);
+    if (eps__pld_is_balls_in_bins(setting))
+        return !eps__pld_redraws(setting) && eps__pld_balls_in_bins_exact(setting);
     if (!eps__sampling_random(mechanism))
         return setting->sensitivity_known && setting->sensitivity.exact;
     return !mechanism->sampling.truncation && (eps__scheme_of(mechanism)->pairs->attained >> mechanism->adjacency & 1);
@@ -205,12 +204,12 @@ static bool attained(const struct eps__setting *setting)
 /* Classes of bins are a bound, which may be more than another one. */
 static bool tight(const struct eps__setting *setting)
 {
-    return !eps__pld_allocates(setting) || eps__pld_allocation_exact(setting);
+    return !eps__pld_is_balls_in_bins(setting) || eps__pld_balls_in_bins_exact(setting);
 }
 
 static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
 {
-    if (eps__pld_allocates(setting))
+    if (eps__pld_is_balls_in_bins(setting))
         eps__assume_causal_order(list, setting, result);
 }
 
@@ -249,8 +248,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double tolerance = setting->job->query.accountant.tolerance, atoms = 2;
-    if (eps__pld_allocates(setting)) {
-        eps__pld_allocation_cost(setting, operations, bytes);
+    if (eps__pld_is_balls_in_bins(setting)) {
+        eps__pld_balls_in_bins_cost(setting, operations, bytes);
         return;
     }
     double size = largest_amplitude(mechanism);
@@ -274,22 +273,22 @@ static double least_sigma(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (eps__pld_allocates(setting))
-        return eps__pld_allocation_least_sigma(setting);
+    if (eps__pld_is_balls_in_bins(setting))
+        return eps__pld_balls_in_bins_least_sigma(setting);
     double norm = 0, most = largest_amplitude(mechanism), mean = most * setting->p;
     if (!eps__sampling_random(mechanism))
-        return setting->sensitivity.value / SHIFT_MAX;
+        return setting->sensitivity.value / EPS__SHIFT_MOST;
     norm = eps__strategy_largest_norm(setting->strategy);
     if (sampling->last_iterate)
-        return norm * fmin(most, mean + 40 * sqrt(mean) + 800) / sqrt((double)mechanism->n) / SHIFT_MAX;
-    return norm * (sampling->truncation ? 2 : most) / SHIFT_MAX;
+        return norm * fmin(most, mean + 40 * sqrt(mean) + 800) / sqrt((double)mechanism->n) / EPS__SHIFT_MOST;
+    return norm * (sampling->truncation ? 2 : most) / EPS__SHIFT_MOST;
 }
 
 /* What all parts and directions are composed with. */
 struct opening {
     const struct eps__setting *setting;
     const struct eps__accuracy *accuracy;
-    struct eps__tally *tally;
+    struct eps__cache_use *cache_use;
     double sigma, log_floor;
 };
 
@@ -305,12 +304,12 @@ static enum eps_status compose_variant(struct pld_profile *pld, const struct ope
     for (size_t i = 0; i < parts->len && status == EPS_OK; i++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
             struct composed *part = &pld->parts[direction][first + i];
-            struct eps__coins **coins = &part->variants[part->len];
-            status = eps__coins_create(coins, opening->setting->context, opening->tally, opening->accuracy);
+            struct eps__outcomes **outcomes = &part->variants[part->len];
+            status = eps__outcomes_create(outcomes, opening->setting->context, opening->cache_use, opening->accuracy);
             part->len += status == EPS_OK;
             if (status == EPS_OK)
-                status = eps__pld_part_compose(&(struct eps__step_sink){.coins = *coins}, opening->setting, &pairs,
-                                               direction, opening->sigma, &parts->items[i]);
+                status = eps__pld_part_compose(&(struct eps__step_sink){.outcomes = *outcomes}, opening->setting,
+                                               &pairs, direction, opening->sigma, &parts->items[i]);
         }
     eps__step_pairs_clear(&pairs);
     return status;
@@ -322,7 +321,7 @@ static enum eps_status compose_all(struct pld_profile *pld, const struct eps__se
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     struct opening opening = {.setting = setting, .accuracy = accuracy, .sigma = sigma};
-    opening.tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
+    opening.cache_use = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->cache_use;
     opening.log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
     uint64_t sizes[2] = {0};
     bool truncated = mechanism->sampling.truncation; /* only then does the size matter */
@@ -345,8 +344,8 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     struct eps_error *error)
 {
     struct eps__pld_parts parts = {0};
-    if (eps__pld_allocates(setting))
-        return eps__pld_allocation_open(setting, sigma, accuracy, profile, error);
+    if (eps__pld_is_balls_in_bins(setting))
+        return eps__pld_balls_in_bins_open(setting, sigma, accuracy, profile, error);
     if (sigma < eps__lower(least_sigma(setting), 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
                           "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));

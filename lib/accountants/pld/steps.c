@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "lib/accountants/pld/allocation.h"
+#include "lib/accountants/pld/balls_in_bins.h"
 #include "lib/accountants/pld/parts.h"
 #include "lib/base/error.h"
 #include "lib/sampling/scheme.h"
@@ -47,7 +47,7 @@ static enum eps_status add_curves(struct eps__stepper *stepper, const struct eps
                                   const struct eps__steps_plan *plan)
 {
     const struct pld_stepper *own = (const struct pld_stepper *)stepper;
-    return eps__pld_allocation_curves(sink, own->setting, own->direction, plan->sigma, plan->count);
+    return eps__pld_balls_in_bins_curves(sink, own->setting, own->direction, plan->sigma, plan->count);
 }
 
 static const struct eps__stepper_class curve_class = {.add_curves = add_curves, .destroy = destroy};
@@ -57,9 +57,9 @@ enum eps_status eps__pld_stepper(const struct eps__setting *setting, enum eps_di
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     *stepper = NULL;
-    bool bins = eps__pld_allocates(setting);
+    bool bins = eps__pld_is_balls_in_bins(setting);
     const struct eps__pairs *pairs = eps__scheme_of(mechanism)->pairs;
-    if (bins ? !eps__pld_allocation_has_curves(setting)
+    if (bins ? !eps__pld_balls_in_bins_has_curves(setting)
              : mechanism->sampling.truncation || (pairs->variants && pairs->variants(mechanism) > 1))
         return EPS_OK;
     struct pld_stepper *made = calloc(1, sizeof *made);

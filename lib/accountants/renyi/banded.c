@@ -48,7 +48,7 @@ static enum eps_status toeplitz_gram(double *gram, const struct eps_strategy *st
     return status;
 }
 
-enum eps_status eps__banded_make(struct eps__coins *coins, const struct eps__setting *setting, double sigma)
+enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct eps__setting *setting, double sigma)
 {
     size_t n = setting->job->mechanism.n, bands = eps_strategy_bands(setting->strategy);
     double *gram = calloc(n * bands, sizeof *gram), error = (double)(bands + 2) * EPS__UNIT_ROUNDOFF;
@@ -60,22 +60,22 @@ enum eps_status eps__banded_make(struct eps__coins *coins, const struct eps__set
     else if (status == EPS_OK)
         status = band_gram(gram, setting->strategy, n, bands, row);
     if (status == EPS_OK)
-        status = eps__coins_make(coins, gram, n, bands, setting->p, error, sigma);
+        status = eps__banded_gram_make(banded, gram, n, bands, setting->p, error, sigma);
     free(gram);
     free(row);
     return status;
 }
 
-void eps__banded_means(const struct eps__coins *coins, double *mean)
+void eps__banded_means(const struct eps__banded_gram *banded, double *mean)
 {
-    for (size_t d = 0; d < coins->width; d++)
+    for (size_t d = 0; d < banded->width; d++)
         mean[d] = 0;
-    for (size_t i = 0; i < coins->len; i++)
-        for (size_t d = 0; d < coins->width && d <= i; d++)
-            mean[d] += coins->gram[i * coins->width + d] / (double)coins->len;
+    for (size_t i = 0; i < banded->len; i++)
+        for (size_t d = 0; d < banded->width && d <= i; d++)
+            mean[d] += banded->gram[i * banded->width + d] / (double)banded->len;
 }
 
-double eps__banded_log_order(const struct eps__coins *coins, const double *mean, double p, unsigned a)
+double eps__banded_log_order(const struct eps__banded_gram *banded, const double *mean, double p, unsigned a)
 {
     double odds = log(p / (1 - p)), none = a * log1p(-p), alone = 0, met = 0;
     for (unsigned k = 0; k <= a; k++) {
@@ -84,9 +84,9 @@ double eps__banded_log_order(const struct eps__coins *coins, const double *mean,
         for (unsigned l = 1; k > 0 && k + l <= a; l++) {
             double both = exp(own + l * odds + 0.5 * l * (l - 1.0) * mean[0] - eps__log_factorial(l) -
                               eps__log_factorial(a - k - l));
-            for (size_t d = 1; d < coins->width; d++)
+            for (size_t d = 1; d < banded->width; d++)
                 met += both * expm1(mean[d] * k * l);
         }
     }
-    return (double)coins->len * (log(alone) + met);
+    return (double)banded->len * (log(alone) + met);
 }

@@ -58,7 +58,7 @@ static struct eps__geometric repeated(struct eps__geometric geometric, size_t dr
     return geometric;
 }
 
-struct eps__geometric eps__geometric_of(const struct eps__bins *bins, size_t draws)
+struct eps__geometric eps__geometric_of(const struct eps__bin_gram *bins, size_t draws)
 {
     struct eps__geometric geometric = {.len = (double)bins->len};
     struct eps__sum trace = {0}, total = {0};

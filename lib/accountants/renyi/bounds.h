@@ -22,7 +22,7 @@ struct eps__geometric {
     struct eps__interval total; /* of all its entries */
 };
 /* draws: of so many independent bins, each with this matrix. */
-struct eps__geometric eps__geometric_of(const struct eps__bins *bins, size_t draws);
+struct eps__geometric eps__geometric_of(const struct eps__bin_gram *bins, size_t draws);
 
 /* ln of the bound on delta_add(eps), the better one of its two forms. */
 double eps__geometric_log_delta(const struct eps__geometric *geometric, enum eps__estimate estimate, double eps);

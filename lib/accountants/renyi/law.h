@@ -1,5 +1,5 @@
 /*
- * What renyi needs of the law of X = P/Q under Q: a file for each kind of sampling whose moments are known. renyi.c
+ * What renyi needs of the law of X = P/Q under Q: a file for each class of laws whose moments are known. renyi.c
  * makes bounds of them, and knows no scheme.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -12,11 +12,14 @@
 
 enum { EPS__GEOMETRICS_MAX = 16, EPS__LEVELS_MAX = 4 };
 
-struct eps__renyi_kind;
+/* The longest column, or vector of a bin, over sigma: e^{its square} is within quadruple precision. */
+#define EPS__RENYI_SHIFT_MOST 100.0
+
+struct eps__renyi_law_class;
 
 /* The law at one sigma. One thread at a time may use one direction of it. */
 struct eps__renyi_law {
-    const struct eps__renyi_kind *kind;
+    const struct eps__renyi_law_class *class;
     struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (A16, A18) */
     size_t geometrics_len;                                 /* at least 1 */
     /* Orders and moments may be of laws that P is but for rare[level] (M21); no levels: of P. */
@@ -27,14 +30,14 @@ struct eps__renyi_law {
     double cut, never;
 };
 
-struct eps__renyi_kind {
-    /* Whether the mechanism's sampling is of this kind. */
+struct eps__renyi_law_class {
+    /* Whether the mechanism's law is of this class. */
     bool (*concerns)(const struct eps_mechanism *mechanism);
     /* As in struct eps__accountant. */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
     double (*least_sigma)(const struct eps__setting *setting);
-    /* *law: its kind and its geometrics are filled in; the caller destroys it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
+    /* *law: its class and its geometrics are filled in; the caller destroys it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
      * EPS_TIMEOUT, as of what follows. */
     enum eps_status (*open)(struct eps__renyi_law **law, const struct eps__setting *setting, double sigma);
     /* Bounds on ln E X^a; NULL: they are not asked for. And exact moments of laws that dominate. Nothing is held unless
@@ -45,11 +48,13 @@ struct eps__renyi_kind {
                                   struct eps__laws *laws);
     /* Something near to these, where only a starting point is asked for: some orders, and the variance of X, which stays 0
      * beside orders that are bounds and not near to X's own. */
-    enum eps_status (*sketch)(const struct eps__renyi_law *law, struct eps__orders *orders, double *variance);
+    enum eps_status (*approximate_orders)(const struct eps__renyi_law *law, struct eps__orders *orders,
+                                          double *variance);
     void (*destroy)(struct eps__renyi_law *law);
 };
 
-/* The kinds there are. */
-extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_tree, eps__renyi_bins, eps__renyi_b_min_sep;
+/* All classes. */
+extern const struct eps__renyi_law_class eps__renyi_poisson_banded, eps__renyi_poisson_tree, eps__renyi_balls_in_bins,
+    eps__renyi_b_min_sep;
 
 #endif

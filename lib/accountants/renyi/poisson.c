@@ -1,5 +1,5 @@
 /*
- * What coins have in common, whatever the strategy.
+ * What the laws of Poisson sampling have in common, whatever the strategy.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +14,7 @@
 
 bool eps__poisson_concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__sampling_coins(mechanism);
+    return eps__sampling_independent_rounds(mechanism);
 }
 
 bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *error)
@@ -45,7 +45,7 @@ struct eps__interval eps__poisson_divergence(double n, double p, double q)
 }
 
 /*
- * By coins of probability q instead of p (A18): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
+ * With probability q instead of p (A18): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
  * 2 m = q (1 - q) tr G + q^2 sum G + 2 n KL, its total q^2 sum G.
  */
 static struct eps__geometric tilted(size_t len, double p, struct eps__interval own, struct eps__interval all, double q)

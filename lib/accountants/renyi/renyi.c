@@ -68,8 +68,8 @@ static enum eps_status know(struct renyi_profile *renyi, enum eps_direction dire
     for (size_t level = 0; status == EPS_OK && level < levels_of(law); level++) {
         struct eps__orders *orders = direction == EPS_REMOVE ? &side->orders[level] : NULL;
         forget(side, level); /* of a try that was canceled */
-        status = law->levels > 0 ? law->kind->know_level(law, level, orders, &side->laws[level])
-                                 : law->kind->know(law, orders, &side->laws[level]);
+        status = law->levels > 0 ? law->class->know_level(law, level, orders, &side->laws[level])
+                                 : law->class->know(law, orders, &side->laws[level]);
     }
     side->known = status == EPS_OK;
     return status;
@@ -256,13 +256,13 @@ static enum eps_status likely_moments(struct side *side)
     return status;
 }
 
-static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction direction)
+static enum eps_status approximate_orders(struct renyi_profile *renyi, enum eps_direction direction)
 {
     struct side *side = &renyi->sides[direction];
     if (side->quickly_known)
         return EPS_OK;
-    enum eps_status status =
-        renyi->law->kind->sketch(renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
+    enum eps_status status = renyi->law->class->approximate_orders(
+        renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
     if (status == EPS_OK && direction == EPS_REMOVE) {
         status = likely_moments(side);
         if (status != EPS_OK)
@@ -284,7 +284,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
     struct side *side = &renyi->sides[direction];
     unsigned order;
-    enum eps_status status = sketch(renyi, direction);
+    enum eps_status status = approximate_orders(renyi, direction);
     if (status != EPS_OK)
         return status;
     if (direction == EPS_REMOVE) {
@@ -341,7 +341,7 @@ static void destroy(struct eps__profile *profile)
         eps__moments_clear(&side->likely);
     }
     if (renyi->law)
-        renyi->law->kind->destroy(renyi->law);
+        renyi->law->class->destroy(renyi->law);
     free(renyi);
 }
 
@@ -354,15 +354,15 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 
 /* ------------------------------------------------------------ the accountant */
 
-static const struct eps__renyi_kind *kind_of(const struct eps__setting *setting)
+static const struct eps__renyi_law_class *class_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     if (eps__renyi_b_min_sep.concerns(mechanism))
         return &eps__renyi_b_min_sep;
-    if (!eps__renyi_coins.concerns(mechanism))
-        return &eps__renyi_bins;
+    if (!eps__renyi_poisson_banded.concerns(mechanism))
+        return &eps__renyi_balls_in_bins;
     bool tree = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
-    return tree ? &eps__renyi_tree : &eps__renyi_coins;
+    return tree ? &eps__renyi_poisson_tree : &eps__renyi_poisson_banded;
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
@@ -374,7 +374,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return false;
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
-    return kind_of(setting)->serves(setting, error);
+    return class_of(setting)->serves(setting, error);
 }
 
 static bool exact(const struct eps__setting *setting)
@@ -385,7 +385,7 @@ static bool exact(const struct eps__setting *setting)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    kind_of(setting)->cost(setting, operations, bytes);
+    class_of(setting)->cost(setting, operations, bytes);
 }
 
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
@@ -400,7 +400,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     renyi->sought = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? accuracy->log_delta : NAN;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         renyi->sides[direction].last.eps = NAN;
-    enum eps_status status = kind_of(setting)->open(&renyi->law, setting, sigma);
+    enum eps_status status = class_of(setting)->open(&renyi->law, setting, sigma);
     if (status != EPS_OK) {
         destroy(&renyi->base);
         return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
@@ -411,7 +411,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return kind_of(setting)->least_sigma(setting);
+    return class_of(setting)->least_sigma(setting);
 }
 
 const struct eps__accountant eps__accountant_renyi = {

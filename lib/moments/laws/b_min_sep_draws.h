@@ -12,16 +12,16 @@
 #include "lib/moments/laws/b_min_sep_layout.h"
 #include "lib/sampling/participations.h"
 
-enum { EPS__SPACED_DRAWN_MAX = 8 }; /* copies */
+enum { EPS__B_MIN_SEP_DRAWN_MAX = 8 }; /* copies */
 
 /* Immutable: any number of threads may draw. */
-struct eps__spaced_draws {
-    struct eps__spaced spaced;
-    struct eps__spaced_layout layout;
+struct eps__b_min_sep_draws {
+    struct eps__b_min_sep b_min_sep;
+    struct eps__b_min_sep_layout layout;
     double log_z, log_z_error; /* ln Z = ln E X^a, within this */
     double log_density_error;  /* and ln of the probability of a draw */
     size_t most;               /* a draw has no more participations */
-    /* Of the transitions: where those of each state begin, and what their coins weigh. */
+    /* Of the transitions: where those of each state begin, and what the participations of each weigh. */
     uint32_t *first;
     double *base;
     uint32_t *
@@ -39,19 +39,19 @@ struct eps__spaced_draws {
  * About the bytes of tables of so many copies, at least 2; INFINITY where there are none: too large, or for
  * several examples. The matrix is not read.
  */
-double eps__spaced_draws_bytes(const struct eps__spaced *spaced, unsigned copies);
+double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies);
 
 /*
  * Of copies whose bytes are finite; the matrix, which the caller keeps, is off by so many units of roundoff,
  * relatively. EPS_UNSUPPORTED where they would be too inaccurate; EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. The
  * caller frees what it has of EPS_OK.
  */
-enum eps_status eps__spaced_draws_make(const struct eps_context *context, struct eps__spaced_draws **out,
-                                       const struct eps__spaced *spaced, unsigned copies, double gram_units);
-void eps__spaced_draws_free(struct eps__spaced_draws *draws);
+enum eps_status eps__b_min_sep_draws_make(const struct eps_context *context, struct eps__b_min_sep_draws **out,
+                                          const struct eps__b_min_sep *b_min_sep, unsigned copies, double gram_units);
+void eps__b_min_sep_draws_free(struct eps__b_min_sep_draws *draws);
 
 /* One draw: the steps that any copy takes, ascending, and how many do. Returns how many steps, at most draws->most. */
-size_t eps__spaced_draws_next(struct eps__participated *out, const struct eps__spaced_draws *draws,
-                              const struct eps__stream *stream, uint32_t draw);
+size_t eps__b_min_sep_draws_next(struct eps__participated *out, const struct eps__b_min_sep_draws *draws,
+                                 const struct eps__stream *stream, uint32_t draw);
 
 #endif

@@ -32,7 +32,7 @@ enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof
 #define UNDERFLOWN 1e-280 /* products of doubles that are lost add up to less */
 
 /* The orders whose moments quadruple precision holds, 2 at least. */
-static unsigned order_limit(const struct eps__bins *bins, const struct eps__effort *effort, unsigned most)
+static unsigned order_limit(const struct eps__bin_gram *bins, const struct eps__effort *effort, unsigned most)
 {
     double held = floor(sqrt(2 * LARGEST / fmax(bins->most, 1e-3)));
     unsigned limit = effort->max_order > 0 ? effort->max_order : most;
@@ -42,7 +42,7 @@ static unsigned order_limit(const struct eps__bins *bins, const struct eps__effo
 }
 
 /* As many as eps__moments_log_delta() may use. */
-static unsigned moment_limit(const struct eps__bins *bins, const struct eps__effort *effort)
+static unsigned moment_limit(const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     unsigned limit = order_limit(bins, effort, EPS__MOMENTS_MAX);
     return limit < EPS__MOMENTS_MAX ? limit : EPS__MOMENTS_MAX;
@@ -99,7 +99,7 @@ static void add_moments(struct eps__orders *orders, const eps__quad *central, un
 }
 
 static enum eps_status add_powers(const struct eps_context *context, struct eps__orders *orders,
-                                  const struct eps__bins *bins)
+                                  const struct eps__bin_gram *bins)
 {
     eps__quad central[EPS__ORDERS_MAX + 1];
     double units;
@@ -110,7 +110,7 @@ static enum eps_status add_powers(const struct eps_context *context, struct eps_
 }
 
 static enum eps_status add_low_orders(const struct eps_context *context, struct eps__orders *orders,
-                                      const struct eps__bins *bins, unsigned most)
+                                      const struct eps__bin_gram *bins, unsigned most)
 {
     double central[5], units;
     eps__quad exact[5];
@@ -143,7 +143,7 @@ static enum eps_status add_chain(const struct eps_context *context, struct eps__
 
 /* Chains over narrower and narrower bands, from `widest` on, each of which reaches further than those before. */
 static enum eps_status add_chains(const struct eps_context *context, struct eps__orders *orders,
-                                  const struct eps__bins *bins, size_t widest, double operations, unsigned *reached)
+                                  const struct eps__bin_gram *bins, size_t widest, double operations, unsigned *reached)
 {
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i <= WIDTHS && status == EPS_OK; i++) {
@@ -162,7 +162,7 @@ static enum eps_status add_chains(const struct eps_context *context, struct eps_
 
 /* Of the matrix as it is, and of neighbours taken together, which has a narrower band. */
 static enum eps_status add_bands(const struct eps_context *context, struct eps__orders *orders,
-                                 const struct eps__bins *bins, const struct eps__effort *effort)
+                                 const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     bool given = effort->bandwidth > 0 && effort->bandwidth < bins->width;
     struct eps__chain whole = eps__chain_of(bins, given ? effort->bandwidth : bins->width, orders->len);
@@ -173,28 +173,28 @@ static enum eps_status add_bands(const struct eps_context *context, struct eps__
     if (status == EPS_OK && effort->bandwidth == 0)
         status = add_chains(context, orders, bins, bins->width, effort->operations / 8, &reached);
     for (size_t i = 0; i < SIZES && status == EPS_OK && effort->bandwidth == 0 && whole.most < orders->len; i++) {
-        struct eps__bins gathered;
+        struct eps__bin_gram gathered;
         if (!bins->gram || bins->len < 4 * together[i])
             break;
-        status = eps__bins_gather(&gathered, bins, together[i]);
+        status = eps__bin_gram_gather(&gathered, bins, together[i]);
         if (status != EPS_OK)
             break;
         reached = whole.most;
         status = add_chains(context, orders, &gathered, gathered.width, effort->operations / 32, &reached);
-        eps__bins_clear(&gathered);
+        eps__bin_gram_clear(&gathered);
     }
     return status;
 }
 
-enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
-                                 const struct eps__bins *bins, const struct eps__effort *effort)
+enum eps_status eps__bin_gram_orders(const struct eps_context *context, struct eps__orders *orders,
+                                     const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     unsigned limit = order_limit(bins, effort, bins->width == 1 ? POWERS_MOST : CHAIN_MOST);
     enum eps_status status = eps__orders_alloc(orders, limit);
     if (status != EPS_OK)
         return status;
     double cube = (double)limit * limit * limit;
-    if (bins->width == 1 && (double)eps__powers_kinds(bins) * cube * QUAD_COST <= effort->operations)
+    if (bins->width == 1 && (double)eps__powers_distinct(bins) * cube * QUAD_COST <= effort->operations)
         status = add_powers(context, orders, bins);
     else
         status = add_bands(context, orders, bins, effort);
@@ -211,7 +211,7 @@ enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__
 /* ------------------------------------------------------------ moments */
 
 static enum eps_status moments_of_powers(const struct eps_context *context, struct eps__moments *moments,
-                                         const struct eps__bins *bins)
+                                         const struct eps__bin_gram *bins)
 {
     double units;
     enum eps_status status = eps__powers(context, bins, (unsigned)moments->len, moments->central, &units);
@@ -236,7 +236,7 @@ static enum eps_status moments_of_chain(const struct eps_context *context, struc
 }
 
 static enum eps_status moments_of_graphs(const struct eps_context *context, struct eps__moments *moments,
-                                         const struct eps__bins *bins)
+                                         const struct eps__bin_gram *bins)
 {
     double central[5], units;
     enum eps_status status = eps__low_orders(context, bins, (unsigned)moments->len, central, &units);
@@ -248,14 +248,14 @@ static enum eps_status moments_of_graphs(const struct eps_context *context, stru
 }
 
 static enum eps_status exact_law(const struct eps_context *context, struct eps__moments *moments,
-                                 const struct eps__bins *bins, const struct eps__effort *effort)
+                                 const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     unsigned limit = moment_limit(bins, effort), graphs = limit < 4 ? limit : 4, most = limit;
     bool whole = effort->bandwidth == 0 || effort->bandwidth >= bins->width, powers = bins->width == 1;
     struct eps__chain chain = {.bins = bins};
     if (powers) {
-        double kinds = (double)eps__powers_kinds(bins), cube = (double)most * most * most;
-        for (; most > 2 && kinds * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
+        double distinct = (double)eps__powers_distinct(bins), cube = (double)most * most * most;
+        for (; most > 2 && distinct * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
             most--;
     } else {
         while (graphs > 2 && eps__low_orders_operations(bins, graphs) > effort->operations)
@@ -286,13 +286,13 @@ static enum eps_status exact_law(const struct eps_context *context, struct eps__
 static const double raises[] = {0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1};
 
 /* What the diagonal was raised by, no bin needs for itself again (M15). */
-static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bins *bins, double added)
+static enum eps_status keep_groups(struct eps__bin_gram *band, const struct eps__bin_gram *bins, double added)
 {
     band->total = bins->total;
     band->count = malloc(bins->len * sizeof *band->count);
     band->own = malloc(bins->len * sizeof *band->own);
     if (!band->count || !band->own) {
-        eps__bins_clear(band);
+        eps__bin_gram_clear(band);
         return EPS_NO_MEMORY;
     }
     memcpy(band->count, bins->count, bins->len * sizeof *band->count);
@@ -303,7 +303,7 @@ static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bin
 
 /* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (M14). *found: there is one.
  * */
-static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
+static enum eps_status band_alone(struct eps__bin_gram *band, bool *found, const struct eps__chain *chain)
 {
     size_t len = chain->bins->len;
     double *gram = malloc(len * len * sizeof *gram), *tried = malloc(len * len * sizeof *tried), trace = 0, added = 0;
@@ -324,7 +324,7 @@ static enum eps_status band_alone(struct eps__bins *band, bool *found, const str
     if (*found) {
         for (size_t i = 0; i < len; i++)
             gram[i * len + i] = eps__add_up(gram[i * len + i], added);
-        status = eps__bins_make(band, gram, NULL, len, 0, 1);
+        status = eps__bin_gram_make(band, gram, NULL, len, 0, 1);
     }
     free(gram);
     free(tried);
@@ -338,7 +338,7 @@ static enum eps_status add_law(const struct eps_context *context, struct eps__la
                                const struct eps__chain *chain)
 {
     struct eps__moments *moments = &laws->items[laws->len];
-    struct eps__bins band;
+    struct eps__bin_gram band;
     bool found;
     enum eps_status status = band_alone(&band, &found, chain);
     if (status != EPS_OK || !found)
@@ -351,7 +351,7 @@ static enum eps_status add_law(const struct eps_context *context, struct eps__la
     }
     if (status == EPS_OK)
         eps__moments_keep_known(moments);
-    eps__bins_clear(&band);
+    eps__bin_gram_clear(&band);
     return status;
 }
 
@@ -371,7 +371,7 @@ struct candidate {
 
 static double variance_of(const struct eps__chain *chain)
 {
-    const struct eps__bins *bins = chain->bins;
+    const struct eps__bin_gram *bins = chain->bins;
     double sum = 0, total = (double)bins->total;
     for (size_t k = 0; k < bins->len; k++)
         for (size_t l = 0; l < bins->len; l++) {
@@ -385,7 +385,7 @@ static double variance_of(const struct eps__chain *chain)
 }
 
 /* The one of the least variance that has `least` moments or more, over the matrix of neighbours together in `size`. */
-static void consider(struct candidate *best, const struct eps__bins *bins, const struct eps__effort *effort,
+static void consider(struct candidate *best, const struct eps__bin_gram *bins, const struct eps__effort *effort,
                      size_t size, unsigned least, unsigned limit)
 {
     for (size_t i = 0; i <= WIDTHS; i++) {
@@ -401,35 +401,35 @@ static void consider(struct candidate *best, const struct eps__bins *bins, const
 }
 
 /* A law with at least so many moments, where there is one. */
-static enum eps_status add_best(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
-                                const struct eps__effort *effort, unsigned least)
+static enum eps_status add_best(const struct eps_context *context, struct eps__laws *laws,
+                                const struct eps__bin_gram *bins, const struct eps__effort *effort, unsigned least)
 {
     struct candidate best = {.variance = INFINITY};
     unsigned limit = moment_limit(bins, effort);
-    struct eps__bins gathered = {0};
+    struct eps__bin_gram gathered = {0};
     enum eps_status status = EPS_OK;
     consider(&best, bins, effort, 1, least, limit);
     for (size_t i = 0; i < SIZES && effort->bandwidth == 0 && bins->len >= 4 * together[i]; i++) {
-        status = eps__bins_gather(&gathered, bins, together[i]);
+        status = eps__bin_gram_gather(&gathered, bins, together[i]);
         if (status != EPS_OK)
             return status;
         consider(&best, &gathered, effort, together[i], least, limit);
-        eps__bins_clear(&gathered);
+        eps__bin_gram_clear(&gathered);
     }
     if (isinf(best.variance))
         return EPS_OK;
     if (best.size > 1)
-        status = eps__bins_gather(&gathered, bins, best.size);
+        status = eps__bin_gram_gather(&gathered, bins, best.size);
     if (status == EPS_OK) {
         struct eps__chain chain = eps__chain_of(best.size > 1 ? &gathered : bins, best.width, best.most);
         status = add_law(context, laws, &chain);
     }
-    eps__bins_clear(&gathered);
+    eps__bin_gram_clear(&gathered);
     return status;
 }
 
-enum eps_status eps__bins_laws(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
-                               const struct eps__effort *effort)
+enum eps_status eps__bin_gram_laws(const struct eps_context *context, struct eps__laws *laws,
+                                   const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     laws->len = 0;
     enum eps_status status = exact_law(context, &laws->items[0], bins, effort);

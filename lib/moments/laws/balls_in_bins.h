@@ -7,7 +7,7 @@
 #ifndef EPS_MOMENTS_LAWS_BALLS_IN_BINS_H
 #define EPS_MOMENTS_LAWS_BALLS_IN_BINS_H
 
-#include "lib/moments/laws/bins.h"
+#include "lib/moments/laws/bin_gram.h"
 #include "lib/moments/bounds/moments.h"
 
 /* No higher order is computed. */
@@ -28,8 +28,8 @@ struct eps__orders {
 
 /* 2 <= len; the caller clears. The lower ones bound what the upper ones bound but for rounding: where the band is cut,
  * that is not E X^a itself. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT; nothing is held unless EPS_OK. */
-enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
-                                 const struct eps__bins *bins, const struct eps__effort *effort);
+enum eps_status eps__bin_gram_orders(const struct eps_context *context, struct eps__orders *orders,
+                                     const struct eps__bin_gram *bins, const struct eps__effort *effort);
 void eps__orders_clear(struct eps__orders *orders);
 /* Nothing is known but for the orders 0 and 1. EPS_NO_MEMORY. */
 enum eps_status eps__orders_alloc(struct eps__orders *orders, unsigned len);
@@ -46,8 +46,8 @@ struct eps__laws {
 };
 
 /* Likewise. */
-enum eps_status eps__bins_laws(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
-                               const struct eps__effort *effort);
+enum eps_status eps__bin_gram_laws(const struct eps_context *context, struct eps__laws *laws,
+                                   const struct eps__bin_gram *bins, const struct eps__effort *effort);
 void eps__laws_clear(struct eps__laws *laws);
 
 #endif

@@ -42,8 +42,8 @@ static bool next_tuple(unsigned *tuple, size_t q, unsigned most, unsigned *sum)
 /* The entry that is summed with: less tau where it is within the band, where tau is at least every other (M11). */
 double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j)
 {
-    double entry = eps__bins_entry(chain->bins, i, j);
-    if (eps__bins_distance(chain->bins->len, i, j) >= chain->width)
+    double entry = eps__bin_gram_entry(chain->bins, i, j);
+    if (eps__bin_distance(chain->bins->len, i, j) >= chain->width)
         return 0;
     return entry > chain->tau ? eps__add_up(entry, -chain->tau) : 0;
 }
@@ -64,14 +64,14 @@ double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j)
 #undef OF
 #undef EXP
 
-struct eps__chain eps__chain_of(const struct eps__bins *bins, size_t width, unsigned most)
+struct eps__chain eps__chain_of(const struct eps__bin_gram *bins, size_t width, unsigned most)
 {
     struct eps__chain chain = {.bins = bins, .width = width, .most = most, .open = true};
     size_t len = bins->len;
     assert(width >= 1 && width <= len / 2 + 1);
     for (size_t i = 0; bins->gram && width < bins->width && i < len; i++)
         for (size_t j = 0; j < i; j++)
-            if (eps__bins_distance(len, i, j) >= width)
+            if (eps__bin_distance(len, i, j) >= width)
                 chain.tau = fmax(chain.tau, bins->gram[i * len + j]);
     for (size_t i = 0; bins->gram && chain.open && i < len; i++)
         for (size_t j = 0; j + width <= i && chain.open; j++)

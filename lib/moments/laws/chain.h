@@ -7,12 +7,12 @@
 #ifndef EPS_MOMENTS_LAWS_CHAIN_H
 #define EPS_MOMENTS_LAWS_CHAIN_H
 
-#include "lib/moments/laws/bins.h"
+#include "lib/moments/laws/bin_gram.h"
 #include "lib/numerics/quad.h"
 
 /* What is summed up: the entries of the Gram matrix at a cyclic distance under width, each less tau and at least 0. */
 struct eps__chain {
-    const struct eps__bins *bins;
+    const struct eps__bin_gram *bins;
     size_t width; /* in [1, len/2 + 1] */
     double tau;   /* at least every entry at a cyclic distance of width or more */
     bool open;    /* and those at a distance of width or more, cyclic or not, are at most tau */
@@ -20,7 +20,7 @@ struct eps__chain {
 };
 
 /* The chain of that width: its tau and whether it is open. */
-struct eps__chain eps__chain_of(const struct eps__bins *bins, size_t width, unsigned most);
+struct eps__chain eps__chain_of(const struct eps__bin_gram *bins, size_t width, unsigned most);
 
 /* The entry of two bins that is summed with. */
 double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j);

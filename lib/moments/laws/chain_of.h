@@ -1,5 +1,5 @@
 /*
- * The sums of chain.h for one kind of number: included by chain.c once for each, with NUMBER the type, OF(name) a name
+ * The sums of chain.h for one type of number: included by chain.c once for each, with NUMBER the type, OF(name) a name
  * of its own, and EXP its exponential function.
  *
  * The first q = width - 1 bins of a cycle, the prefix, have their counts fixed, one tuple after the other; a bin that
@@ -52,7 +52,7 @@ static void OF(fill_powers)(NUMBER *powers, const NUMBER *before, double entry, 
 static void OF(fill_draws)(NUMBER *draws, NUMBER *one, NUMBER *room, const struct eps__chain *chain, size_t k,
                            NUMBER base)
 {
-    const struct eps__bins *bins = chain->bins;
+    const struct eps__bin_gram *bins = chain->bins;
     NUMBER again = EXP((NUMBER)(bins->own ? bins->own[k] : 0)), pair = EXP((NUMBER)eps__chain_entry(chain, k, k));
     NUMBER agains = 1, pairs = 1;
     one[0] = draws[0] = 1;

@@ -34,7 +34,7 @@ static void graphs_free(struct graphs *g)
     free(g->part);
 }
 
-static size_t entries_beside(const struct eps__bins *bins, size_t i)
+static size_t entries_beside(const struct eps__bin_gram *bins, size_t i)
 {
     size_t count = 0;
     for (size_t j = i + 1; bins->gram && j < bins->len; j++)
@@ -42,7 +42,7 @@ static size_t entries_beside(const struct eps__bins *bins, size_t i)
     return count;
 }
 
-double eps__low_orders_operations(const struct eps__bins *bins, unsigned most)
+double eps__low_orders_operations(const struct eps__bin_gram *bins, unsigned most)
 {
     double b = (double)bins->len, operations = 40 * b * b;
     if (most >= 3)
@@ -54,7 +54,7 @@ double eps__low_orders_operations(const struct eps__bins *bins, unsigned most)
     return operations;
 }
 
-static enum eps_status graphs_make(struct graphs *g, const struct eps__bins *bins, unsigned most)
+static enum eps_status graphs_make(struct graphs *g, const struct eps__bin_gram *bins, unsigned most)
 {
     size_t b = bins->len;
     *g = (struct graphs){.len = b,
@@ -70,7 +70,7 @@ static enum eps_status graphs_make(struct graphs *g, const struct eps__bins *bin
     for (size_t i = 0; i < b; i++) {
         g->degree[i] = 0;
         for (size_t j = 0; j < b; j++) {
-            double w = expm1(eps__bins_entry(bins, i, j));
+            double w = expm1(eps__bin_gram_entry(bins, i, j));
             g->w[i * b + j] = w;
             g->degree[i] += w;
         }
@@ -144,7 +144,7 @@ static double complete_from(struct graphs *g, size_t i)
     return 4 * one + 6 * own * two + 4 * own * own * own * three_own + own * own * own * own * own * own;
 }
 
-enum eps_status eps__low_orders(const struct eps_context *context, const struct eps__bins *bins, unsigned most,
+enum eps_status eps__low_orders(const struct eps_context *context, const struct eps__bin_gram *bins, unsigned most,
                                 double central[5], double *units)
 {
     struct graphs g;

@@ -1,5 +1,5 @@
 /*
- * Multisets of `len` numbers under a limit, as rising sequences: copies that nothing tells apart but their kinds.
+ * Multisets of `len` numbers under a limit, as rising sequences: copies that nothing else tells apart.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,12 +8,12 @@
 
 #include <stdbool.h>
 
-/* How many there are: C(len + kinds - 1, len). */
-static inline double eps__multisets(double kinds, unsigned len)
+/* How many there are: C(len + limit - 1, len). */
+static inline double eps__multisets(double limit, unsigned len)
 {
     double count = 1;
     for (unsigned i = 1; i <= len; i++)
-        count = count * (kinds + i - 1) / i;
+        count = count * (limit + i - 1) / i;
     return count;
 }
 

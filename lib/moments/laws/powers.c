@@ -16,7 +16,7 @@ static int ascending(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static double *sorted_diagonal(const struct eps__bins *bins)
+static double *sorted_diagonal(const struct eps__bin_gram *bins)
 {
     double *sorted = malloc(bins->len * sizeof *sorted);
     if (sorted) {
@@ -26,17 +26,17 @@ static double *sorted_diagonal(const struct eps__bins *bins)
     return sorted;
 }
 
-size_t eps__powers_kinds(const struct eps__bins *bins)
+size_t eps__powers_distinct(const struct eps__bin_gram *bins)
 {
     double *sorted = sorted_diagonal(bins);
-    size_t kinds = bins->len;
+    size_t distinct = bins->len;
     if (sorted) {
-        kinds = 1;
+        distinct = 1;
         for (size_t i = 1; i < bins->len; i++)
-            kinds += sorted[i] != sorted[i - 1];
+            distinct += sorted[i] != sorted[i - 1];
     }
     free(sorted);
-    return kinds;
+    return distinct;
 }
 
 /*
@@ -97,7 +97,7 @@ static void multiply_power(eps__quad *product, eps__quad *base, eps__quad *room,
     }
 }
 
-enum eps_status eps__powers(const struct eps_context *context, const struct eps__bins *bins, unsigned most,
+enum eps_status eps__powers(const struct eps_context *context, const struct eps__bin_gram *bins, unsigned most,
                             eps__quad *central, double *units)
 {
     size_t row = (size_t)most + 1;

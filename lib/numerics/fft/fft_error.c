@@ -35,7 +35,7 @@ static const struct {
     double twiddle;
     bool twice, halves;
     const char *names;
-} kinds[] = {
+} codelets[] = {
     {0, false, false, " r2cf r2cfII r2cb r2cbIII "},
     {TWIDDLE, false, false, " hf hb hc2cf hc2cb "},
     {TWIDDLE_OF_SIX, false, false, " hf2 hb2 hc2cf2 hc2cb2 "},
@@ -76,10 +76,10 @@ static double codelet_error(const char *word, size_t len)
     for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
         if (transforms[i].r == radix)
             transform = transforms[i].error;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (listed(kinds[i].names, word, stem))
-            return (kinds[i].twice ? 2 * (transform + kinds[i].twiddle) + 2 : transform + kinds[i].twiddle) *
-                   (kinds[i].halves ? M_SQRT2 : 1);
+    for (size_t i = 0; i < sizeof codelets / sizeof *codelets; i++)
+        if (listed(codelets[i].names, word, stem))
+            return (codelets[i].twice ? 2 * (transform + codelets[i].twiddle) + 2 : transform + codelets[i].twiddle) *
+                   (codelets[i].halves ? M_SQRT2 : 1);
     return INFINITY;
 }
 

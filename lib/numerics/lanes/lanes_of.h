@@ -41,7 +41,7 @@ static inline void philox(struct block *at, words (*key)[2])
 
 /* For normals: even rows uniform in (0, 1], odd ones a turn in [0, 2). Else uniforms in (0, 1). */
 static inline __attribute__((always_inline)) void fill(double *out, const struct eps__stream *stream, uint32_t draw,
-                                                       uint32_t kind, size_t first, size_t rows)
+                                                       uint32_t purpose, size_t first, size_t rows)
 {
     assert(first % 2 == 0 && rows % 2 == 0 && draw % EPS__LANES == 0);
     words key[ROUNDS][2], lane[EPS__LANES / WIDTH];
@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) void fill(double *out, const struct
         key[i][1] = spread(stream->key[1] + i * 0xBB67AE85);
     }
     for (uint32_t v = 0; v < EPS__LANES / WIDTH; v++)
-        lane[v] = above((draw + v * WIDTH) | kind << 24);
+        lane[v] = above((draw + v * WIDTH) | purpose << 24);
     const words even = spread(0xFFFFF7FF); /* but for the last of 53 bits */
     words low = spread((uint32_t)stream->chunk), up = spread((uint32_t)(stream->chunk >> 32));
     for (size_t i = 0; i < rows; i += 2)
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) void fill(double *out, const struct
             philox(&bits, key);
             double *row = out + i * EPS__LANES + v * WIDTH;
             const words *word = bits.word;
-            if (kind == EPS__COUNTS_NORMALS) {
+            if (purpose == EPS__COUNTS_NORMALS) {
                 store(row, (whole_63(word[0], word[1]) + splat(0.5)) * splat(0x1p-63));
                 store(row + EPS__LANES, whole_53(word[2], word[3]) * splat(0x1p-52));
             } else {

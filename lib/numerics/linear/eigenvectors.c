@@ -142,17 +142,17 @@ static enum eps__lapack join(struct spectrum *s, size_t at, size_t upper, size_t
 {
     size_t n = s->n, both = upper + lower;
     lapack_int size = (lapack_int)both, half = (lapack_int)upper, ld = (lapack_int)n, kept = 0, info = 0, one = 1,
-               back = -1, *kinds = s->index + 3 * n, *packed_order = s->index + n;
+               back = -1, *types = s->index + 3 * n, *packed_order = s->index + n;
     double *values = s->values + at, *vectors = s->vectors + at * n + at, rho = off;
     for (size_t j = 0; j < both; j++)
         s->z[j] = vectors[j * n + (j < upper ? upper - 1 : upper)];
     LAPACK_GLOBAL(dlaed2, DLAED2)
     (&kept, &size, &half, values, vectors, &ld, s->order + at, &rho, s->z, s->poles, s->weights, s->packed, s->index,
-     packed_order, s->index + 2 * n, kinds, &info);
+     packed_order, s->index + 2 * n, types, &info);
     if (info)
         return EPS__LAPACK_FAILED;
-    size_t k = (size_t)kept, above = (size_t)kinds[0] + (size_t)kinds[1], below = (size_t)kinds[1] + (size_t)kinds[2];
-    size_t apart = (size_t)kinds[0];
+    size_t k = (size_t)kept, above = (size_t)types[0] + (size_t)types[1], below = (size_t)types[1] + (size_t)types[2];
+    size_t apart = (size_t)types[0];
     enum eps__lapack end = find_roots(s, values, vectors, rho, kept);
     if (end != EPS__LAPACK_DONE)
         return end;

@@ -24,7 +24,7 @@
 #include "lib/numerics/fft/fft.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/grid/knots.h"
-#include "lib/pld/grid/sketch.h"
+#include "lib/pld/grid/coarse.h"
 
 /* A coefficient whose modulus stays under e^-100 is taken as zero, which is within the same bound. */
 #define NEGLIGIBLE_LOG (-100.0)
@@ -299,10 +299,10 @@ static double best_exponent(const struct tilted *tilted, const struct tail *tail
 }
 
 /* The least x (to a few per cent) beyond which a Chernoff bound leaves no more than the tail's mass. Any exponent is valid:
- * it is sought on the sketch, and the bound is then that of the masses themselves. */
-static double chernoff_edge(const struct tilted *tilted, const struct tilted *sketch, const struct tail *tail)
+ * it is sought on the coarse copy, and the bound is then that of the masses themselves. */
+static double chernoff_edge(const struct tilted *tilted, const struct tilted *coarse, const struct tail *tail)
 {
-    return tail->sign * chernoff_bound(tilted, tail, best_exponent(sketch, tail));
+    return tail->sign * chernoff_bound(tilted, tail, best_exponent(coarse, tail));
 }
 
 static void fill_tilted(const void *user, size_t i, double *array, size_t n, double *norm)
@@ -330,36 +330,37 @@ struct circle {
     double rounding;
 };
 
-/* Between *low and *high lies all of the sum but the plan's tail masses; Chernoff's exponents are sought on a sketch. */
-static void find_edges(const struct tilted *tilted, const struct tilted *sketch, const struct eps__compose_plan *plan,
+/* Between *low and *high lies all of the sum but the plan's tail masses; Chernoff's exponents are sought on a coarse
+ * copy. */
+static void find_edges(const struct tilted *tilted, const struct tilted *coarse, const struct eps__compose_plan *plan,
                        double *low, double *high)
 {
     const struct tail above = {1, -log(plan->tail_mass), plan->tilt}, below = {-1, above.needed, plan->tilt};
     const struct tail infinite = {1, -plan->log_infinity, 0};
-    *high = chernoff_edge(tilted, sketch, &above);
-    *low = chernoff_edge(tilted, sketch, &below);
+    *high = chernoff_edge(tilted, coarse, &above);
+    *low = chernoff_edge(tilted, coarse, &below);
     if (plan->log_infinity < 0)
-        *high = fmax(*high, chernoff_edge(tilted, sketch, &infinite));
+        *high = fmax(*high, chernoff_edge(tilted, coarse, &infinite));
 }
 
-/* The window, as narrow as the masses themselves tell where the sketch's would be too long. */
+/* The window, as narrow as the masses themselves tell where the coarse copy's would be too long. */
 static enum eps_status find_window(const struct tilted *tilted, const struct eps__compose_plan *plan, double *low,
                                    double *high)
 {
-    struct eps__sketch drawn;
-    struct tilted sketch;
-    enum eps_status status = eps__sketch_make(&drawn, tilted->powers, tilted->len);
+    struct eps__coarse coarse_powers;
+    struct tilted coarse;
+    enum eps_status status = eps__coarse_make(&coarse_powers, tilted->powers, tilted->len);
     if (status != EPS_OK)
         return status;
-    if (tilted_open(&sketch, drawn.powers, drawn.len, tilted->tilt)) {
-        find_edges(tilted, &sketch, plan, low, high);
-        if (!((*high - *low) / drawn.powers[0].pld->spacing + 3 < (double)plan->max_len))
+    if (tilted_open(&coarse, coarse_powers.powers, coarse_powers.len, tilted->tilt)) {
+        find_edges(tilted, &coarse, plan, low, high);
+        if (!((*high - *low) / coarse_powers.powers[0].pld->spacing + 3 < (double)plan->max_len))
             find_edges(tilted, tilted, plan, low, high);
-        tilted_close(&sketch);
+        tilted_close(&coarse);
     } else {
         status = EPS_NO_MEMORY;
     }
-    eps__sketch_clear(&drawn);
+    eps__coarse_clear(&coarse_powers);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /*
- * What is answered comes from panels: a composition around one epsilon, kept for the epsilons near it. The scout says
- * where to tilt, where to cut the steps and how wide the grid may be for the tolerance; the step PLDs and their
- * composition prove the answer, whatever the scout said.
+ * What is answered comes from panels: a composition around one epsilon, kept for the epsilons near it. The saddle point
+ * says where to tilt, where to cut the steps and how wide the grid may be for the tolerance; the step PLDs and their
+ * composition prove the answer, whatever the saddle point said.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,13 +21,13 @@
 enum { REFINEMENTS = 3 };
 
 enum eps_status eps__composition_create(struct eps__composition **composition, const struct eps_context *context,
-                                        struct eps__tally *tally, const struct eps__accuracy *accuracy)
+                                        struct eps__cache_use *cache_use, const struct eps__accuracy *accuracy)
 {
     struct eps__composition *made = calloc(1, sizeof *made);
     if (!made)
         return EPS_NO_MEMORY;
     made->context = context;
-    made->tally = tally;
+    made->cache_use = cache_use;
     made->accuracy = *accuracy;
     made->finer = 1;
     made->seen_eps = NAN;
@@ -58,7 +58,7 @@ enum eps_status eps__composition_add(struct eps__composition *c, struct eps__bra
     struct eps__step *items = realloc(c->steps.items, (c->steps.len + 1) * sizeof *items);
     if (items)
         c->steps.items = items;
-    enum eps_status status = items ? eps__scout_step(c->context, &step) : EPS_NO_MEMORY;
+    enum eps_status status = items ? eps__step_quadratures(c->context, &step) : EPS_NO_MEMORY;
     if (status != EPS_OK) {
         eps__step_clear(&step);
         return status;
@@ -80,7 +80,7 @@ double eps__composition_approximate(const struct eps__composition *c, double eps
 
 double eps__composition_guess(const struct eps__composition *c, double log_delta)
 {
-    return eps__scout_epsilon(&c->steps, log_delta, c->accuracy.tolerance);
+    return eps__saddle_epsilon(&c->steps, log_delta, c->accuracy.tolerance);
 }
 
 /* An upper bound is remembered: it aims better than a saddle point where tails are heavy. */
@@ -112,7 +112,7 @@ static enum eps_status answer_by_panels(struct eps__composition *c, enum eps__es
             *out = -INFINITY;
             return estimate == EPS__LOWER ? EPS_OK : eps__chernoff_log_delta(c, eps, EPS__LOG_DELTA_FLOOR - 5, out);
         }
-        eps__settle(&c->steps, &saddle);
+        eps__saddle_snap(&c->steps, &saddle);
         double spacing = eps__choose_spacing(c, &saddle, estimate);
         eps__slot_clear(slot);
         slot->estimate = estimate;
@@ -176,21 +176,22 @@ static enum eps_status bound_by_largest(struct eps__composition *c, double eps, 
     return status;
 }
 
-/* In-out: narrower bounds, by settled losses. Where they are close, or a refinement will make them so, they are *done, and
- * kept for other epsilons. */
-static enum eps_status bound_by_settled(struct eps__composition *c, double eps, double *upper, double *lower,
-                                        bool *done)
+/* In-out: narrower bounds, by decisive losses. Where they are close, or a refinement will make them so, they are *done,
+ * and kept for other epsilons. */
+static enum eps_status bound_by_decisive(struct eps__composition *c, double eps, double *upper, double *lower,
+                                         bool *done)
 {
     struct eps__panel_slot *slots[2];
     double own[2] = {0, -INFINITY}, log_delta = eps__jump_log_delta(&c->steps, eps);
     enum eps_status status = EPS_OK;
     for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++) {
         slots[estimate] = &c->slots[c->next_slot++ % EPS__PANELS_MAX];
-        status = eps__answer_settled(c, slots[estimate], (enum eps__estimate)estimate, eps, log_delta);
+        status = eps__answer_decisive(c, slots[estimate], (enum eps__estimate)estimate, eps, log_delta);
         if (status == EPS_OK)
             own[estimate] = eps__slot_log_delta(slots[estimate], eps);
     }
-    *done = status == EPS_OK && (close_enough(c, own[0], own[1]) || (own[0] - own[1] < M_LN2 && eps__settles_finer(c)));
+    *done =
+        status == EPS_OK && (close_enough(c, own[0], own[1]) || (own[0] - own[1] < M_LN2 && eps__decisive_refines(c)));
     for (int estimate = 0; estimate < 2 && status == EPS_OK && !*done; estimate++)
         eps__slot_clear(slots[estimate]);
     if (status == EPS_OK)
@@ -224,8 +225,8 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
     bool rare = large_losses_are_rare(c, eps), done = false;
     bool alone = rare && eps > 0 && eps__one_loss_decides(&c->steps, eps, LARGEST_SHARE * c->accuracy.tolerance);
     enum eps_status status = alone ? bound_by_largest(c, eps, &upper, &lower) : EPS_OK;
-    if (status == EPS_OK && !close_enough(c, upper, lower) && eps__settles(&c->steps))
-        status = bound_by_settled(c, eps, &upper, &lower, &done);
+    if (status == EPS_OK && !close_enough(c, upper, lower) && eps__large_losses_decide(&c->steps))
+        status = bound_by_decisive(c, eps, &upper, &lower, &done);
     if (status != EPS_OK)
         return status;
     double *bound = estimate == EPS__UPPER ? &upper : &lower;

@@ -15,12 +15,15 @@ struct eps__accuracy {
     double log_delta; /* the delta at which epsilon or the noise multiplier is asked; NAN if delta is asked */
 };
 
+/* The largest shift, in units of sigma, that a composition has an answer for. */
+#define EPS__SHIFT_MOST 200.0
+
 struct eps__composition;
 
-/* Without steps yet: delta(eps) = 0 for eps >= 0. tally (of the PLD cache): NULL where PLDs are not worth keeping.
+/* Without steps yet: delta(eps) = 0 for eps >= 0. cache_use: NULL where PLDs are not worth keeping.
  * The caller destroys it. EPS_NO_MEMORY. */
 enum eps_status eps__composition_create(struct eps__composition **composition, const struct eps_context *context,
-                                        struct eps__tally *tally, const struct eps__accuracy *accuracy);
+                                        struct eps__cache_use *cache_use, const struct eps__accuracy *accuracy);
 void eps__composition_destroy(struct eps__composition *composition);
 
 /* `count` equal steps of these branches. branches (malloc'ed, with what they own) is taken over, also on failure.

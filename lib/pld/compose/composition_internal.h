@@ -1,6 +1,6 @@
 /*
  * What the files of a composition share: composition.c keeps panels and answers from them, resolution.c decides how
- * fine they are, panels.c makes them, levels.c those of many steps, jumps.c those of an expansion.
+ * fine they are, panels.c makes them, levels.c those of many steps, expansion_panels.c those of an expansion.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,8 +19,8 @@ struct eps__panel_slot {
     double *bound_tilts, *bound_moments; /* where a panel is empty: e^(moment - tilt eps) takes its place */
     size_t panels_len;
     double remainder;
-    double settled_gain, settled_log_some; /* and gain - (e^eps - 1) some, of losses that are not composed */
-    struct eps__pld pld;                   /* the one step there is */
+    double decisive_gain, decisive_log_some; /* and gain - (e^eps - 1) some, of losses that are not composed */
+    struct eps__pld pld;                     /* the one step there is */
     enum eps__estimate estimate;
     double centre, below, above; /* answers centre - below <= eps <= centre + above */
     bool used, single;
@@ -28,7 +28,7 @@ struct eps__panel_slot {
 
 struct eps__composition {
     const struct eps_context *context;
-    struct eps__tally *tally;
+    struct eps__cache_use *cache_use;
     struct eps__accuracy accuracy;
     struct eps__steps steps;
     double ceiling;                  /* the largest loss of the sum, rounded up; INFINITY if there is none */
@@ -45,7 +45,7 @@ struct eps__composition {
 
 /* Tilt, cut and spacing are taken from coarse scales, so that neighbouring questions about one mechanism ask for the
  * same step PLD, which the cache may then hold. */
-void eps__settle(const struct eps__steps *steps, struct eps__saddle *saddle);
+void eps__saddle_snap(const struct eps__steps *steps, struct eps__saddle *saddle);
 /* The grid spacing at which the estimate's error is within its share of the tolerance. Splitting a cell's mass adds
  * variance width^2/6 to each step; that moves eps by variance/2 times the density over the Q-tail, and ln delta by
  * the same over delta. */
@@ -55,7 +55,8 @@ double eps__choose_spacing(const struct eps__composition *c, const struct eps__s
 void eps__plan_common(struct eps__pld_plan *plan, const struct eps__composition *c, const struct eps__step *step,
                       const struct eps__saddle *saddle, double spacing);
 /* The range of z of one branch, and which part of it matters. */
-void eps__plan_range(struct eps__pld_plan *plan, const struct eps__scout *scout, const struct eps__saddle *saddle);
+void eps__plan_range(struct eps__pld_plan *plan, const struct eps__quadrature *quadrature,
+                     const struct eps__saddle *saddle);
 /* A jump matters as what the cores then make of it, at most all: n f / delta. The tilted density, raised until it
  * says so at the cut, says enough of the losses under it. */
 void eps__plan_expansion(struct eps__pld_plan *plan, const struct eps__composition *c,
@@ -76,11 +77,11 @@ void eps__slot_release(struct eps__panel_slot *slot);
 void eps__slot_clear(struct eps__panel_slot *slot);
 /* Room for len panels; false without memory. */
 bool eps__slot_reserve(struct eps__panel_slot *slot, size_t len);
-/* The PLD of the steps of kind k, for one tilt and spacing, and an expansion or NULL; to be cleared. */
+/* The PLD of the steps of class k, for one tilt and spacing, and an expansion or NULL; to be cleared. */
 enum eps_status eps__build_step(const struct eps__composition *c, struct eps__pld *built, size_t k,
                                 enum eps__estimate estimate, const struct eps__saddle *saddle,
                                 const struct eps__expansion *expansion, double spacing);
-/* Those of all kinds: as many as there are, each to be cleared. */
+/* Those of all classes: as many as there are, each to be cleared. */
 enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__pld *built, enum eps__estimate estimate,
                                  const struct eps__saddle *saddle, const struct eps__expansion *expansion,
                                  double spacing);
@@ -102,7 +103,7 @@ enum eps_status eps__compose_levels(const struct eps__composition *c, struct eps
                                     enum eps__estimate estimate, const struct eps__saddle *saddle, double spacing,
                                     const struct eps__compose_plan *plan);
 
-/* ---- jumps.c ---- */
+/* ---- expansion_panels.c ---- */
 
 /* Does one tilt serve the whole composition badly? */
 bool eps__rare_jumps(const struct eps__composition *c, const struct eps__saddle *saddle);
@@ -111,14 +112,14 @@ bool eps__rare_jumps(const struct eps__composition *c, const struct eps__saddle 
 enum eps_status eps__answer_expanded(struct eps__composition *c, struct eps__panel_slot *slot,
                                      enum eps__estimate estimate, double eps, double *out);
 
-/* ---- settled.c ---- */
+/* ---- decisive.c ---- */
 
-/* Are no losses far under 0, all together, so that a large one settles the matter? */
-bool eps__settles(const struct eps__steps *steps);
+/* Are no losses far under 0, all together, so that a large one decides alone? */
+bool eps__large_losses_decide(const struct eps__steps *steps);
 /* Would a refinement make its grid finer? */
-bool eps__settles_finer(const struct eps__composition *c);
+bool eps__decisive_refines(const struct eps__composition *c);
 /* Composes what does not, around eps >= 0, into a slot; log_delta: about ln delta(eps). */
-enum eps_status eps__answer_settled(const struct eps__composition *c, struct eps__panel_slot *slot,
-                                    enum eps__estimate estimate, double eps, double log_delta);
+enum eps_status eps__answer_decisive(const struct eps__composition *c, struct eps__panel_slot *slot,
+                                     enum eps__estimate estimate, double eps, double log_delta);
 
 #endif

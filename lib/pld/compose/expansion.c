@@ -27,7 +27,7 @@
 #define MORE_JUMPS 1e-3
 #define NEGLIGIBLE 1e-4
 
-/* One side of the cut of one kind of steps, tilted. */
+/* One side of the cut of one class of steps, tilted. */
 struct moments {
     double log_moment, mean, variance;
 };
@@ -37,12 +37,12 @@ static struct moments side_moments(const struct eps__step *step, double tilt, do
     double largest = -INFINITY, total = 0, mean = 0, square = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double loss = scout->loss[i];
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double loss = quadrature->loss[i];
                 if ((loss > cut) != above)
                     continue;
-                double exponent = scout->log_mass[i] + tilt * loss;
+                double exponent = quadrature->log_mass[i] + tilt * loss;
                 if (pass == 0) {
                     largest = fmax(largest, exponent);
                 } else if (exponent - largest > -80) {
@@ -68,9 +68,9 @@ static double core_variance(const struct eps__steps *steps, double tilt, double 
         const struct eps__step *step = &steps->items[k];
         double log_total = side_moments(step, tilt, cut, false).log_moment, sum = 0;
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double loss = scout->loss[i], exponent = scout->log_mass[i] + tilt * loss - log_total;
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double loss = quadrature->loss[i], exponent = quadrature->log_mass[i] + tilt * loss - log_total;
                 if (loss <= cut && exponent > -60)
                     sum += exp(exponent) * fmin(1.7 / 6 * spacing * spacing, fabs(loss) * spacing);
             }
@@ -128,7 +128,7 @@ static void aim_term(const struct eps__steps *steps, double eps, double cut, str
     }
 }
 
-/* ln of the probability that the numbers of jumps are as they are, at least about: ln J_j for each kind. */
+/* ln of the probability that the numbers of jumps are as they are, at least about: ln J_j for each class. */
 static double log_jumps(const struct eps__steps *steps, double cut, double *log_jump)
 {
     double largest = -INFINITY, total = 0;
@@ -146,7 +146,7 @@ static double log_jumps(const struct eps__steps *steps, double cut, double *log_
 /* The least cut with a total jump probability of at most e^log_total. */
 static double find_cut(const struct eps__steps *steps, double log_total)
 {
-    double low = 0, high = 1e-6, log_jump[EPS__KINDS_MAX];
+    double low = 0, high = 1e-6, log_jump[EPS__STEP_CLASSES_MAX];
     while (high < 1e6 && log_jumps(steps, high, log_jump) > log_total)
         high *= 2;
     for (int i = 0; i < 30; i++) {
@@ -175,7 +175,7 @@ static double log_factorial(double n)
 /* All numbers of jumps with a total of at most expansion->most, in order of the total. False if they are too many. */
 static bool list_terms(const struct eps__steps *steps, struct eps__expansion *expansion)
 {
-    size_t jumps[EPS__KINDS_MAX] = {0};
+    size_t jumps[EPS__STEP_CLASSES_MAX] = {0};
     expansion->terms_len = 0;
     for (;;) {
         size_t total = 0, k = 0;
@@ -191,7 +191,7 @@ static bool list_terms(const struct eps__steps *steps, struct eps__expansion *ex
                 term->log_count += log_binomial((double)steps->items[j].count, (double)jumps[j]);
             }
         }
-        /* the next in odometer order, no digit over its kind's count or the largest total */
+        /* the next in odometer order, no digit over its class's count or the largest total */
         while (k < steps->len && (total >= expansion->most || jumps[k] >= steps->items[k].count)) {
             total -= jumps[k];
             jumps[k++] = 0;
@@ -321,10 +321,10 @@ enum eps_status eps__expand(const struct eps_context *context, const struct eps_
 {
     static const size_t jumps[] = {1, 2, 3, 5, 8, 12};
     bool found = false;
-    if (steps->len > EPS__KINDS_MAX)
+    if (steps->len > EPS__STEP_CLASSES_MAX)
         return EPS_UNSUPPORTED;
     struct eps__expansion tried;
-    double log_jump[EPS__KINDS_MAX];
+    double log_jump[EPS__STEP_CLASSES_MAX];
     double log_delta = isnan(known) ? fmax(eps__jump_log_delta(steps, eps), EPS__LOG_DELTA_FLOOR) : known;
     for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
         tried.most = jumps[i];

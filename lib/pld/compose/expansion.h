@@ -6,17 +6,17 @@
 #ifndef EPS_PLD_COMPOSE_EXPANSION_H
 #define EPS_PLD_COMPOSE_EXPANSION_H
 
-#include "lib/pld/compose/scout.h"
+#include "lib/pld/compose/saddle.h"
 
-enum { EPS__KINDS_MAX = 4, EPS__TERMS_MAX = 48 };
+enum { EPS__STEP_CLASSES_MAX = 4, EPS__TERMS_MAX = 48 };
 
 /*
  * Each step's loss is split at `cut` into a core and, with little probability, a jump. The composition is the sum over
- * the numbers k_j of jumps among the steps of kind j of prod_j C(n_j, k_j) core_j^(n_j - k_j) jump_j^k_j. Its terms
+ * the numbers k_j of jumps among the steps of class j of prod_j C(n_j, k_j) core_j^(n_j - k_j) jump_j^k_j. Its terms
  * have light tails, each with a tilt of its own, where a single tilt of the whole serves neither.
  */
 struct eps__expansion_term {
-    size_t jumps[EPS__KINDS_MAX];
+    size_t jumps[EPS__STEP_CLASSES_MAX];
     double log_count; /* ln prod_j C(n_j, k_j) */
     struct eps__saddle saddle;
     double
@@ -38,7 +38,7 @@ struct eps__expansion {
 };
 
 /* The expansion that aims at eps, given what is known of ln delta there (NAN: nothing); EPS_UNSUPPORTED if there are too
- * many kinds of steps, or terms, for one; EPS_CANCELED, EPS_TIMEOUT. Unproven. */
+ * many classes of steps, or terms, for one; EPS_CANCELED, EPS_TIMEOUT. Unproven. */
 enum eps_status eps__expand(const struct eps_context *context, const struct eps__steps *steps, double eps, double known,
                             double tolerance, struct eps__expansion *expansion);
 

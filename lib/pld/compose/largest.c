@@ -31,7 +31,7 @@ struct cell {
     double mass, log_mass, low, high;
 };
 
-struct kind {
+struct step_class {
     const struct eps__branch *branches;
     size_t branches_len;
     double count;
@@ -41,7 +41,7 @@ struct kind {
 };
 
 struct eps__largest {
-    struct kind *kinds;
+    struct step_class *classes;
     size_t len;
     double total; /* steps */
     const struct eps_context *context;
@@ -58,25 +58,25 @@ bool eps__largest_serves(const struct eps__steps *steps)
 
 /* ------------------------------------------------------------ cells */
 
-static enum eps_status add_branch(struct kind *kind, const struct eps_context *context,
+static enum eps_status add_branch(struct step_class *class, const struct eps_context *context,
                                   const struct eps__branch *branch, int estimate)
 {
     const struct eps__pair *pair = &branch->pair[estimate];
     double reach_p = eps__mixture_reach(&pair->numerator), reach_q = eps__mixture_reach(&pair->denominator);
     double first = -reach_q - REACH_LOW, last = reach_p + REACH, z = first;
     size_t len = (size_t)fmin(ceil((last - first) * (1 + fmax(reach_p, reach_q)) / CELL), CELLS_MAX) + 2;
-    struct cell *cells = realloc(kind->cells[estimate], (kind->cells_len[estimate] + len) * sizeof *cells);
+    struct cell *cells = realloc(class->cells[estimate], (class->cells_len[estimate] + len) * sizeof *cells);
     struct eps__pair_point point;
     if (!cells)
         return EPS_NO_MEMORY;
-    kind->cells[estimate] = cells;
+    class->cells[estimate] = cells;
     eps__pair_at(pair, first, &point, NULL, NULL);
     double loss = point.loss, error = 2 * (point.loss_error + 2 * pair->weight_error);
     for (size_t i = 0; i < len; i++) {
         /* the first cell begins at -infinity, the last one ends at infinity */
         double next = i + 1 == len ? INFINITY : first + (last - first) * (double)i / (double)(len - 2), log_lower,
                log_upper;
-        struct cell *cell = &cells[kind->cells_len[estimate]++];
+        struct cell *cell = &cells[class->cells_len[estimate]++];
         eps__pair_log_mass(pair, i == 0 ? -INFINITY : z, next, &log_lower, &log_upper);
         cell->mass = eps__raise(branch->weight[estimate] * exp(log_upper) * (1 + pair->weight_error), 1e4) + DBL_MIN;
         cell->log_mass = log(cell->mass);
@@ -103,19 +103,20 @@ enum eps_status eps__largest_create(struct eps__largest **largest, const struct 
     if (!made)
         return EPS_NO_MEMORY;
     made->context = context;
-    made->kinds = calloc(steps->len, sizeof *made->kinds);
-    if (!made->kinds)
+    made->classes = calloc(steps->len, sizeof *made->classes);
+    if (!made->classes)
         status = EPS_NO_MEMORY;
-    for (; made->kinds && made->len < steps->len && status == EPS_OK; made->len++) {
+    for (; made->classes && made->len < steps->len && status == EPS_OK; made->len++) {
         const struct eps__step *step = &steps->items[made->len];
-        struct kind *kind = &made->kinds[made->len];
-        *kind = (struct kind){.branches = step->branches, .branches_len = step->len, .count = (double)step->count};
-        made->total += kind->count;
+        struct step_class *class = &made->classes[made->len];
+        *class =
+            (struct step_class){.branches = step->branches, .branches_len = step->len, .count = (double)step->count};
+        made->total += class->count;
         for (size_t b = 0; b < step->len && status == EPS_OK; b++) {
-            kind->lost +=
+            class->lost +=
                 eps__raise(step->branches[b].weight[EPS__UPPER] * step->branches[b].pair[EPS__UPPER].lost, 1e4);
             for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++)
-                status = add_branch(kind, context, &step->branches[b], estimate);
+                status = add_branch(class, context, &step->branches[b], estimate);
         }
     }
     if (status != EPS_OK) {
@@ -130,10 +131,10 @@ void eps__largest_destroy(struct eps__largest *largest)
 {
     if (!largest)
         return;
-    for (size_t k = 0; largest->kinds && k < largest->len; k++)
+    for (size_t k = 0; largest->classes && k < largest->len; k++)
         for (int estimate = 0; estimate < 2; estimate++)
-            free(largest->kinds[k].cells[estimate]);
-    free(largest->kinds);
+            free(largest->classes[k].cells[estimate]);
+    free(largest->classes);
     free(largest);
 }
 
@@ -145,12 +146,12 @@ static double expected_beyond(const struct eps__largest *largest, enum eps__esti
 {
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
-        const struct kind *kind = &largest->kinds[k];
-        double own = above ? kind->lost : 0;
-        for (size_t i = 0; i < kind->cells_len[estimate]; i++)
-            if (above ? kind->cells[estimate][i].high > threshold : kind->cells[estimate][i].low < threshold)
-                own += kind->cells[estimate][i].mass;
-        sum += kind->count * own;
+        const struct step_class *class = &largest->classes[k];
+        double own = above ? class->lost : 0;
+        for (size_t i = 0; i < class->cells_len[estimate]; i++)
+            if (above ? class->cells[estimate][i].high > threshold : class->cells[estimate][i].low < threshold)
+                own += class->cells[estimate][i].mass;
+        sum += class->count * own;
     }
     return eps__raise(sum, 1e6);
 }
@@ -171,16 +172,16 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
 {
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
-        const struct kind *kind = &largest->kinds[k];
+        const struct step_class *class = &largest->classes[k];
         double own = 0, most = -INFINITY, size = 0; /* size: of what is rounded in an exponent that counts */
-        for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
-            double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
+        for (size_t i = 0; i < class->cells_len[estimate]; i++) {
+            double exponent = cell_exponent(&class->cells[estimate][i], t, floor, cut);
             most = exponent > most ? exponent : most;
         }
         /* all cells 40 nats under the largest are together less than 1e-12 of it */
-        for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
-            double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
-            double log_mass = kind->cells[estimate][i].log_mass;
+        for (size_t i = 0; i < class->cells_len[estimate]; i++) {
+            double exponent = cell_exponent(&class->cells[estimate][i], t, floor, cut);
+            double log_mass = class->cells[estimate][i].log_mass;
             if (exponent > most - NATS) {
                 own += exp(exponent - most);
                 size = -log_mass > size ? -log_mass : size;
@@ -188,9 +189,9 @@ static double log_moment(const struct eps__largest *largest, enum eps__estimate 
         }
         /* Each exponent within a few units of its parts, and every addition; counts may multiply it by 1e9 (P3). */
         double error =
-            1e-12 + EPS__UNIT_ROUNDOFF * (16 + (double)kind->cells_len[estimate] + 4 * (size + fabs(most) + NATS));
-        if (own > 0)                                               /* else no loss lies there, and the factor is 0 */
-            sum += kind->count * fmax(most + log(own) + error, 0); /* one step fewer has no more */
+            1e-12 + EPS__UNIT_ROUNDOFF * (16 + (double)class->cells_len[estimate] + 4 * (size + fabs(most) + NATS));
+        if (own > 0)                                                /* else no loss lies there, and the factor is 0 */
+            sum += class->count * fmax(most + log(own) + error, 0); /* one step fewer has no more */
     }
     return eps__shift(EPS__UPPER, sum, 1e-10 * (1 + sum));
 }
@@ -240,8 +241,8 @@ static double single_deltas(const struct eps__largest *largest, enum eps__estima
 {
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
-        const struct kind *kind = &largest->kinds[k];
-        sum += kind->count * exp(eps__single_log_delta(kind->branches, kind->branches_len, estimate, eps));
+        const struct step_class *class = &largest->classes[k];
+        sum += class->count * exp(eps__single_log_delta(class->branches, class->branches_len, estimate, eps));
     }
     return eps__outward(estimate, sum, 1e3);
 }

@@ -6,9 +6,9 @@
 #ifndef EPS_PLD_COMPOSE_LARGEST_H
 #define EPS_PLD_COMPOSE_LARGEST_H
 
-#include "lib/pld/compose/scout.h"
+#include "lib/pld/compose/saddle.h"
 
-/* What the bounds need to know of each kind of steps; made when first asked for. */
+/* What the bounds need to know of each class of equal steps; made when first asked for. */
 struct eps__largest;
 
 /* Whether it serves: all pairs are mixtures by laws (pld/pairs/single.h). */

@@ -1,7 +1,7 @@
 /*
  * How fine a composition must be for the tolerance: the tilt, the spacing of the grid, the range and the cells of every
- * branch, the mass that may be lost at the window's ends. From the scout's moments, so nothing here proves anything;
- * what is chosen badly makes brackets wide.
+ * branch, the mass that may be lost at the window's ends. From the saddle point's moments, so nothing here proves
+ * anything; what is chosen badly makes brackets wide.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,10 +32,10 @@ static double least_spacing(double eps)
     return 0x1p-56 * (1 + eps);
 }
 
-void eps__settle(const struct eps__steps *steps, struct eps__saddle *saddle)
+void eps__saddle_snap(const struct eps__steps *steps, struct eps__saddle *saddle)
 {
     double eps = saddle->eps, log_delta = saddle->log_delta;
-    eps__scout_moments(steps, on_scale(saddle->tilt, 8), saddle->z_excess, saddle);
+    eps__saddle_moments(steps, on_scale(saddle->tilt, 8), saddle->z_excess, saddle);
     saddle->eps = eps;
     saddle->log_delta = log_delta;
 }
@@ -84,23 +84,24 @@ void eps__plan_common(struct eps__pld_plan *plan, const struct eps__composition 
     struct eps__step alone = *step;
     struct eps__saddle own;
     alone.count = 1;
-    eps__scout_moments(&(struct eps__steps){&alone, 1, 1}, saddle->tilt, saddle->z_excess, &own);
+    eps__saddle_moments(&(struct eps__steps){&alone, 1, 1}, saddle->tilt, saddle->z_excess, &own);
     plan->log_norm = own.log_moment;
     plan->log_reference = log(0.4 / (sqrt(own.variance) + 1e-300));
 }
 
-void eps__plan_range(struct eps__pld_plan *plan, const struct eps__scout *scout, const struct eps__saddle *saddle)
+void eps__plan_range(struct eps__pld_plan *plan, const struct eps__quadrature *quadrature,
+                     const struct eps__saddle *saddle)
 {
     plan->z_low = -eps__normal_tail_quantile(plan->log_small);
-    plan->z_high = scout->reach + saddle->z_excess;
+    plan->z_high = quadrature->reach + saddle->z_excess;
     plan->fine_low = plan->z_high;
     plan->fine_high = plan->z_low;
-    for (size_t i = 0, len = eps__scout_len(scout, saddle->z_excess); i < len; i++) {
-        double z = eps__scout_z(scout, i), log_density = scout->log_mass[i] - log(scout->z_step);
-        if (eps__pld_importance(plan, log_density, scout->loss[i]) < plan->log_small)
+    for (size_t i = 0, len = eps__quadrature_len(quadrature, saddle->z_excess); i < len; i++) {
+        double z = eps__quadrature_z(quadrature, i), log_density = quadrature->log_mass[i] - log(quadrature->z_step);
+        if (eps__pld_importance(plan, log_density, quadrature->loss[i]) < plan->log_small)
             continue;
-        plan->fine_low = fmin(plan->fine_low, z - scout->z_step);
-        plan->fine_high = fmax(plan->fine_high, z + scout->z_step);
+        plan->fine_low = fmin(plan->fine_low, z - quadrature->z_step);
+        plan->fine_high = fmax(plan->fine_high, z + quadrature->z_step);
     }
     plan->fine_low = fmax(plan->fine_low, plan->z_low);
     plan->fine_high = fmin(plan->fine_high, plan->z_high);

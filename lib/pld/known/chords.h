@@ -6,7 +6,7 @@
 #ifndef EPS_PLD_KNOWN_CHORDS_H
 #define EPS_PLD_KNOWN_CHORDS_H
 
-#include "lib/pld/known/dots.h"
+#include "lib/pld/known/curve_points.h"
 
 /*
  * A curve that answers for this one, which it takes over, also on failure. Between points that it has asked it

@@ -36,9 +36,9 @@ struct power {
 
 /* Every pair's points and, by estimate, its distribution. */
 struct level {
-    double log_floor;             /* no smaller ln delta is served well */
-    struct eps__dots_plan *plans; /* how its points were asked for */
-    struct eps__dots *dots;
+    double log_floor;                     /* no smaller ln delta is served well */
+    struct eps__curve_points_plan *plans; /* how its points were asked for */
+    struct eps__curve_points *points;
     struct eps__pld *pld[2]; /* NULL until they are needed */
 };
 
@@ -78,7 +78,7 @@ enum eps_status eps__curves_create(struct eps__curves **curves, const struct eps
 enum eps_status eps__curves_add(struct eps__curves *c, struct eps__curve *curve, uint64_t count)
 {
     struct power *powers = curve ? realloc(c->powers, (c->len + 1) * sizeof *powers) : NULL;
-    assert(count >= 1 && !c->coarse.dots);
+    assert(count >= 1 && !c->coarse.points);
     if (!powers) {
         if (curve)
             curve->class->destroy(curve);
@@ -98,10 +98,10 @@ static void level_clear(const struct eps__curves *c, struct level *level)
         for (int estimate = 0; estimate < 2; estimate++)
             if (level->pld[estimate])
                 eps__pld_clear(&level->pld[estimate][i]);
-        if (level->dots)
-            eps__dots_clear(&level->dots[i]);
+        if (level->points)
+            eps__curve_points_clear(&level->points[i]);
     }
-    free(level->dots);
+    free(level->points);
     free(level->plans);
     free(level->pld[EPS__UPPER]);
     free(level->pld[EPS__LOWER]);
@@ -148,33 +148,34 @@ static enum eps_status connect(const struct eps__curves *c, struct level *level,
         return EPS_NO_MEMORY;
     for (size_t i = 0; i < c->len && status == EPS_OK; i++) {
         if (estimate == EPS__LOWER)
-            status = eps__dots_ask_lower(c->context, &level->dots[i], c->powers[i].curve, &level->plans[i]);
+            status = eps__curve_points_ask_lower(c->context, &level->points[i], c->powers[i].curve, &level->plans[i]);
         if (status == EPS_OK)
-            status = eps__dots_connect(&level->dots[i], estimate, &pld[i]);
+            status = eps__curve_points_connect(&level->points[i], estimate, &pld[i]);
     }
     return status;
 }
 
 /* How much the loss matters that matters most, in units of the plan's. */
-static double log_largest(const struct eps__dots *dots, const struct eps__dots_plan *plan)
+static double log_largest(const struct eps__curve_points *points, const struct eps__curve_points_plan *plan)
 {
     double most = -INFINITY;
-    for (size_t i = 0; i < dots->len; i++) {
-        double loss = (double)(dots->first + (int64_t)i) * dots->spacing;
-        most = fmax(most, eps__dots_importance(plan, dots->excess[EPS__UPPER][i], loss));
+    for (size_t i = 0; i < points->len; i++) {
+        double loss = (double)(points->first + (int64_t)i) * points->spacing;
+        most = fmax(most, eps__curve_points_importance(plan, points->excess[EPS__UPPER][i], loss));
     }
     return most + plan->log_most;
 }
 
 /* The points of all pairs, and their upper distributions; the other level's points say what matters. */
-static enum eps_status level_make(const struct eps__curves *c, struct level *level, const struct eps__dots_plan *common,
-                                  double log_floor, const struct level *other)
+static enum eps_status level_make(const struct eps__curves *c, struct level *level,
+                                  const struct eps__curve_points_plan *common, double log_floor,
+                                  const struct level *other)
 {
     enum eps_status status = EPS_OK;
     level_clear(c, level);
-    level->dots = calloc(c->len, sizeof *level->dots);
+    level->points = calloc(c->len, sizeof *level->points);
     level->plans = calloc(c->len, sizeof *level->plans);
-    if (!level->dots || !level->plans)
+    if (!level->points || !level->plans)
         status = EPS_NO_MEMORY;
     level->log_floor = log_floor;
     for (size_t i = 0; i < c->len && status == EPS_OK; i++) {
@@ -182,8 +183,8 @@ static enum eps_status level_make(const struct eps__curves *c, struct level *lev
         level->plans[i].log_above = log_above(c, log_floor);
         level->plans[i].log_below = log_below(c);
         level->plans[i].log_most = 0;
-        level->plans[i].log_most = other ? log_largest(&other->dots[i], &level->plans[i]) : 0;
-        status = eps__dots_ask(c->context, &level->dots[i], c->powers[i].curve, &level->plans[i]);
+        level->plans[i].log_most = other ? log_largest(&other->points[i], &level->plans[i]) : 0;
+        status = eps__curve_points_ask(c->context, &level->points[i], c->powers[i].curve, &level->plans[i]);
     }
     if (status == EPS_OK)
         status = connect(c, level, EPS__UPPER);
@@ -194,7 +195,7 @@ static enum eps_status level_make(const struct eps__curves *c, struct level *lev
 
 static enum eps_status make_coarse(struct eps__curves *c, double log_floor)
 {
-    struct eps__dots_plan plan = {
+    struct eps__curve_points_plan plan = {
         .spacing = INFINITY, .most = COARSE_MOST, .tolerance = COARSE_TOLERANCE, .least_tolerance = COARSE_TOLERANCE};
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < c->len && status == EPS_OK; i++) {
@@ -209,7 +210,7 @@ static enum eps_status make_coarse(struct eps__curves *c, double log_floor)
         size_t least = SIZE_MAX;
         status = level_make(c, &c->coarse, &plan, log_floor, NULL);
         for (size_t k = 0; status == EPS_OK && k < c->len; k++)
-            least = c->coarse.dots[k].len < least ? c->coarse.dots[k].len : least;
+            least = c->coarse.points[k].len < least ? c->coarse.points[k].len : least;
         if (least >= COARSE_KNOTS / 4)
             break;
         plan.spacing *= 1.5 * (double)least / COARSE_KNOTS;
@@ -261,7 +262,7 @@ static void find_tilt(const struct eps__curves *c, const struct level *level, do
         double next = tilt + residual / saddle->variance;
         if (!(next > low && next < high) || (isinf(high) && next > 4 * tilt))
             next = isinf(high) ? 4 * tilt : 0.5 * (low + high);
-        if (high - low < 1e-6 * high || next * level->dots[0].spacing > 100)
+        if (high - low < 1e-6 * high || next * level->points[0].spacing > 100)
             return;
         tilt = next;
     }
@@ -299,7 +300,7 @@ static enum eps_status aim(struct eps__curves *c, double eps, struct eps__saddle
 {
     double least = least_floor(c);
     double log_floor = fmax(isnan(c->accuracy.log_delta) ? FIRST_FLOOR : c->accuracy.log_delta - 2, least);
-    enum eps_status status = c->coarse.dots ? EPS_OK : make_coarse(c, log_floor);
+    enum eps_status status = c->coarse.points ? EPS_OK : make_coarse(c, log_floor);
     for (int i = 0; i < FLOORS_MAX && status == EPS_OK; i++) {
         eps__panel_clear(&c->aimed);
         find_tilt(c, &c->coarse, eps, saddle, rate);
@@ -325,21 +326,21 @@ static double on_scale(double value)
 
 /* The mean square of the slope of ln excess over all that matters: a chord of width w is off by w^2/8 of it. The largest of all
  * curves'. */
-static double steepness(const struct eps__curves *c, struct eps__dots_plan *plan)
+static double steepness(const struct eps__curves *c, struct eps__curve_points_plan *plan)
 {
     double most = 0;
     for (size_t k = 0; k < c->len; k++) {
-        const struct eps__dots *dots = &c->coarse.dots[k];
-        const double *excess = dots->excess[EPS__UPPER];
+        const struct eps__curve_points *points = &c->coarse.points[k];
+        const double *excess = points->excess[EPS__UPPER];
         double sum = 0, weights = 0;
         plan->log_most = 0;
-        plan->log_most = log_largest(dots, plan);
-        for (size_t i = 1; i + 1 < dots->len; i++) {
+        plan->log_most = log_largest(points, plan);
+        for (size_t i = 1; i + 1 < points->len; i++) {
             if (!(excess[i - 1] > 0 && excess[i + 1] > 0)) /* there is a least loss, or a largest one */
                 continue;
-            double weight =
-                exp(eps__dots_importance(plan, excess[i], (double)(dots->first + (int64_t)i) * dots->spacing));
-            double slope = (log(excess[i + 1]) - log(excess[i - 1])) / (2 * dots->spacing);
+            double weight = exp(
+                eps__curve_points_importance(plan, excess[i], (double)(points->first + (int64_t)i) * points->spacing));
+            double slope = (log(excess[i + 1]) - log(excess[i - 1])) / (2 * points->spacing);
             sum += weight * slope * slope;
             weights += weight;
         }
@@ -351,7 +352,7 @@ static double steepness(const struct eps__curves *c, struct eps__dots_plan *plan
 /* How near to each other the knots must be, and how near to the curve the points. As in pld/compose/resolution.c: the variance moves ln
  * delta by half of it over delta times the density over the Q-tail; the change of delta with epsilon is its P-tail's. */
 static void choose(const struct eps__curves *c, const struct eps__saddle *saddle, double rate,
-                   struct eps__dots_plan *plan)
+                   struct eps__curve_points_plan *plan)
 {
     double deviation = sqrt(saddle->variance), u = (saddle->tilt + 1) * deviation, least_rate;
     double fall = saddle->tilt * deviation < 1e4 ? eps__mills(saddle->tilt * deviation) - eps__mills(u)
@@ -377,11 +378,11 @@ static void choose(const struct eps__curves *c, const struct eps__saddle *saddle
 static enum eps_status make_fine(struct eps__curves *c, enum eps__estimate estimate, const struct eps__saddle *saddle,
                                  double rate, double coarser)
 {
-    struct eps__dots_plan plan = {
+    struct eps__curve_points_plan plan = {
         .most = FINE_MOST, .least_tolerance = COARSE_TOLERANCE, .others = &c->aimed, .eps = saddle->eps};
     choose(c, saddle, rate, &plan);
     plan.spacing *= coarser;
-    const struct eps__dots_plan *made = c->fine.plans;
+    const struct eps__curve_points_plan *made = c->fine.plans;
     bool serves = made && made->spacing <= 1.2 * plan.spacing && made->tolerance <= 1.2 * plan.tolerance &&
                   fabs(made->eps - plan.eps) < sqrt(saddle->variance) &&
                   c->fine.log_floor <= fmax(saddle->log_delta, least_floor(c));

@@ -1,5 +1,6 @@
 /*
- * The composition of pairs that are known by their curves (dots.h): delta(eps) in one direction, from above and below.
+ * The composition of pairs that are known by their curves (curve_points.h): delta(eps) in one direction, from above and
+ * below.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,11 +8,11 @@
 #define EPS_PLD_KNOWN_CURVES_H
 
 #include "lib/pld/compose/composition.h"
-#include "lib/pld/known/dots.h"
+#include "lib/pld/known/curve_points.h"
 
-/* One epoch of random allocation (allocation.h). The caller destroys it by its class; NULL without memory. */
-struct eps__curve *eps__curve_allocation(const struct eps_context *context, enum eps_direction direction, size_t bins,
-                                         double shift_lower, double shift_upper);
+/* One epoch of balls in bins (balls_in_bins.h). The caller destroys it by its class; NULL without memory. */
+struct eps__curve *eps__curve_balls_in_bins(const struct eps_context *context, enum eps_direction direction,
+                                            size_t bins, double shift_lower, double shift_upper);
 
 struct eps__curves;
 

@@ -1,6 +1,6 @@
 /*
  * One lognormal V = e^{s Z - s^2/2}, the factor by which one of b equally likely Gaussians changes the odds, and its law on a
- * grid: what a mean of independent ones is composed of (pld/known/allocation.h).
+ * grid: what a mean of independent ones is composed of (pld/known/balls_in_bins.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -165,7 +165,7 @@ static struct eps_job banded(enum eps_scheme scheme, size_t bands)
 }
 
 /* The identity's noise in the hint keeps the promise, with less error, by a job of its own. */
-static void bands_under_coins_are_compared(void **unused)
+static void bands_under_poisson_are_compared(void **unused)
 {
     (void)unused;
     const char text[] = "the identity costs less than this strategy";
@@ -194,8 +194,8 @@ static void bands_under_coins_are_compared(void **unused)
         eps_result_destroy(identity);
         eps_result_destroy(result);
     }
-    struct eps_job spaced = banded(EPS_SCHEME_B_MIN_SEP, 16), groups = banded(EPS_SCHEME_CYCLIC_POISSON, 4);
-    assert_hint(&spaced, text, false);
+    struct eps_job b_min_sep = banded(EPS_SCHEME_B_MIN_SEP, 16), groups = banded(EPS_SCHEME_CYCLIC_POISSON, 4);
+    assert_hint(&b_min_sep, text, false);
     assert_hint(&groups, text, false);
     groups.mechanism.matrix.bands = 16; /* more than there are groups */
     groups.mechanism.sampling.groups = 2;
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(epochs_that_end_early_are_said),
         cmocka_unit_test(nobody_takes_part_after_the_epochs),
         cmocka_unit_test(a_delta_of_one_example_is_said),
-        cmocka_unit_test(bands_under_coins_are_compared),
+        cmocka_unit_test(bands_under_poisson_are_compared),
         cmocka_unit_test(a_strategy_that_gains_is_not_doubted),
         cmocka_unit_test(a_comparison_is_canceled_with_its_job),
     };

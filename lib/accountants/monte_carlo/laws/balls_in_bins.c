@@ -114,7 +114,7 @@ static double log_most(const struct eps__mc_law *base, double eps)
     return eps__shift(EPS__UPPER, most, law->slack + 16 * EPS__UNIT_ROUNDOFF * size);
 }
 
-/* ------------------------------------------------------------ the kind */
+/* ------------------------------------------------------------ the class */
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
@@ -241,12 +241,12 @@ static enum eps_status fill(struct bins_law *law, const struct eps__setting *set
 {
     bool mixed = aim->tilted && aim->direction == EPS_REMOVE;
     double *upper = NULL;
-    struct eps__bins bins;
+    struct eps__bin_gram bins;
     enum eps_status status = eps__merged_bins(&bins, setting, aim->sigma, 1);
     if (status != EPS_OK)
         return status;
     status = eps__mc_factor_make(&law->factor, &bins, mixed ? &upper : NULL);
-    eps__bins_clear(&bins);
+    eps__bin_gram_clear(&bins);
     if (status == EPS_OK && mixed)
         status = eps__mc_multisets_make(&law->sets, &law->factor, upper, aim->eps);
     else if (status == EPS_OK && aim->tilted)
@@ -263,7 +263,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     if (!law)
         return EPS_NO_MEMORY;
     law->base =
-        (struct eps__mc_law){.kind = &eps__mc_balls_in_bins, .direction = aim->direction, .tilted = aim->tilted};
+        (struct eps__mc_law){.class = &eps__mc_balls_in_bins, .direction = aim->direction, .tilted = aim->tilted};
     enum eps_status status = fill(law, setting, aim);
     if (status != EPS_OK) {
         destroy(&law->base);
@@ -278,11 +278,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     return EPS_OK;
 }
 
-const struct eps__mc_kind eps__mc_balls_in_bins = {.concerns = concerns,
-                                                   .serves = serves,
-                                                   .exact = exact,
-                                                   .cost = cost,
-                                                   .open = open_law,
-                                                   .draw = draw,
-                                                   .log_most = log_most,
-                                                   .destroy = destroy};
+const struct eps__mc_law_class eps__mc_balls_in_bins = {.concerns = concerns,
+                                                        .serves = serves,
+                                                        .exact = exact,
+                                                        .cost = cost,
+                                                        .open = open_law,
+                                                        .draw = draw,
+                                                        .log_most = log_most,
+                                                        .destroy = destroy};

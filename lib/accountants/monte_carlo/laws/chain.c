@@ -1,7 +1,7 @@
 /*
- * See chain.h. A state at a bin is the counts of the live bins before it and how many draws are left, at most `most` together;
- * states are numbered in lexicographic order. Its value is the sum of its wheel, whose items' weights are those of so many draws of the bin, times the
- * value of the state at the next bin.
+ * See chain.h. A state at a bin is the counts of the live bins before it and how many draws are left, at most `most`
+ * together; states are numbered in lexicographic order. Its value is the sum of its cumulative table, whose items'
+ * weights are those of so many draws of the bin, times the value of the state at the next bin.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/accountants/monte_carlo/laws/cumulative.h"
 #include "lib/numerics/bound.h"
 
-#define NUMBERS 1e6  /* that the wheels may take */
+#define NUMBERS 1e6  /* that the tables may take */
 #define NOTHING 1e-9 /* a tau this small is not worth the weights it takes */
 
 /* C(s + n, n), under 2^53: those whose last number is 0, and those where one less is left. */
@@ -100,7 +100,7 @@ static bool find_live(struct eps__mc_chain *chain, const double *gram)
     return true;
 }
 
-/* The numbers that all wheels take. */
+/* The numbers that all tables take. */
 static double numbers_of(const struct eps__mc_chain *chain, unsigned most)
 {
     double numbers = 0;
@@ -124,11 +124,11 @@ static size_t follow(const struct eps__mc_chain *chain, size_t k, const uint8_t 
     return rank_of(chain, next, next_len + 1);
 }
 
-/* ------------------------------------------------------------ the wheels */
+/* ------------------------------------------------------------ the tables */
 
-/* The wheel of one state of bin k, whose value is returned. after: those of the next bin. */
-static double make_wheel(const struct eps__mc_chain *chain, const double *gram, size_t k, const uint8_t *state,
-                         const double *after, double *wheel)
+/* The table of one state of bin k, whose value is returned. after: those of the next bin. */
+static double make_table(const struct eps__mc_chain *chain, const double *gram, size_t k, const uint8_t *state,
+                         const double *after, double *table)
 {
     size_t len = chain->live_len[k];
     double met = 0, log_factor = 0, own = entry_of(chain, gram, k, k), log_bins = log((double)chain->bins);
@@ -140,11 +140,11 @@ static double make_wheel(const struct eps__mc_chain *chain, const double *gram, 
         if (t > 0)
             log_factor -= log_bins + log(t);
         double error = 32 * EPS__UNIT_ROUNDOFF * (t + 1) * (exponent - log_factor);
-        wheel[t] = 0;
+        table[t] = 0;
         if (value > 0)
-            wheel[t] = fmax(eps__raise(eps__exp_bound(EPS__UPPER, exponent + log_factor, error) * value, 8), DBL_MIN);
+            table[t] = fmax(eps__raise(eps__exp_bound(EPS__UPPER, exponent + log_factor, error) * value, 8), DBL_MIN);
     }
-    return eps__wheel_make(wheel, wheel, (size_t)state[len] + 1);
+    return eps__cumulative_make(table, table, (size_t)state[len] + 1);
 }
 
 static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
@@ -165,8 +165,8 @@ static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
         uint8_t state[EPS__MC_CHAIN_LIVE + 1] = {0};
         size_t len = (size_t)chain->live_len[k] + 1, rank = 0;
         do {
-            double *wheel = chain->ends + chain->start[k] + rank * (chain->most + 1);
-            value[rank++] = make_wheel(chain, gram, k, state, after, wheel);
+            double *table = chain->ends + chain->start[k] + rank * (chain->most + 1);
+            value[rank++] = make_table(chain, gram, k, state, after, table);
         } while (next_tuple(state, len, chain->most));
         assert(rank == chain->tuples[chain->most][len]); /* each state once */
         double *kept = after;
@@ -232,8 +232,8 @@ double eps__mc_chain_draw(uint32_t *chosen, const struct eps__mc_chain *chain, u
     for (size_t k = 0; drawn < order; k++) {
         uint8_t *state = states[k % 2], *next = states[(k + 1) % 2];
         assert(k < chain->bins && state[chain->live_len[k]] == order - drawn);
-        const double *wheel = chain->ends + chain->start[k] + rank * (chain->most + 1);
-        unsigned t = (unsigned)eps__wheel_turn(wheel, order - drawn + 1, eps__uniform(stream, draw, k));
+        const double *table = chain->ends + chain->start[k] + rank * (chain->most + 1);
+        unsigned t = (unsigned)eps__cumulative_draw(table, order - drawn + 1, eps__uniform(stream, draw, k));
         rank = follow(chain, k, state, t, next);
         for (; t > 0; t--)
             chosen[drawn++] = (uint32_t)k;

@@ -26,7 +26,7 @@ struct eps__mc_chain {
     double *gram;      /* where tau matters: bins x bins */
     uint32_t *live;    /* of each bin, those before it that it or a later one meets: EPS__MC_CHAIN_LIVE places */
     uint8_t *live_len; /* bins + 1 */
-    size_t *start;     /* where its wheels begin, one for each state, most + 1 numbers each: bins + 1 */
+    size_t *start;     /* where its tables begin, one for each state, most + 1 numbers each: bins + 1 */
     double *ends;
     /* ln of b^-a times the sum of all sequences' weights, from above; INFINITY: not known */
     double log_moment[EPS__MC_CHAIN_MOST + 1];

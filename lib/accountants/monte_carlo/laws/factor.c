@@ -19,7 +19,7 @@
 
 #define LEAST_SQUARE 0x1p-300 /* a shorter vector is taken to be this long, so that no product underflows */
 
-static double square_of(const struct eps__bins *bins, size_t i)
+static double square_of(const struct eps__bin_gram *bins, size_t i)
 {
     return fmax(bins->diagonal[i], LEAST_SQUARE);
 }
@@ -33,7 +33,7 @@ static enum eps_status allocate(struct eps__mc_factor *factor, size_t len)
     return factor->first && factor->start && factor->half ? EPS_OK : EPS_NO_MEMORY;
 }
 
-static enum eps_status make_diagonal(struct eps__mc_factor *factor, const struct eps__bins *bins)
+static enum eps_status make_diagonal(struct eps__mc_factor *factor, const struct eps__bin_gram *bins)
 {
     factor->entries = malloc(bins->len * sizeof *factor->entries);
     if (!factor->entries)
@@ -50,7 +50,7 @@ static enum eps_status make_diagonal(struct eps__mc_factor *factor, const struct
  * The matrix to be factored: what Cholesky's rounding may take away, c |f_i| |f_j|, is added wherever rows of the factor meet, and to
  * the diagonal so much that it stays one of inner products, and that the factorisation ends (A30).
  */
-static void raise_matrix(double *matrix, const struct eps__bins *bins, double *beside)
+static void raise_matrix(double *matrix, const struct eps__bin_gram *bins, double *beside)
 {
     size_t len = bins->len;
     double part = 8 * (double)(len + 8) * EPS__UNIT_ROUNDOFF;
@@ -92,7 +92,7 @@ static enum eps_status keep_rows(struct eps__mc_factor *factor, const double *ma
 }
 
 /* Whether the products of the rows, as computed, are proven to be at least the matrix; they are then replaced by their upper ends. */
-static bool dominates(double *products, const struct eps__mc_factor *factor, const struct eps__bins *bins)
+static bool dominates(double *products, const struct eps__mc_factor *factor, const struct eps__bin_gram *bins)
 {
     size_t len = factor->len;
     double part = (double)(len + 16) * EPS__UNIT_ROUNDOFF;
@@ -122,7 +122,7 @@ static void transpose(double *matrix, size_t len)
         }
 }
 
-static enum eps_status make_full(struct eps__mc_factor *factor, const struct eps__bins *bins, double **gram_upper)
+static enum eps_status make_full(struct eps__mc_factor *factor, const struct eps__bin_gram *bins, double **gram_upper)
 {
     size_t len = bins->len;
     double *matrix = malloc(len * len * sizeof *matrix), *products = malloc(len * len * sizeof *products);
@@ -162,7 +162,8 @@ static void measure(struct eps__mc_factor *factor)
     }
 }
 
-enum eps_status eps__mc_factor_make(struct eps__mc_factor *factor, const struct eps__bins *bins, double **gram_upper)
+enum eps_status eps__mc_factor_make(struct eps__mc_factor *factor, const struct eps__bin_gram *bins,
+                                    double **gram_upper)
 {
     assert(!bins->count);
     if (gram_upper)

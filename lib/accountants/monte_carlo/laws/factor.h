@@ -8,7 +8,7 @@
 #ifndef EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_FACTOR_H
 #define EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_FACTOR_H
 
-#include "lib/moments/laws/bins.h"
+#include "lib/moments/laws/bin_gram.h"
 #include "lib/numerics/lanes/lanes.h"
 
 struct eps__mc_factor {
@@ -27,7 +27,7 @@ struct eps__mc_factor {
  * gram_upper: NULL, or where upper ends of F F' go, len x len, malloc'ed; NULL there where F is diagonal. The caller clears, and frees.
  * EPS_NO_MEMORY; EPS_INTERNAL: not found. Nothing is held unless EPS_OK.
  */
-EPS_MUST_USE enum eps_status eps__mc_factor_make(struct eps__mc_factor *factor, const struct eps__bins *bins,
+EPS_MUST_USE enum eps_status eps__mc_factor_make(struct eps__mc_factor *factor, const struct eps__bin_gram *bins,
                                                  double **gram_upper);
 void eps__mc_factor_clear(struct eps__mc_factor *factor);
 

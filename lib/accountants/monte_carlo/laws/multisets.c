@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/accountants/monte_carlo/laws/cumulative.h"
 #include "lib/numerics/bound.h"
 
 #define ROUNDED 1e-10 /* an entry this small may be a rounding of 0 */
@@ -40,14 +40,14 @@ static enum eps_status make_any(struct eps__mc_multisets *sets)
         return EPS_NO_MEMORY;
     for (size_t i = 0; i < sets->bins; i++)
         sets->any[i] = 1;
-    sets->any_sum = eps__wheel_make(sets->any, sets->any, sets->bins);
+    sets->any_sum = eps__cumulative_make(sets->any, sets->any, sets->bins);
     return EPS_OK;
 }
 
 static uint32_t draw_any(const struct eps__mc_multisets *sets, const struct eps__stream *stream, uint32_t draw,
                          size_t index)
 {
-    return (uint32_t)eps__wheel_turn(sets->any, sets->bins, eps__uniform(stream, draw, index));
+    return (uint32_t)eps__cumulative_draw(sets->any, sets->bins, eps__uniform(stream, draw, index));
 }
 
 /* ------------------------------------------------------------ pairs, whatever the matrix */
@@ -75,7 +75,7 @@ static size_t count_partners(const struct eps__mc_factor *factor)
     return count;
 }
 
-/* The wheel of the partners of bin i, those it shares a coordinate with. Returns its sum. */
+/* The cumulative table of the partners of bin i, those it shares a coordinate with. Returns its sum. */
 static double make_row(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor, const double *gram_upper,
                        size_t i)
 {
@@ -87,7 +87,7 @@ static double make_row(struct eps__mc_multisets *sets, const struct eps__mc_fact
             sets->ends[end++] = fmax(eps__add_up(eps__exp_bound(EPS__UPPER, product, 0), -1), 0);
         }
     sets->start[i + 1] = end;
-    return eps__wheel_make(sets->ends + from, sets->ends + from, end - from);
+    return eps__cumulative_make(sets->ends + from, sets->ends + from, end - from);
 }
 
 static enum eps_status make_pairs(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
@@ -106,8 +106,8 @@ static enum eps_status make_pairs(struct eps__mc_multisets *sets, const struct e
         sets->row[i] = make_row(sets, factor, gram_upper, i);
     assert(sets->start[bins] == partners); /* every pair that meets is counted */
     sets->part[0] = eps__multiply_up(sets->any_sum, sets->any_sum);
-    sets->part[1] = eps__wheel_make(sets->row, sets->row, bins);
-    double sum = eps__wheel_make(sets->part, sets->part, 2);
+    sets->part[1] = eps__cumulative_make(sets->row, sets->row, bins);
+    double sum = eps__cumulative_make(sets->part, sets->part, 2);
     if (isinf(sum))
         return EPS_UNSUPPORTED;
     sets->log_moment = eps__shift(EPS__UPPER, eps__log_bound(EPS__UPPER, sum, 2) - 2 * log((double)bins),
@@ -118,15 +118,15 @@ static enum eps_status make_pairs(struct eps__mc_multisets *sets, const struct e
 static void draw_pair(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
                       uint32_t draw)
 {
-    if (eps__wheel_turn(sets->part, 2, eps__uniform(stream, draw, 0)) == 0) {
+    if (eps__cumulative_draw(sets->part, 2, eps__uniform(stream, draw, 0)) == 0) {
         chosen[0] = draw_any(sets, stream, draw, 1);
         chosen[1] = draw_any(sets, stream, draw, 2);
         return;
     }
-    size_t i = eps__wheel_turn(sets->row, sets->bins, eps__uniform(stream, draw, 1)), from = sets->start[i];
+    size_t i = eps__cumulative_draw(sets->row, sets->bins, eps__uniform(stream, draw, 1)), from = sets->start[i];
     chosen[0] = (uint32_t)i;
-    chosen[1] = sets->partner[from + eps__wheel_turn(sets->ends + from, sets->start[i + 1] - from,
-                                                     eps__uniform(stream, draw, 2))];
+    chosen[1] = sets->partner[from + eps__cumulative_draw(sets->ends + from, sets->start[i + 1] - from,
+                                                          eps__uniform(stream, draw, 2))];
 }
 
 /* ------------------------------------------------------------ orthogonal vectors of one length */
@@ -140,8 +140,8 @@ static bool alike(const struct eps__mc_factor *factor)
     return true;
 }
 
-/* The wheel for `left` draws, `used` bins in use: item s - 1 is s of them. */
-static double *wheel_of(const struct eps__mc_multisets *sets, unsigned used, unsigned left)
+/* The cumulative table for `left` draws, `used` bins in use: item s - 1 is s of them. */
+static double *table_of(const struct eps__mc_multisets *sets, unsigned used, unsigned left)
 {
     return sets->together + ((size_t)used * EPS__MC_ORDER_MAX + (left - 1)) * EPS__MC_ORDER_MAX;
 }
@@ -156,13 +156,13 @@ static void fill_together(struct eps__mc_multisets *sets, const double *same, un
     double free = eps__raise(fmax(sets->any_sum - used, 0) / (double)sets->bins, 4);
     sum[0] = 1;
     for (unsigned left = 1; left + used <= EPS__MC_ORDER_MAX; left++) {
-        double *wheel = wheel_of(sets, used, left), ways = 1; /* C(left - 1, s - 1) */
+        double *table = table_of(sets, used, left), ways = 1; /* C(left - 1, s - 1) */
         for (unsigned s = 1; s <= left; s++) {
             bool possible = used < sets->bins && after[left - s] > 0;
-            wheel[s - 1] = possible ? fmax(eps__raise(ways * same[s] * free * after[left - s], 8), DBL_MIN) : 0;
+            table[s - 1] = possible ? fmax(eps__raise(ways * same[s] * free * after[left - s], 8), DBL_MIN) : 0;
             ways = eps__raise(ways * (left - s) / s, 4);
         }
-        sum[left] = eps__wheel_make(wheel, wheel, left);
+        sum[left] = eps__cumulative_make(table, table, left);
     }
 }
 
@@ -212,7 +212,7 @@ static void draw_powers(uint32_t *chosen, const struct eps__mc_multisets *sets, 
     unsigned used = 0, left = sets->order;
     for (size_t index = 0; left > 0; used++) {
         double turn = eps__uniform(stream, draw, index++);
-        unsigned s = 1 + (unsigned)eps__wheel_turn(wheel_of(sets, used, left), left, turn);
+        unsigned s = 1 + (unsigned)eps__cumulative_draw(table_of(sets, used, left), left, turn);
         bin[used] = draw_other(sets, bin, used, stream, draw, &index);
         assert(s <= left);
         for (; s > 0; s--)
@@ -243,7 +243,7 @@ static double tau_of(const double *gram, size_t bins, size_t width)
     for (size_t i = 0; i < bins; i++)
         for (size_t j = 0; j < i; j++) {
             double entry = gram[i * bins + j];
-            if (width > 0 ? eps__bins_distance(bins, i, j) >= width : entry <= ROUNDED)
+            if (width > 0 ? eps__bin_distance(bins, i, j) >= width : entry <= ROUNDED)
                 tau = fmax(tau, entry);
         }
     return tau;

@@ -17,18 +17,18 @@ struct eps__mc_multisets {
     size_t bins;
     unsigned order;    /* a */
     double log_moment; /* ln Z, from above */
-    double *any;       /* a wheel of all bins, alike */
+    double *any;       /* cumulative table of all bins, alike */
     double any_sum;
     /* a = 2: pairs whose weight is e^g = 1 + (e^g - 1), by the first part or by the second. */
     double part[2];
     double *row;       /* which bin is the first */
     size_t *start;     /* where its partners begin: bins + 1 */
     uint32_t *partner; /* those with g > 0 */
-    double *ends;      /* a wheel of them for each bin */
+    double *ends;      /* a cumulative table of them for each bin */
     /* Of orthogonal vectors of one length, any a: how many of the draws that are left fall together with the first of them, by how many are left
      * and how many bins are in use. */
     double *together;
-    /* Where few bins meet, as many as the wheels allow. */
+    /* Where few bins meet, as many as the tables allow. */
     struct eps__mc_chain chain;
 };
 

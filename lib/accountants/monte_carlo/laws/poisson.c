@@ -1,6 +1,6 @@
 /*
- * Draws where rounds are coins and the strategy has few bands. Let c_k be the column of the example's k-th round over sigma, G_kj =
- * <c_k, c_j>, and x_k its coin: y = sum of x_k c_k + z, and
+ * Draws for Poisson sampling, cyclic or not, where the strategy has few bands. Let c_k be the column of the example's k-th
+ * round over sigma, G_kj = <c_k, c_j>, and x_k whether it takes part: y = sum of x_k c_k + z, and
  *     P/Q = E_x exp(sum over k of x_k (<c_k, y> - G_kk/2 - sum over j < k of x_j G_kj)).
  * Only the last m rounds j have a row in common with round k, so that with s = (x_(k-1), .., x_(k-m)) it is a recursion backward in time
  * over 2^m states (A33),
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/monte_carlo/laws/coins_drift.h"
+#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
 #include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/base/error.h"
@@ -36,18 +36,18 @@ enum { MEMORY_MAX = 11 };
 #define EXPONENT_MOST 600.0 /* of a weight, for plain numbers */
 #define OPERATIONS 60.0     /* of a normal and an exponential, in multiply-adds */
 
-struct coins_law {
+struct poisson_law {
     struct eps__mc_law base;
     struct eps__mc_columns columns;
-    struct eps__spaced_steps rounds;
-    size_t groups, memory;         /* memory: m, at least 1 */
-    size_t rows;                   /* of the products below that are not alike */
-    double *met;                   /* row k, d - 1: G_k,k-d, `memory` of them */
-    double *parted;                /* e^-met */
-    double keep;                   /* 1 - p */
-    bool in_range;                 /* no weight is too small for plain numbers */
-    struct eps__coins_drift drift; /* tilted: of y, by columns.drift */
-    double log_base;               /* half the square of it */
+    struct eps__b_min_sep_steps rounds;
+    size_t groups, memory;              /* memory: m, at least 1 */
+    size_t rows;                        /* of the products below that are not alike */
+    double *met;                        /* row k, d - 1: G_k,k-d, `memory` of them */
+    double *parted;                     /* e^-met */
+    double keep;                        /* 1 - p */
+    bool in_range;                      /* no weight is too small for plain numbers */
+    struct eps__mc_poisson_drift drift; /* tilted: of y, by columns.drift */
+    double log_base;                    /* half the square of it */
 };
 
 /* Where draw() works. The exponents of states and weights are used only where each has its own. */
@@ -57,24 +57,24 @@ struct work {
     size_t row; /* whose weights they are */
 };
 
-static size_t states_of(const struct coins_law *law)
+static size_t states_of(const struct poisson_law *law)
 {
     return (size_t)1 << law->memory;
 }
 
-static size_t slots_of(const struct coins_law *law)
+static size_t slots_of(const struct poisson_law *law)
 {
-    return (eps__spaced_steps_most(&law->rounds) * sizeof(struct eps__participated) + sizeof(double) - 1) /
+    return (eps__b_min_sep_steps_most(&law->rounds) * sizeof(struct eps__participated) + sizeof(double) - 1) /
            sizeof(double);
 }
 
-static size_t scratch_of(const struct coins_law *law)
+static size_t scratch_of(const struct poisson_law *law)
 {
     return eps__mc_columns_scratch(&law->columns) + (4 * states_of(law) + 2 + slots_of(law)) * EPS__LANES +
            2 * states_of(law);
 }
 
-static struct work work_of(const struct coins_law *law, double *scratch)
+static struct work work_of(const struct poisson_law *law, double *scratch)
 {
     size_t states = states_of(law);
     struct work work = {.y = scratch, .row = law->rows};
@@ -93,7 +93,7 @@ static struct work work_of(const struct coins_law *law, double *scratch)
 }
 
 /* The row of met that is round k's: where all columns begin alike, only those at the end are cut. */
-static size_t row_of(const struct coins_law *law, size_t k)
+static size_t row_of(const struct poisson_law *law, size_t k)
 {
     size_t after = law->rounds.n - 1 - k;
     if (law->columns.stride > 0)
@@ -104,7 +104,7 @@ static size_t row_of(const struct coins_law *law, size_t k)
 /* ------------------------------------------------------------ in numbers */
 
 /* p exp(-sum_d s_d G_k,k-d) for all s, bit d - 1 of s being s_d; and p at 0. */
-static void make_weights(const struct coins_law *law, struct work *work, size_t row)
+static void make_weights(const struct poisson_law *law, struct work *work, size_t row)
 {
     const double *parted = law->parted + row * law->memory;
     if (work->row == row)
@@ -161,7 +161,7 @@ static bool in_range(double *values, size_t states, double *scale)
 
 /* ------------------------------------------------------------ with an exponent for each */
 
-static void make_scaled_weights(const struct coins_law *law, struct work *work, size_t row)
+static void make_scaled_weights(const struct poisson_law *law, struct work *work, size_t row)
 {
     struct eps__scaled first = eps__scaled_of(law->rounds.p, 0);
     if (work->row == row)
@@ -181,7 +181,7 @@ static void make_scaled_weights(const struct coins_law *law, struct work *work, 
 }
 
 /* As step(); own: <c_k, y> - G_kk/2. */
-static void step_scaled(const struct coins_law *law, struct work *work, int into)
+static void step_scaled(const struct poisson_law *law, struct work *work, int into)
 {
     size_t states = states_of(law);
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
@@ -202,24 +202,24 @@ static void step_scaled(const struct coins_law *law, struct work *work, int into
 /* ------------------------------------------------------------ a draw */
 
 /* Rounds whose first row is under `row`. */
-static size_t rounds_before(const struct coins_law *law, size_t row)
+static size_t rounds_before(const struct poisson_law *law, size_t row)
 {
     return (row + law->groups - 1) / law->groups;
 }
 
-/* The coins of a lane, as steps. */
-static void draw_steps(const struct coins_law *law, const struct eps__stream *stream, uint32_t draw, struct work *work,
-                       uint32_t lane)
+/* The rounds in which the example of a lane takes part, as steps. */
+static void draw_steps(const struct poisson_law *law, const struct eps__stream *stream, uint32_t draw,
+                       struct work *work, uint32_t lane)
 {
     struct eps__participated *slots = work->steps.slots + lane * work->steps.most;
-    size_t len = law->base.direction == EPS_REMOVE ? eps__spaced_draw(slots, &law->rounds, stream, draw) : 0;
+    size_t len = law->base.direction == EPS_REMOVE ? eps__b_min_sep_draw(slots, &law->rounds, stream, draw) : 0;
     for (size_t i = 0; i < len; i++)
         slots[i].step *= (uint32_t)law->groups;
     work->steps.len[lane] = len;
 }
 
 /* <c_k, y> - G_kk/2 */
-static void make_own(const struct coins_law *law, struct work *work, size_t step, size_t from)
+static void make_own(const struct poisson_law *law, struct work *work, size_t step, size_t from)
 {
     const struct eps__mc_columns *columns = &law->columns;
     eps__correlate_lanes(work->own, work->y + (step - from) * EPS__LANES, columns->entries + step * columns->stride, 0,
@@ -229,14 +229,14 @@ static void make_own(const struct coins_law *law, struct work *work, size_t step
 }
 
 /* Less <d, y> of rows that were drawn from N(d, 1): what they add to ln dQ/dR, but for log_base. */
-static void add_weights(double *log_weight, const struct coins_law *law, const double *y, size_t from, size_t end)
+static void add_weights(double *log_weight, const struct poisson_law *law, const double *y, size_t from, size_t end)
 {
     for (size_t r = from; law->base.tilted && r < end; r++)
         for (size_t lane = 0; lane < EPS__LANES; lane++)
             log_weight[lane] -= law->columns.drift[r] * y[(r - from) * EPS__LANES + lane];
 }
 
-static bool run(const struct coins_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
+static bool run(const struct poisson_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
                 bool scaled, double *loss, double *log_weight)
 {
     struct work work = work_of(law, scratch);
@@ -282,7 +282,7 @@ static bool run(const struct coins_law *law, const struct eps__stream *stream, u
 static void draw(const struct eps__mc_law *base, const struct eps__stream *stream, uint32_t first, double *scratch,
                  double *loss, double *log_weight)
 {
-    const struct coins_law *law = (const struct coins_law *)base;
+    const struct poisson_law *law = (const struct poisson_law *)base;
     if (!law->in_range || !run(law, stream, first, scratch, false, loss, log_weight))
         (void)run(law, stream, first, scratch, true, loss, log_weight);
 }
@@ -291,10 +291,10 @@ void eps__mc_poisson_exponents(const struct eps__mc_law *law, const struct eps__
                                double *scratch, double *loss)
 {
     double log_weight[EPS__LANES];
-    (void)run((const struct coins_law *)law, stream, first, scratch, true, loss, log_weight);
+    (void)run((const struct poisson_law *)law, stream, first, scratch, true, loss, log_weight);
 }
 
-/* ------------------------------------------------------------ the kind */
+/* ------------------------------------------------------------ the class */
 
 static bool tree(const struct eps__setting *setting)
 {
@@ -311,7 +311,7 @@ static size_t memory_of(const struct eps__setting *setting)
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__sampling_coins(mechanism);
+    return eps__sampling_independent_rounds(mechanism);
 }
 
 /* What is drawn of any strategy. */
@@ -352,7 +352,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 
 static bool exact(const struct eps__setting *setting)
 {
-    return !tree(setting) || eps__mc_tree_exact(setting);
+    return !tree(setting) || eps__mc_poisson_tree_exact(setting);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -362,7 +362,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double rounds = ceil(n / (double)eps__sampling_groups(mechanism)), states = ldexp(1, (int)memory_of(setting));
     bool alike = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TOEPLITZ;
     if (tree(setting)) {
-        eps__mc_tree_cost(setting, operations, bytes);
+        eps__mc_poisson_tree_cost(setting, operations, bytes);
         return;
     }
     *operations = n * OPERATIONS + rounds * (bands + OPERATIONS + 2 * states);
@@ -372,9 +372,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 
 static void destroy(struct eps__mc_law *base)
 {
-    struct coins_law *law = (struct coins_law *)base;
-    if (base->kind == &eps__mc_tree) {
-        eps__mc_tree.destroy(base);
+    struct poisson_law *law = (struct poisson_law *)base;
+    if (base->class == &eps__mc_poisson_tree) {
+        eps__mc_poisson_tree.destroy(base);
         return;
     }
     eps__mc_columns_clear(&law->columns);
@@ -384,7 +384,7 @@ static void destroy(struct eps__mc_law *base)
 }
 
 /* G_k,k-d of the rows that there are; 0 where round k - d is none. */
-static double product_of(const struct coins_law *law, size_t k, size_t d)
+static double product_of(const struct poisson_law *law, size_t k, size_t d)
 {
     const struct eps__mc_columns *columns = &law->columns;
     size_t step = k * law->groups, shift = d * law->groups;
@@ -399,7 +399,7 @@ static double product_of(const struct coins_law *law, size_t k, size_t d)
 }
 
 /* met, parted; the largest sum of a row's products into *most. */
-static enum eps_status make_products(struct coins_law *law, double *most)
+static enum eps_status make_products(struct poisson_law *law, double *most)
 {
     size_t rounds = law->rounds.n, memory = law->memory;
     law->rows = law->columns.stride > 0 || rounds < memory + 2 ? rounds : memory + 2;
@@ -424,7 +424,7 @@ static enum eps_status make_products(struct coins_law *law, double *most)
 }
 
 /* A34: relative errors of a sum of products are those of the longest product. */
-static double error_of(const struct coins_law *law, double met)
+static double error_of(const struct poisson_law *law, double met)
 {
     double rounds = (double)law->rounds.n, width = (double)law->columns.width, memory = (double)law->memory;
     double log_keep = law->keep > 0 ? fabs(law->rounds.log_keep) : 0;
@@ -434,7 +434,7 @@ static double error_of(const struct coins_law *law, double met)
 }
 
 /* The sum of the columns of all rounds, row by row. EPS_OK, EPS_NO_MEMORY; EPS_UNSUPPORTED: no drift helps. */
-static enum eps_status make_drift(struct coins_law *law, double eps)
+static enum eps_status make_drift(struct poisson_law *law, double eps)
 {
     struct eps__mc_columns *columns = &law->columns;
     struct eps__sum own = {0}, all = {0}, square = {0};
@@ -449,9 +449,9 @@ static enum eps_status make_drift(struct coins_law *law, double eps)
     }
     for (size_t r = 0; r < columns->n; r++)
         eps__sum_add(&all, columns->drift[r] * columns->drift[r]);
-    if (!eps__coins_drift_choose(&law->drift, (double)law->rounds.n, law->rounds.p,
-                                 eps__raise(eps__sum_value(&own), units), eps__raise(eps__sum_value(&all), 2 * units),
-                                 eps))
+    if (!eps__mc_poisson_drift_choose(&law->drift, (double)law->rounds.n, law->rounds.p,
+                                      eps__raise(eps__sum_value(&own), units),
+                                      eps__raise(eps__sum_value(&all), 2 * units), eps))
         return EPS_UNSUPPORTED;
     for (size_t r = 0; r < columns->n; r++) {
         columns->drift[r] *= -law->drift.times * law->drift.q;
@@ -464,7 +464,7 @@ static enum eps_status make_drift(struct coins_law *law, double eps)
 }
 
 /* Of ln w, and what all roundings of a value may add to its logarithm (A45). */
-static void set_weight_error(struct coins_law *law)
+static void set_weight_error(struct poisson_law *law)
 {
     struct eps__mc_law *base = &law->base;
     double sum = 0, n = (double)law->columns.n;
@@ -478,8 +478,8 @@ static void set_weight_error(struct coins_law *law)
 
 static double log_most(const struct eps__mc_law *base, double eps)
 {
-    const struct coins_law *law = (const struct coins_law *)base;
-    return base->tilted ? eps__coins_drift_log_most(&law->drift, eps) : 0;
+    const struct poisson_law *law = (const struct poisson_law *)base;
+    return base->tilted ? eps__mc_poisson_drift_log_most(&law->drift, eps) : 0;
 }
 
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
@@ -489,15 +489,15 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     if (aim->tilted && aim->direction == EPS_REMOVE)
         return EPS_UNSUPPORTED;
     if (tree(setting))
-        return eps__mc_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
-    struct coins_law *law = calloc(1, sizeof *law);
+        return eps__mc_poisson_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
+    struct poisson_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
     law->groups = eps__sampling_groups(mechanism);
     law->memory = memory_of(setting);
-    law->rounds = (struct eps__spaced_steps){
+    law->rounds = (struct eps__b_min_sep_steps){
         .n = (mechanism->n - 1) / law->groups + 1, .separation = 1, .p = setting->p, .examples = 1};
-    eps__spaced_steps_fill(&law->rounds);
+    eps__b_min_sep_steps_fill(&law->rounds);
     law->keep = 1 - setting->p;
     assert(law->memory <= MEMORY_MAX);
     double met, unused;
@@ -510,7 +510,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
         destroy(&law->base);
         return status;
     }
-    law->base = (struct eps__mc_law){.kind = &eps__mc_poisson,
+    law->base = (struct eps__mc_law){.class = &eps__mc_poisson,
                                      .direction = aim->direction,
                                      .tilted = aim->tilted,
                                      .loss_error = error_of(law, met),
@@ -524,11 +524,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     return EPS_OK;
 }
 
-const struct eps__mc_kind eps__mc_poisson = {.concerns = concerns,
-                                             .serves = serves,
-                                             .exact = exact,
-                                             .cost = cost,
-                                             .open = open_law,
-                                             .draw = draw,
-                                             .log_most = log_most,
-                                             .destroy = destroy};
+const struct eps__mc_law_class eps__mc_poisson = {.concerns = concerns,
+                                                  .serves = serves,
+                                                  .exact = exact,
+                                                  .cost = cost,
+                                                  .open = open_law,
+                                                  .draw = draw,
+                                                  .log_most = log_most,
+                                                  .destroy = destroy};

@@ -33,7 +33,7 @@
 struct truncated_law {
     struct eps__mc_law base;
     struct eps__mc_columns columns;
-    struct eps__spaced_steps steps;
+    struct eps__b_min_sep_steps steps;
     double keep, log_p, others, limit;
 };
 
@@ -46,7 +46,7 @@ struct work {
 
 static size_t slots_of(const struct truncated_law *law)
 {
-    return (eps__spaced_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
+    return (eps__b_min_sep_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
            sizeof(double);
 }
 
@@ -76,12 +76,12 @@ static void draw_steps(struct work *work, const struct truncated_law *law, const
                        uint32_t first, uint32_t lane)
 {
     struct eps__participated *slots = work->steps.slots + lane * work->steps.most;
-    size_t own = 2 * eps__spaced_steps_most(&law->steps) + 4; /* uniforms that the example's steps take */
-    size_t drawn = eps__spaced_draw(slots, &law->steps, stream, first + lane), len = 0;
+    size_t own = 2 * eps__b_min_sep_steps_most(&law->steps) + 4; /* uniforms that the example's steps take */
+    size_t drawn = eps__b_min_sep_draw(slots, &law->steps, stream, first + lane), len = 0;
     bool remove = law->base.direction == EPS_REMOVE;
     double *count = work->count + lane;
     if (law->others >= law->limit)
-        eps__spaced_counts(count, EPS__LANES, &law->steps, law->others, stream, first + lane, own + law->steps.n);
+        eps__b_min_sep_counts(count, EPS__LANES, &law->steps, law->others, stream, first + lane, own + law->steps.n);
     for (size_t i = 0; i < drawn; i++) {
         size_t step = slots[i].step;
         double r = count[step * EPS__LANES];
@@ -159,11 +159,11 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
     }
 }
 
-/* ------------------------------------------------------------ the kind */
+/* ------------------------------------------------------------ the class */
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__scheme_of(mechanism)->spaced && mechanism->sampling.truncation;
+    return eps__scheme_of(mechanism)->min_separation && mechanism->sampling.truncation;
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
@@ -231,12 +231,12 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     struct truncated_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
-    law->steps = (struct eps__spaced_steps){.n = mechanism->n,
-                                            .separation = sampling->separation,
-                                            .p = setting->p,
-                                            .examples = 1,
-                                            .warm = sampling->warm_start};
-    eps__spaced_steps_fill(&law->steps);
+    law->steps = (struct eps__b_min_sep_steps){.n = mechanism->n,
+                                               .separation = sampling->separation,
+                                               .p = setting->p,
+                                               .examples = 1,
+                                               .warm = sampling->warm_start};
+    eps__b_min_sep_steps_fill(&law->steps);
     enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation, SHIFT_MOST);
     if (status != EPS_OK) {
         destroy(&law->base);
@@ -246,9 +246,9 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     law->log_p = Sleef_cinz_logd1_u10purec(law->steps.p);
     law->others = (double)(sampling->dataset_size - 1);
     law->limit = (double)sampling->max_batch_size;
-    double n = (double)mechanism->n, starts = (double)eps__spaced_steps_most(&law->steps);
+    double n = (double)mechanism->n, starts = (double)eps__b_min_sep_steps_most(&law->steps);
     double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
-    law->base = (struct eps__mc_law){.kind = &eps__mc_truncated, .direction = aim->direction};
+    law->base = (struct eps__mc_law){.class = &eps__mc_truncated, .direction = aim->direction};
     /* A38: of two recursions */
     law->base.loss_error =
         eps__raise(2 * (n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
@@ -262,11 +262,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     return EPS_OK;
 }
 
-const struct eps__mc_kind eps__mc_truncated = {.concerns = concerns,
-                                               .serves = serves,
-                                               .exact = exact,
-                                               .cost = cost,
-                                               .assume = assume,
-                                               .open = open_law,
-                                               .draw = draw,
-                                               .destroy = destroy};
+const struct eps__mc_law_class eps__mc_truncated = {.concerns = concerns,
+                                                    .serves = serves,
+                                                    .exact = exact,
+                                                    .cost = cost,
+                                                    .assume = assume,
+                                                    .open = open_law,
+                                                    .draw = draw,
+                                                    .destroy = destroy};
