@@ -61,10 +61,19 @@ struct eps__mc_law_class {
     void (*destroy)(struct eps__mc_law *law);
 };
 
-/* The rows of the table, by scheme. */
-extern const struct eps__mc_law_class eps__mc_truncated, eps__mc_b_min_sep, eps__mc_balls_in_bins, eps__mc_poisson;
+/* The laws that are drawn from: one row a class. */
+/* clang-format off */
+#define EPS__MC_LAW_CLASSES(row) \
+    row(truncated)               \
+    row(b_min_sep)               \
+    row(balls_in_bins)           \
+    row(poisson)
+/* clang-format on */
 
-/* Of the table, the setting's own; NULL: nothing is drawn for its scheme. */
+#define EPS__DECLARE_MC_LAW_CLASS(name) extern const struct eps__mc_law_class eps__mc_##name;
+EPS__MC_LAW_CLASSES(EPS__DECLARE_MC_LAW_CLASS)
+
+/* The class of the mechanism's law (laws.c); NULL: none concerns it. */
 const struct eps__mc_law_class *eps__mc_law_class_of(const struct eps_mechanism *mechanism);
 
 #endif

@@ -1,20 +1,12 @@
 /*
- * The table of what Monte Carlo draws from: one row a class of laws.
+ * The class of a mechanism's law: the first of law.h's table that it concerns.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/accountants/monte_carlo/law.h"
 
-/* clang-format off */
-#define CLASSES(row)     \
-    row(truncated)     \
-    row(b_min_sep)     \
-    row(balls_in_bins) \
-    row(poisson)
-/* clang-format on */
-
 #define ADDRESS(name) &eps__mc_##name,
-static const struct eps__mc_law_class *const classes[] = {CLASSES(ADDRESS)};
+static const struct eps__mc_law_class *const classes[] = {EPS__MC_LAW_CLASSES(ADDRESS)};
 
 const struct eps__mc_law_class *eps__mc_law_class_of(const struct eps_mechanism *mechanism)
 {

@@ -28,9 +28,9 @@ struct b_min_sep_law {
     struct eps__b_min_sep b_min_sep;
 };
 
-static bool concerns(const struct eps_mechanism *mechanism)
+static bool concerns(const struct eps__setting *setting)
 {
-    return eps__scheme_of(mechanism)->min_separation;
+    return eps__scheme_of(&setting->job->mechanism)->min_separation;
 }
 
 /* All but the matrix. */

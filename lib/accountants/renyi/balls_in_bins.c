@@ -26,9 +26,9 @@ struct bins_law {
     struct eps__effort effort, quick_effort;
 };
 
-static bool concerns(const struct eps_mechanism *mechanism)
+static bool concerns(const struct eps__setting *setting)
 {
-    return eps__sampling_bins(mechanism) > 0;
+    return eps__sampling_bins(&setting->job->mechanism) > 0;
 }
 
 /* How often an example's bin is drawn. */

@@ -32,7 +32,7 @@ struct eps__renyi_law {
 
 struct eps__renyi_law_class {
     /* Whether the mechanism's law is of this class. */
-    bool (*concerns)(const struct eps_mechanism *mechanism);
+    bool (*concerns)(const struct eps__setting *setting);
     /* As in struct eps__accountant. */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
@@ -53,8 +53,19 @@ struct eps__renyi_law_class {
     void (*destroy)(struct eps__renyi_law *law);
 };
 
-/* All classes. */
-extern const struct eps__renyi_law_class eps__renyi_poisson_banded, eps__renyi_poisson_tree, eps__renyi_balls_in_bins,
-    eps__renyi_b_min_sep;
+/* The laws whose moments are known: one row a class. */
+/* clang-format off */
+#define EPS__RENYI_LAW_CLASSES(row) \
+    row(b_min_sep)                  \
+    row(poisson_tree)               \
+    row(poisson_banded)             \
+    row(balls_in_bins)
+/* clang-format on */
+
+#define EPS__DECLARE_RENYI_LAW_CLASS(name) extern const struct eps__renyi_law_class eps__renyi_##name;
+EPS__RENYI_LAW_CLASSES(EPS__DECLARE_RENYI_LAW_CLASS)
+
+/* The class of the mechanism's law (laws.c); NULL: none concerns it. */
+const struct eps__renyi_law_class *eps__renyi_law_class_of(const struct eps__setting *setting);
 
 #endif

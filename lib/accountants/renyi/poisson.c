@@ -12,9 +12,10 @@
 
 #define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
 
-bool eps__poisson_concerns(const struct eps_mechanism *mechanism)
+bool eps__poisson_concerns(const struct eps__setting *setting, bool tree)
 {
-    return eps__sampling_independent_rounds(mechanism);
+    return eps__sampling_independent_rounds(&setting->job->mechanism) &&
+           (eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE) == tree;
 }
 
 bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *error)

@@ -10,7 +10,7 @@
 #include "lib/accountants/renyi/law.h"
 
 /* As in struct eps__renyi_law_class; serves: all but what concerns the strategy. */
-bool eps__poisson_concerns(const struct eps_mechanism *mechanism);
+bool eps__poisson_concerns(const struct eps__setting *setting, bool tree);
 bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *error);
 
 /* Fills in the geometric means: the first with p as it is, and with what is known where x = 0; further ones with

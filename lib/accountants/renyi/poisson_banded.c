@@ -49,6 +49,11 @@ static unsigned fits(const struct eps__setting *setting, enum eps_direction dire
     return most;
 }
 
+static bool concerns(const struct eps__setting *setting)
+{
+    return eps__poisson_concerns(setting, false);
+}
+
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     double spent;
@@ -154,7 +159,7 @@ static enum eps_status approximate_orders(const struct eps__renyi_law *base, str
     return status;
 }
 
-const struct eps__renyi_law_class eps__renyi_poisson_banded = {.concerns = eps__poisson_concerns,
+const struct eps__renyi_law_class eps__renyi_poisson_banded = {.concerns = concerns,
                                                                .serves = serves,
                                                                .cost = cost,
                                                                .least_sigma = least_sigma,

@@ -62,6 +62,11 @@ static struct eps__tree_effort effort_of(const struct eps__setting *setting, enu
     return (struct eps__tree_effort){SECOND, FURTHER / levels, HIGHER / levels};
 }
 
+static bool concerns(const struct eps__setting *setting)
+{
+    return eps__poisson_concerns(setting, true);
+}
+
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     if (!eps__poisson_serves(setting, error))
@@ -197,7 +202,7 @@ static enum eps_status approximate_orders(const struct eps__renyi_law *base, str
     return status;
 }
 
-const struct eps__renyi_law_class eps__renyi_poisson_tree = {.concerns = eps__poisson_concerns,
+const struct eps__renyi_law_class eps__renyi_poisson_tree = {.concerns = concerns,
                                                              .serves = serves,
                                                              .cost = cost,
                                                              .least_sigma = least_sigma,

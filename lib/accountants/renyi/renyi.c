@@ -354,17 +354,6 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 
 /* ------------------------------------------------------------ the accountant */
 
-static const struct eps__renyi_law_class *class_of(const struct eps__setting *setting)
-{
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    if (eps__renyi_b_min_sep.concerns(mechanism))
-        return &eps__renyi_b_min_sep;
-    if (!eps__renyi_poisson_banded.concerns(mechanism))
-        return &eps__renyi_balls_in_bins;
-    bool tree = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
-    return tree ? &eps__renyi_poisson_tree : &eps__renyi_poisson_banded;
-}
-
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -374,7 +363,9 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return false;
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
-    return class_of(setting)->serves(setting, error);
+    const struct eps__renyi_law_class *class = eps__renyi_law_class_of(setting);
+    return class ? class->serves(setting, error)
+                 : eps__decline(error, "/sampling/scheme", "renyi knows no moments of this scheme; leave renyi out");
 }
 
 static bool exact(const struct eps__setting *setting)
@@ -385,7 +376,7 @@ static bool exact(const struct eps__setting *setting)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    class_of(setting)->cost(setting, operations, bytes);
+    eps__renyi_law_class_of(setting)->cost(setting, operations, bytes);
 }
 
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
@@ -400,7 +391,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     renyi->sought = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? accuracy->log_delta : NAN;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         renyi->sides[direction].last.eps = NAN;
-    enum eps_status status = class_of(setting)->open(&renyi->law, setting, sigma);
+    enum eps_status status = eps__renyi_law_class_of(setting)->open(&renyi->law, setting, sigma);
     if (status != EPS_OK) {
         destroy(&renyi->base);
         return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
@@ -411,7 +402,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return class_of(setting)->least_sigma(setting);
+    return eps__renyi_law_class_of(setting)->least_sigma(setting);
 }
 
 const struct eps__accountant eps__accountant_renyi = {
