@@ -6,7 +6,7 @@
 #include "lib/accountants/monte_carlo/law.h"
 
 /* clang-format off */
-#define CLASSES(row)     \
+#define CLASSES(row)   \
     row(truncated)     \
     row(b_min_sep)     \
     row(balls_in_bins) \
