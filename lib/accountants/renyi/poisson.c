@@ -23,7 +23,8 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
     if (eps__sampling_turns(mechanism))
-        return eps__decline(error, "/sampling/scheme", "renyi serves coins where no groups take turns: poisson");
+        return eps__decline(error, "/sampling/scheme",
+                            "renyi serves Poisson sampling only without groups that take turns; use poisson");
     if (sampling->truncation)
         return eps__decline(error, "/sampling/truncation",
                             "renyi does not serve truncated batches; leave truncation out");
@@ -32,8 +33,7 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
     if (sampling->last_iterate)
         return eps__decline(error, "/sampling/last_iterate", "renyi accounts for every iterate; use pld");
     if (setting->job->query.accountant.bandwidth > 0)
-        return eps__decline(error, "/accountant/bandwidth",
-                            "renyi takes all bands where rounds are coins; leave bandwidth out");
+        return eps__decline(error, "/accountant/bandwidth", "renyi takes all bands under poisson; leave bandwidth out");
     return true;
 }
 

@@ -60,11 +60,12 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!eps__poisson_serves(setting, error))
         return false;
     if (!eps__strategy_lower_triangular(setting->strategy))
-        return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy where rounds are coins");
+        return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy under poisson");
     if (fits(setting, EPS_REMOVE, &spent) < 2)
-        return eps__decline(error, "/matrix/bands",
-                            "renyi serves coins only where the strategy has few bands: about 9 if it is Toeplitz, 6 if "
-                            "not; use fewer bands");
+        return eps__decline(
+            error, "/matrix/bands",
+            "renyi serves poisson only where the strategy has few bands: about 9 if it is Toeplitz, 6 if "
+            "not; use fewer bands");
     return true;
 }
 

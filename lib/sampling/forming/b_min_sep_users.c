@@ -1,7 +1,7 @@
 /*
  * Batches of b-min-sep sampling where examples share users (BMS, algorithm 3): at each step every example is drawn
- * independently, and left out of the batch where any that shares a user with it, left out or not, was drawn in the b -
- * 1 steps before. It is enough to know when an example of each user was drawn last.
+ * independently, and left out of the batch where any that shares a user with it, left out or not, was drawn in the
+ * b - 1 steps before. It is enough to know when an example of each user was drawn last.
  *
  * A user of fewer examples than examples_per_user has empty ones beside them, which are drawn and bar as others do
  * (M23): they are numbered behind the data set, user by user, and are in no batch.

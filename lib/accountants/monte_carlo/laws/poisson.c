@@ -322,7 +322,8 @@ static bool serves_sampling(const struct eps_sampling *sampling, struct eps_erro
                             "monte_carlo does not serve truncated batches; leave truncation out");
     if (sampling->examples_per_user > 1)
         return eps__decline(error, "/sampling/examples_per_user",
-                            "monte_carlo serves one example per user where rounds are coins; use b_min_sep for more");
+                            "monte_carlo serves one example per user under poisson and cyclic_poisson; use b_min_sep "
+                            "for more");
     if (sampling->last_iterate)
         return eps__decline(error, "/sampling/last_iterate", "monte_carlo accounts for every iterate; use pld");
     return true;
@@ -335,14 +336,15 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!serves_sampling(&mechanism->sampling, error))
         return false;
     if (!eps__strategy_lower_triangular(setting->strategy))
-        return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy where rounds are coins");
+        return eps__decline(error, "/matrix",
+                            "monte_carlo needs a lower-triangular strategy under poisson and cyclic_poisson");
     if (tree(setting))
         return eps__sampling_parts(mechanism) == 1 ||
                eps__decline(error, "/matrix", "monte_carlo serves trees under poisson, without groups that take turns");
     if (memory_of(setting) > MEMORY_MAX)
         return eps__decline(error, "/matrix/bands",
-                            "monte_carlo serves coins only where a round shares rows with at most 11 others of its "
-                            "part: 12 bands, or 12 times the groups; use fewer bands");
+                            "monte_carlo serves poisson and cyclic_poisson only where a round shares rows with at most "
+                            "11 others of its part: 12 bands, or 12 times the groups; use fewer bands");
     if (eps__sampling_parts(mechanism) > 1 && (blocks.shape != EPS__SHAPE_TOEPLITZ || blocks.stamps > 1))
         return eps__decline(error, "/matrix",
                             "monte_carlo knows which part of the data set is the worst only where the strategy is "
