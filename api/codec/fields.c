@@ -1,9 +1,9 @@
 /*
- * The tables of fields.h: the wire's vocabulary, in canonical order.
+ * The tables of fields.h: the members of a job in canonical order.
  *
- * Ranges of integers are here, because 0 means "absent" in the structs; ranges of reals and all rules between
- * members are eps_job_check()'s. Masks say which family, scheme or accountant takes a member: elsewhere it is
- * unknown, and unknown members are errors.
+ * Integer ranges are here, because 0 means "absent" in the structs. Ranges of reals and all rules between members are
+ * checked by eps_job_check(). The masks state which families, schemes or accountants take a member; with any other it
+ * is unknown, which is an error.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 
 #include "api/requests/batches.h"
 
-/* The tables hold names of any enum by its number. */
+/* The tables store the name function of an enum as a function of its number. */
 #define NAME_AT(enumeration)                                            \
     static const char *enumeration##_at(unsigned index)                 \
     {                                                                   \
@@ -61,7 +61,7 @@ _Static_assert(sizeof(enum eps_family) == sizeof(unsigned), "enums are read and 
     {                                                                                                          \
         COMMON(key, masks), .kind = API_NUMBERS, PLACE(type, member), .len_offset = offsetof(struct type, len) \
     }
-/* The same, required. */
+/* A required real number. */
 #define NEEDED_REAL(type, key, member, masks)                                       \
     {                                                                               \
         COMMON(key, masks), .kind = API_REAL, .required = true, PLACE(type, member) \
@@ -131,7 +131,7 @@ bool api__has_named(const struct api_object *object, const char *name, uint32_t 
 
 /* ---------------------------------------------------------------- matrix */
 
-/* A blt whose decay and scale are given is not optimised: it takes other members than one with buffers. */
+/* A blt with given decay and scale is not optimised, so it takes other members than one with buffers. */
 #define BLT_GIVEN ((unsigned)EPS_FAMILY_COUNT)
 
 static const char *family_at(unsigned index)
@@ -213,7 +213,7 @@ static const struct api_field sampling_fields[] = {
 
 static const struct api_object sampling_object = {FIELDS(sampling_fields), .has_variants = true,
                                                   .variant_name = scheme_at};
-/* A user's examples are those of the whole training. */
+/* In a job with phases, examples_per_user is a member of the job. */
 static const struct api_object phase_sampling_object = {FIELDS(sampling_fields), .without = "examples_per_user",
                                                         .has_variants = true, .variant_name = scheme_at};
 
@@ -287,11 +287,11 @@ static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_vari
 enum { ALONE, PHASED };
 
 static const char *const misplaced[] = {
-    [ALONE] = "goes beside phases; a job without them has it in sampling",
-    [PHASED] = "is said by each of the phases: leave it out here, or leave phases out",
+    [ALONE] = "is allowed only with phases; a job without phases has it in sampling",
+    [PHASED] = "belongs to each phase; remove it here, or remove phases",
 };
 
-/* The members of a mechanism, of a job alone or of a phase. */
+/* The members of a mechanism, in a job or in a phase. */
 #define STEPS(type, masks)                                                                            \
     {COMMON("n", masks), .kind = API_INTEGER, PLACE(type, mechanism.n), .least = 1, .largest = true}, \
     {                                                                                                 \

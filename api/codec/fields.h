@@ -1,7 +1,7 @@
 /*
- * The vocabulary of a job as tables: one row a member, with its kind, its range and its place in libepsilon's
- * structs. Decoder and encoder walk the same rows, so that what is written is by construction what is read, and
- * a new member is one row. Internal to the codec.
+ * The vocabulary of a job as tables. A row describes one member: its kind, its range and its place in the structs of
+ * libepsilon. The decoder and the encoder use the same rows, so they cannot disagree, and a new member is one new row.
+ * Internal to the codec.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,24 +12,25 @@
 
 enum api_kind {
     API_REAL,    /* double; absent: NAN */
-    API_INTEGER, /* of `size` bytes, in [least, most]; absent: `absent` */
+    API_INTEGER, /* an integer of `size` bytes in [least, most]; absent: `absent` */
     API_BOOL,
-    API_NAME,       /* an enum, by its wire name, of those in `allowed` */
-    API_SHARE,      /* double or "auto", which is NAN */
+    API_NAME,       /* an enum by its wire name; `allowed` selects the values */
+    API_SHARE,      /* a double, or "auto" as NAN */
     API_ID,         /* char[65]; absent: "" */
     API_JOB_ID,     /* char[API_JOB_ID_SIZE]; absent: "" */
-    API_NUMBERS,    /* const double *, with its length at len_offset */
-    API_ROWS,       /* const double *, square, with its side at len_offset */
-    API_GROUP,      /* an object whose members live in the same struct; offset: the bool that says it is there */
-    API_OBJECT,     /* an object with a struct of its own at offset */
-    API_ACCOUNTANT, /* API_OBJECT, or its discriminator alone as a string */
-    API_PHASES,     /* struct eps_phase *, with its length at len_offset: a list of objects */
-    API_LABEL       /* the label, which is no part of struct eps_job */
+    API_NUMBERS,    /* const double *; the length is at len_offset */
+    API_ROWS,       /* const double *, a square matrix; the side is at len_offset */
+    API_GROUP,      /* an object whose members are in the same struct; offset: the bool that says whether it is
+                     * present */
+    API_OBJECT,     /* an object with its own struct at offset */
+    API_ACCOUNTANT, /* an API_OBJECT, or only its discriminator as a string */
+    API_PHASES,     /* struct eps_phase *, an array of objects; the length is at len_offset */
+    API_LABEL       /* the label, which is not part of struct eps_job */
 };
 
 #define API_ALL UINT32_MAX
-#define API_JOB_ID_SIZE 37               /* a UUID's text and NUL */
-#define API_MAX_EXACT ((int64_t)1 << 53) /* every integer up to here is a double */
+#define API_JOB_ID_SIZE 37               /* the text of a UUID and NUL */
+#define API_MAX_EXACT ((int64_t)1 << 53) /* all integers up to this are doubles */
 
 struct api_object;
 
@@ -37,31 +38,31 @@ struct api_field {
     const char *name;
     enum api_kind kind;
     bool required;
-    bool unwritten;    /* read only: the canonical form says it by another member */
-    uint32_t variants; /* bit (1u << variant): which variants of the object have this member */
-    size_t offset;     /* within the object's struct */
+    bool unwritten;    /* only read: the canonical form expresses it by another member */
+    uint32_t variants; /* bit (1u << variant): the variants of the object that have this member */
+    size_t offset;     /* of the member in the struct of the object */
     size_t size;
-    size_t len_offset;   /* API_NUMBERS, API_ROWS, API_PHASES */
-    size_t given_offset; /* of the mask that notes that the client wrote it */
-    uint32_t given;      /* its bit there; 0: not noted */
+    size_t len_offset;   /* API_NUMBERS, API_ROWS, API_PHASES: of the length */
+    size_t given_offset; /* of the mask that records which members the client wrote */
+    uint32_t given;      /* the bit of this member in that mask; 0: not recorded */
     int64_t least;
-    int64_t most; /* 0: the service's limit of n */
+    int64_t most; /* 0: the limit of the service on n */
     int64_t absent;
-    bool largest; /* API_INTEGER of a size_t: or "max", which is EPS_LARGEST */
+    bool largest; /* API_INTEGER of a size_t: "max" is allowed and means EPS_LARGEST */
     const char *(*name_at)(unsigned index);
     uint32_t allowed;                /* API_NAME: bit (1u << value) */
-    const struct api_object *object; /* API_GROUP, API_OBJECT, API_ACCOUNTANT, API_PHASES: of each */
-    unsigned settles;                /* an array: given, it makes the variants that have it this one; 0: it does not */
-    const char *unless;              /* the member beside which a request's does not */
+    const struct api_object *object; /* API_GROUP, API_OBJECT, API_ACCOUNTANT, API_PHASES: the members of each */
+    unsigned settles;                /* an array: if given, it selects this variant; 0: it selects none */
+    const char *unless;              /* in a request, this member is absent if the named one is present */
 };
 
-/* Its variants are those of a name, its first field; or, from 0 on, those that its members settle. */
+/* The variant of an object is selected by a name, its first field, or by the members that are given. */
 struct api_object {
     const struct api_field *fields;
     size_t len;
-    const char *without; /* of the fields: no member here; or NULL */
+    const char *without; /* a field that does not exist in this object, or NULL */
     bool has_variants;
-    const char *(*variant_name)(unsigned variant); /* NULL: no name chooses */
+    const char *(*variant_name)(unsigned variant); /* NULL: the variant is not selected by a name */
     const char *const *misplaced; /* then, by variant: what is said of a member that only another has */
 };
 

@@ -40,10 +40,10 @@ static void report_unknown(const struct check *check, const char *pointer)
     meant = api_meant(pointer + 1, names, len);
     list_names(check->table, list, sizeof list);
     if (*list) {
-        api_errors_add(check->errors, pointer, "is no member of this query%s%s%s are %s",
-                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "? There" : "; there", list);
+        api_errors_add(check->errors, pointer, "unknown query parameter%s%s%s: %s", meant ? "; did you mean " : "",
+                       meant ? meant : "", meant ? "? Allowed" : "; allowed", list);
     } else {
-        api_errors_add(check->errors, pointer, "is no member of this query, which has none");
+        api_errors_add(check->errors, pointer, "unknown query parameter; none is allowed here");
     }
 }
 

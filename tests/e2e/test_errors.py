@@ -83,9 +83,9 @@ def detail(problem, pointer):
 # Where the wrong name stands, and what is proposed.
 MEANT = [
     ("/steps", 10, "did you mean n?"),
-    ("/sample_rate", 0.1, "did you mean p (p goes into sampling)?"),
+    ("/sample_rate", 0.1, "did you mean p (p belongs in sampling)?"),
     ("/sampling/sample_rate", 0.1, "did you mean p?"),
-    ("/sampling/steps", 10, "did you mean n (n goes to the top level of the job)?"),
+    ("/sampling/steps", 10, "did you mean n (n belongs at the top level of the job)?"),
     ("/sigma", 1, "did you mean noise_multiplier?"),
     ("/noise_multipler", 1, "did you mean noise_multiplier?"),
     ("/noiseMultiplier", 1, "did you mean noise_multiplier?"),
@@ -106,7 +106,7 @@ MEANT = [
     ("/xyzzy", 1, None),
     ("/x", 1, None),
     ("/sampling/scheme", "lottery", None),
-    ("/sampling/family", "identity", "family goes into matrix"),
+    ("/sampling/family", "identity", "family belongs in matrix"),
 ]
 
 
@@ -128,7 +128,7 @@ def test_members_of_other_requests_that_were_meant(server):
     assert "did you mean max_bands?" in told("/v1/plans", {"bandsmax": 1, "maxbands": 8}, "/maxbands")
     assert "did you mean dataset_size?" in told("/v1/plans", {"num_examples": 8}, "/num_examples")
     assert "did you mean dimensions?" in told("/v1/noise", {"dimension": 8}, "/dimension")
-    assert "did you mean p (p goes into sampling)?" in told("/v1/batches", {"sample_rate": 0.1}, "/sample_rate")
+    assert "did you mean p (p belongs in sampling)?" in told("/v1/batches", {"sample_rate": 0.1}, "/sample_rate")
     assert "did you mean banded?" in told("/v1/plans", {"families": ["bandmf"]}, "/families/0")
     assert "did you mean poisson?" in told("/v1/plans", {"schemes": ["poison"]}, "/schemes/0")
     assert "did you mean" not in told("/v1/plans", {"schemes": [1]}, "/schemes/0")
@@ -283,7 +283,7 @@ def ask(server, method, path, query):
 def test_the_query_has_what_the_contract_says_and_nothing_else(server, method, path, names):
     problem = check_problem(ask(server, method, path, "prat=noise&%20=1"), 422, "invalid-job")
     assert {error["pointer"] for error in problem["errors"]} == {"?prat", "? "}
-    there = re.sub("^is no member of this query(; did you mean part[?] There are |; there are |)", "",
+    there = re.sub("^unknown query parameter(; did you mean part[?] Allowed: |; allowed: |; none is allowed here)", "",
                    problem["errors"][0]["detail"])
     assert sorted(there.split(", ")) == (sorted(names) or ["", "which has none"])
     # All that is wrong, at once: unknown, without a value, twice.
@@ -300,7 +300,7 @@ def test_a_misspelt_part_is_no_matrix(server):
     matrix = server.solve(DP_SGD)["links"]["matrix"]
     problem = check_problem(server.get(matrix + "?prat=noise"), 422, "invalid-job")
     assert problem["errors"] == [{"pointer": "?prat",
-                                  "detail": "is no member of this query; did you mean part? There are part, form, phase"}]
+                                  "detail": "unknown query parameter; did you mean part? Allowed: part, form, phase"}]
     assert "?prat" in problem["detail"]
     assert server.get(matrix + "?part=noise").json()["part"] == "noise"
 

@@ -95,7 +95,7 @@ def test_a_point_that_is_no_job_is_a_failed_row(server):
     assert (done["status"], done["done"], done["failed"]) == ("succeeded", 4, 2)
     table = rows(server, done)
     assert [row["status"] for row in table] == ["succeeded", "failed", "failed", "succeeded"]
-    assert table[1]["job"] is None and table[1]["detail"].startswith("/sampling/p must lie in")
+    assert table[1]["job"] is None and table[1]["detail"].startswith("/sampling/p: must lie in")
     assert table[1]["epsilon"] is None and table[1]["accountant"] is None
     # One that its accountant does not serve.
     tree = {**BASE, "n": 4, "matrix": {"family": "tree"}, "noise_multiplier": 1}
