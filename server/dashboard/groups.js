@@ -1,6 +1,5 @@
 /*
- * What sweeps and plans have in common: their list, and the head of one's page with its state, its progress and what can be
- * done with it.
+ * The code that sweeps and plans share: their list, and the top of a page with status, progress and actions.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,8 +15,8 @@ const FINAL = ['succeeded', 'failed', 'canceled'];
 
 const name = (kind, group) => group.label || kind.question(group);
 
-/* kind: {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid'], question: (sweep) => text},
- * and `found`, columns of what was found, each a heading and a function of the group. Returns what ends it. */
+/* kind: {noun: 'sweep', plural: 'sweeps', children: 'points', asked: ['base', 'grid'], question: (sweep) => text}, and
+ * `found`, columns of results, each a heading and a function of the group. Returns a function that ends the view. */
 export function showList(main, kind, query, form) {
   const title = `${kind.plural[0].toUpperCase()}${kind.plural.slice(1)}`;
   const body = h('tbody'), notes = h('div'), pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
@@ -46,7 +45,8 @@ export function showList(main, kind, query, form) {
   });
 }
 
-/* The page of one; `fill(group, fail)` is called whenever more of it is done. Returns what ends it. */
+/* The page of a sweep or plan; `fill(group, fail)` is called when more of it is done. Returns a function that ends the
+ * view. */
 export function showGroup(main, kind, id, body, fill) {
   const title = h('h1', {tabindex: '-1'}, kind.noun);
   const state = h('p', {class: 'state', id: 'state'});
@@ -57,10 +57,10 @@ export function showGroup(main, kind, id, body, fill) {
   const fail = (problem) => notes.replaceChildren(trouble(problem));
 
   function act(group, final) {
-    const words = {...kind, loss: `Its ${kind.children} go with it.`, list: `#/${kind.plural}`};
+    const words = {...kind, loss: `Its ${kind.children} are deleted as well.`, list: `#/${kind.plural}`};
     actions.replaceChildren(...[final ? deleteButton(group, words, fail) : cancelButton(group, fail)].flat(),
                             h('a', {class: 'button', href: group.links[kind.children] || group.links.self}, 'JSON'));
-    asked.replaceChildren(h('summary', {}, 'What was asked'), h('pre', {tabindex: '0'}, JSON.stringify(
+    asked.replaceChildren(h('summary', {}, 'Request'), h('pre', {tabindex: '0'}, JSON.stringify(
       Object.fromEntries(kind.asked.filter((member) => member in group).map((member) => [member, group[member]])), null, 2)));
   }
 

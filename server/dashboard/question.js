@@ -1,5 +1,5 @@
 /*
- * What a job, a plan or a sweep asks, in words: the names of their pages, where nobody gave them a label.
+ * Describes what a job, plan or sweep asks; the title of its page if it has no label.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +12,7 @@ const there = (value) => value !== null && value !== undefined;
 const once = (list) => [...new Set(list)].join(' + ');
 const list = (value) => [value].flat().map((one) => number(one)).join(' or ');
 
-/* One of a job's phases, or what it is itself. */
+/* The phases of a job, or the job itself. */
 export const parts = (job) => job.phases || [job];
 
 function matrix({matrix: one = {}}) {
@@ -31,7 +31,7 @@ function length(job) {
   return there(job.n) ? `${number(job.n)} steps` : there(job.epochs) ? `${number(job.epochs)} epochs` : '';
 }
 
-/* known: the members that have a value elsewhere, as in the grid of a sweep. */
+/* known: members whose value is given elsewhere, such as in the grid of a sweep. */
 function sought(job, known = []) {
   const missing = Object.keys(SOUGHT).filter((member) => !there(job[member]) && !known.includes(member));
   if (job.n === 'max') {
@@ -64,7 +64,8 @@ export function ofPlan(plan) {
     : `plan …${plan.id.slice(-8)}`;
 }
 
-/* "epsilon over noise_multiplier and matrix bands, at delta 1e-6, 1000 steps, square_root under cyclic_poisson"; lists have no base. */
+/* "epsilon over noise_multiplier and matrix bands, at delta 1e-6, 1000 steps, square_root under cyclic_poisson". A
+ * sweep in a list has no base. */
 export function ofSweep({base, grid, total, id}) {
   if (!base) {
     return `${number(total)} points, …${id.slice(-8)}`;

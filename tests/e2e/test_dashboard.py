@@ -170,7 +170,7 @@ def test_the_charts_hold_the_numbers_of_the_api(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     points = host.get(document["links"]["curve"]).json()["points"]
     lines = browser.chart("curve")
-    assert lines["delta (the larger)"] == [[point["epsilon"], point["delta"]] for point in points]
+    assert lines["delta (larger direction)"] == [[point["epsilon"], point["delta"]] for point in points]
     assert lines["remove"] == [[point["epsilon"], point["remove"]] for point in points]
     assert lines["add"] == [[point["epsilon"], point["add"]] for point in points]
     assert lines["this job"] == [[document["result"]["epsilon"], 1e-6]]

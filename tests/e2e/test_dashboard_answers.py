@@ -114,7 +114,7 @@ def test_what_is_spent_is_computed_when_asked_for(browser, host):
     # Between two points the line is as high as the later one: a straight line is no bound.
     assert browser.run("return window.Chart.getChart('spend').data.datasets[0].stepped") == "after"
     assert [step for step, _ in line["end of a phase"]] == [469, 469 + 1172, 469 + 1172 + 20 * 100]
-    assert browser.focused().text == "Spent on the way"  # the button has gone
+    assert browser.focused().text == "Epsilon during training"  # the button has gone
     assert browser.saved("Save as CSV", "curve.csv") == host.get(document["links"]["curve"], headers={"Accept": "text/csv"}).text
     assert "computed" in browser.text("#announcer") or "Saved" in browser.text("#announcer")
     browser.screenshot("spend")
