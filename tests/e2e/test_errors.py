@@ -323,8 +323,8 @@ def test_lists_refuse_bad_queries(server, query):
     assert server.get("/v1/jobs?label=" + "%C3%A9" * 200).json() == {"items": [], "next": None}
 
 
-@pytest.mark.parametrize("limit,words", [("0", "at least one"), ("000", "at least one"), ("501", "the most that a page holds"),
-                                         ("9" * 40, "the most that a page holds")])
+@pytest.mark.parametrize("limit,words", [("0", "at least one"), ("000", "at least one"), ("501", "the largest page size"),
+                                         ("9" * 40, "the largest page size")])
 def test_limits_out_of_range_are_told_apart(server, limit, words):
     sweep = server.post({"base": DP_SGD, "grid": {"/n": [1]}}, "/v1/sweeps").json()
     for path in ("/v1/jobs", "/v1/sweeps", "/v1/plans", sweep["links"]["self"] + "/points"):
@@ -337,7 +337,7 @@ def test_bad_wait(server):
         check_problem(server.post(DP_SGD, f"/v1/jobs?wait={value}"), 422, "invalid-job", "?wait")
     for value in ("301", "1000", "9" * 400):
         problem = check_problem(server.post(DP_SGD, f"/v1/jobs?wait={value}"), 422, "invalid-job", "?wait")
-        assert "more than 300 seconds" in problem["errors"][0]["detail"]
+        assert "exceeds 300 seconds" in problem["errors"][0]["detail"]
     assert server.post(DP_SGD, "/v1/jobs?wait=300").status_code == 200
     # A preference that cannot be read is ignored, and one for too much is applied as far as it goes.
     assert server.post(DP_SGD, headers={"Prefer": "wait=soon"}).status_code in (200, 202)
