@@ -618,7 +618,7 @@ def test_noise_goes_on_in_another_program(client):
     rest = list(client.noise(job, **asked, stream=rows.stream, first_row=rows.row))
     whole = numpy.array(list(client.noise(job, **asked, stream=rows.stream)))
     assert len(rest) == 54 and (whole == numpy.array(used + rest)).all()
-    with pytest.raises(epsilond.NotFound, match="train from the beginning"):
+    with pytest.raises(epsilond.NotFound, match="Restart the training"):
         next(client.noise(job, **asked, stream="0" * 64, first_row=1))
     with pytest.raises(epsilond.Invalid, match="goes with stream"):
         next(client.noise(job, **asked, first_row=1))

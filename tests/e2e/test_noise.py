@@ -506,7 +506,7 @@ def test_a_stream_is_for_one_request(server):
     for change in ({"dimensions": 5}, {"part": "decoder"}, {"dtype": "float64"}, {"noise_multiplier": 3}, {"seed": 1},
                    {"job": other["id"]}, {"job": None, "factorization": stored, "noise_multiplier": 2}):
         answer = ask(server, {**asked, **change, "stream": stream, "first_row": 0})
-        assert "begun with another request" in check_problem(answer, 409, "conflict")["detail"], change
+        assert "started by a different request" in check_problem(answer, 409, "conflict")["detail"], change
         assert "X-Stream" not in answer.headers
     # What is said in another way is the same request.
     draw(server, **asked, part="noise", dtype="float32", noise_multiplier=2, stream=stream, first_row=60)
@@ -535,7 +535,7 @@ def test_which_rows_a_stream_has(server):
                            ({"stream": stream, "first_row": 1.5}, "/first_row")]:
         check_problem(ask(server, {**asked, **wrong}), 422, "invalid-job", pointer)
     unknown = check_problem(ask(server, {**asked, "stream": "0" * 64, "first_row": 1}), 404, "not-found")
-    assert "train from the beginning" in unknown["detail"]
+    assert "Restart the training" in unknown["detail"]
     assert draw(server, **asked, stream=stream, first_row=63).shape == (1, 4)  # all that was refused did it no harm
 
 

@@ -100,11 +100,11 @@ def test_the_numbers_of_the_page_are_those_of_the_answer(server, name):
     for direction in ("remove", "add"):
         assert float(rows[direction].split(",")[0]) == document["result"]["directions"][direction]["value"]
     bracket = document["result"]["bracket"]
-    assert ("numerical bracket of it" in rows) == (bracket is not None)
+    assert ("its numerical bracket" in rows) == (bracket is not None)
     if bracket:
-        ends, said = rows["numerical bracket of it"].split(", ")
+        ends, said = rows["its numerical bracket"].split(", ")
         assert [float(end) for end in ends.split(" to ")] == [bracket["lower"], bracket["upper"]]
-        assert said == ("with the exact value inside" if bracket["exact"] else "of the accountant's bound")
+        assert said == ("contains the exact value" if bracket["exact"] else "of the bound of the accountant")
     # What is quoted is rounded, and never down.
     epsilon, delta = re.search(r"epsilon = (\S+) and delta = (\S+?)\.(?: |$)", told["summary"]).groups()
     for quoted, exact in ((epsilon, document["result"]["epsilon"]), (delta, document["result"]["delta"])):

@@ -135,7 +135,7 @@ def test_what_is_refused(server):
     check_problem(server.post([], "/v1/sweeps"), 422, "invalid-job", "")
     check_problem(server.request("POST", "/v1/sweeps", data="{", headers={"Content-Type": "application/json"}), 400,
                   "malformed-json")
-    assert check_problem(server.get("/v1/sweeps/x"), 404, "not-found")["detail"] == "there is no sweep of this id"
+    assert check_problem(server.get("/v1/sweeps/x"), 404, "not-found")["detail"] == "there is no sweep with this id"
     job = server.solve(GAUSSIAN)["id"]
     check_problem(server.get(f"/v1/sweeps/{job}"), 404, "not-found")
     check_problem(server.get(f"/v1/sweeps/{job}/points"), 404, "not-found")
