@@ -458,7 +458,7 @@ static void a_job_past_its_deadline_fails(void **state)
     for (int i = 0; i < 2; i++)
         assert_ends(jobs, ids[i],
                     "/problems/timeout\",\"title\":\"The job exceeded the time limit\",\"status\":422,"
-                    "\"detail\":\"the computation passed the time limit of the service (--max-seconds) and did "
+                    "\"detail\":\"the computation exceeded the time limit of the service (--max-seconds) and did "
                     "not stop;");
     assert_ends(jobs, ids[2], "\"status\":\"succeeded\"");
     assert_int_equal(watchdog_stuck(service->server.watchdog), 1);
