@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Executes the Dockerfile without an engine: FROM, WORKDIR, COPY, RUN and USER line by line in THIS root, both
-# stages one after the other, then runs what the image would run. Meant for a bare Debian 12 in a chroot or a
-# throw-away machine, for it installs packages, adds a user and writes to /src, /out and /usr/bin; so it wants
-# to be told: docker/check.sh --here
+# Executes the Dockerfile without a container engine: FROM, WORKDIR, COPY, RUN and USER line by line in THIS root file
+# system, both stages one after the other, and then runs what the image would run. It is meant for a bare Debian 12 in a
+# chroot or a disposable machine, because it installs packages, adds a user and writes to /src, /out and /usr/bin. It
+# therefore requires confirmation: docker/check.sh --here
 #
-# As both stages share one root, a run-time package that the second stage forgets would go unnoticed. Hence the
-# last check: every library that the binary names must come from a package that the second stage installs.
+# Both stages share one root, so a run-time package that is missing in the second stage would not be noticed. The last
+# check therefore verifies that every library of the binary comes from a package that the second stage installs.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -euo pipefail
@@ -21,7 +21,7 @@ drop() {
     setpriv --reuid="$user" --regid="$user" --init-groups "$@"
 }
 
-# as_user COMMAND: a shell line, as the user in force.
+# as_user COMMAND: a shell command, as the current user.
 as_user() {
     if [ "$user" = root ]; then sh -c "$1"; else drop sh -c "$1"; fi
 }
@@ -65,7 +65,7 @@ for soname in $(objdump -p /usr/bin/epsilond | sed -n 's/^ *NEEDED *//p'); do
 done
 [ "$forgotten" = 0 ]
 
-# The image's command and its health check, on a port of our choosing.
+# The command and the health check of the image, on another port.
 setpriv --reuid="$user" --regid="$user" --init-groups \
     /usr/bin/epsilond serve --listen 127.0.0.1:18080 --db /var/lib/epsilond/check.db >/dev/null 2>&1 &
 server=$!

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What `make install` leaves must serve a user who knows pkg-config and nothing of us, under whatever prefix, after a
-# build that was told of none; and `make uninstall` must take back all of it. Prints TAP. B, BIN and CC as in tests/run.sh.
+# Checks that what `make install` installs works for a user who only knows pkg-config, under any prefix, after a build
+# that was given none, and that `make uninstall` removes all of it. Prints TAP. B, BIN and CC as in tests/run.sh.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -22,28 +22,28 @@ result() {
     fi
 }
 
-# build TARGET...: in this tree, as it has been built.
+# build TARGET...: runs make in this tree, with the settings of its build.
 build() {
     make -s B="$B" BIN="$BIN" CC="$CC" "$@" >"$log" 2>&1
 }
 
-# installed ROOT: every file and link under it.
+# installed ROOT: lists every file and link under it.
 installed() {
     (cd "$1" && find . ! -type d | sort)
 }
 
-# pc ARGUMENTS...: pkg-config, as a user of the prefix.
+# pc ARGUMENTS...: pkg-config, as called by a user of the prefix.
 pc() {
     PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" pkg-config "$@"
 }
 
-# The loader's cache is the machine's: a test only looks whether it would be brought up to date.
+# The cache of the loader belongs to the machine, so the test only checks whether it would be updated.
 mkdir "$work/bin"
 printf '#!/bin/sh\necho "$*" >>"%s"\n' "$work/ldconfig" >"$work/bin/ldconfig"
 chmod +x "$work/bin/ldconfig"
 PATH=$work/bin:$PATH
 
-# loader_told: whether ldconfig has been called to write since the last question; whether it should depends on who asks.
+# loader_told: whether ldconfig has been called to write since the last check; whether it should be depends on the user.
 loader_told() {
     told=$(grep -c '^$' "$work/ldconfig" 2>/dev/null)
     rm -f "$work/ldconfig"
@@ -101,7 +101,8 @@ result $? "eps_version() is the version that pkg-config knows"
     $(pc --static --libs epsilon) >"$log" 2>&1 && env -u LD_LIBRARY_PATH "$work/static" >"$log" 2>&1
 result $? "the archive links with what pkg-config --static says, and runs"
 
-# While the major version is 0 the minor one may change structs: it is in the name that programs ask the loader for.
+# While the major version is 0, the minor version may change structs, so it is part of the name that programs request
+# from the loader.
 soname=$(objdump -p "$work/user" | sed -n 's/^ *NEEDED *\(libepsilon.*\)/\1/p')
 version=$(pc --modversion epsilon)
 case $version in

@@ -1,14 +1,12 @@
-"""Replays the README: every `$ ` command in a console block runs against the real server, and what it prints
-must be what the README shows. Numbers may differ by the default tolerance of an answer (a better search may end
-elsewhere in the bracket); ids and times are not shown. Prints TAP, one test a command.
+"""Replays the README: runs every `$ ` command of a console block against the real server, and compares its output with
+the README. Numbers may differ by the default tolerance of a result (an improved search may end elsewhere in the
+bracket); ids and times are not shown. Prints TAP, one test per command.
 
-    check_readme.py [--update]      --update writes what the server says into the README instead
+check_readme.py [--update]      --update writes the output of the server into the README instead
 
-The commands of one block share a shell and a folder with nothing but the README's C program in it, so that a later one
-can use what an earlier one found. In place of localhost:8080 stands the server under test; `epsilond` is the binary
-that EPSILOND names, and pkg-config knows the library as `make install` leaves it.
-
-SPDX-License-Identifier: GPL-3.0-or-later
+The commands of a block share a shell and a folder that contains only the C program of the README, so that a command
+can use the output of earlier ones. localhost:8080 is replaced by the server under test, `epsilond` is the binary
+named by EPSILOND, and pkg-config finds the library as installed by `make install`.
 """
 import os
 import re
@@ -25,7 +23,7 @@ BLOCK = re.compile(r"(?<=^```console\n)(.*?)(?=^```$)", re.M | re.S)
 
 
 def commands(block):
-    """The (command, expected output) pairs of a block: `$ ` opens a command, `> ` carries it on."""
+    """The (command, expected output) pairs of a block: `$ ` starts a command, `> ` continues it."""
     pairs = []
     for line in block.splitlines(keepends=True):
         if line.startswith("$ "):
@@ -40,7 +38,7 @@ def commands(block):
 
 
 def install(folder):
-    """The library in a prefix of its own; what a shell needs to find it there."""
+    """Installs the library in its own prefix; returns the environment in which a shell finds it."""
     make = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     done = subprocess.run(["make", "-s", "install", "PREFIX=" + folder, "B=" + os.environ.get("B", "build/release"),
                            "BIN=" + os.environ.get("BIN", os.path.dirname(EPSILOND))], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -51,11 +49,11 @@ def install(folder):
 
 
 def run(block, address, program, environment):
-    """Runs a block's commands in one shell, beside the C program; returns what each printed."""
+    """Runs the commands of a block in one shell, next to the C program; returns the output of each."""
     script = ""
     for command, _ in commands(block):
         script += re.sub(r"^[$>] ", "", command, flags=re.M) + f"printf '{MARK}'\n"
-    path = os.path.dirname(EPSILOND) + ":/usr/bin:" + os.environ["PATH"]  # Debian's Python, which has NumPy
+    path = os.path.dirname(EPSILOND) + ":/usr/bin:" + os.environ["PATH"]  # the Python of Debian, which has NumPy
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "example.c"), "w", encoding="utf-8") as file:
             file.write(program)
@@ -66,7 +64,7 @@ def run(block, address, program, environment):
 
 
 def same(shown, printed):
-    """Whether two texts agree: word for word between the numbers, the numbers nearly."""
+    """Whether two texts agree: exactly between the numbers, and approximately in the numbers."""
     if NUMBER.sub("#", shown) != NUMBER.sub("#", printed):
         return False
     pairs = zip(NUMBER.findall(shown), NUMBER.findall(printed))

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""A family, a scheme and an accountant are one file and one row: a toy of each is added so to a copy of the tree under
-build/, which is built and asked a job that uses it, by `solve` and over HTTP. Prints TAP.
+"""Checks that a family, a scheme and an accountant are one file and one row each. A toy of each is added to a copy of
+the tree under build/, which is built and then solves a job that uses it, by `solve` and over HTTP. Prints TAP.
 
-What one file and one row means: tests/toys/NAME.c is put into the room, its wire name in it; one line goes into the table of
-the room; and since C numbers what it selects by, one value into the enum of lib/epsilon.h. No other line is touched.
-Not shown here: a member that only the new thing has takes a line in api/codec/fields.c, and the published contract
-(api/openapi.yaml) its own.
+Adding one means: tests/toys/NAME.c is copied into the room and contains its wire name; one line is added to the
+table of the room; and, because C selects by number, one value is added to the enum of lib/epsilon.h. No other line
+changes. Not tested: a member that only the new one takes needs a line in api/codec/fields.c, and one in the
+published contract (api/openapi.yaml).
 
 From the environment: CC, JOBS.
-
-SPDX-License-Identifier: GPL-3.0-or-later
 """
 import json
 import os
@@ -59,7 +57,7 @@ def certain(result):
     return ["estimate_verify_release", result["delta"] / 2, "toy_certain"] if result["guarantee"] == "deterministic" else None
 
 
-# What is asked for, the job with the toy and what to look at, the job without and what to look at.
+# What is tested: the job with the toy and the value to read, the job without it and the value to read.
 QUESTIONS = (
     ("the family toy_prefix is the Toeplitz matrix 1, 1/2",
      dict(GAUSSIAN, matrix={"family": "toy_prefix"}), matrix,
@@ -84,7 +82,7 @@ def report(good, name, detail=""):
 
 
 def insert(path, pattern, line):
-    """Puts the line behind the one match of the pattern."""
+    """Inserts the line after the only match of the pattern."""
     text = (TREE / path).read_text()
     found = list(re.finditer(pattern, text, re.M))
     assert len(found) == 1, f"{path}: {len(found)} places for {line.strip()}"
@@ -98,7 +96,7 @@ def add(name, enum, room, table, rows):
 
 
 def build():
-    """The copy with its toys; warnings are errors as in this tree, and it need not be fast."""
+    """Builds the copy with the toys, with warnings as errors and without optimisation."""
     shutil.rmtree(TREE, ignore_errors=True)
     for folder in ("lib", "api", "server", "migrations"):
         shutil.copytree(folder, TREE / folder)

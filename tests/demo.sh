@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demonstration: starts epsilond on a free port with a database of its own, asks it three real questions
-# with curl, prints each request and its answer, and stops it. Fails if anything does.
+# The demonstration: starts epsilond on a free port with its own database, sends it three real questions with curl,
+# prints each request and its answer, and stops it. Fails if any step fails.
 #
 # From the environment: EPSILOND (the binary).
 #
@@ -21,7 +21,7 @@ fail() {
     exit 1
 }
 
-: >"$work/out" # there before it is read, however late the server starts
+: >"$work/out" # exists before it is read, however late the server starts
 "$epsilond" serve --listen 127.0.0.1:0 --db "$work/demo.db" >"$work/out" 2>"$work/log" &
 server=$!
 url=
@@ -34,7 +34,7 @@ done
 [ -n "$url" ] || fail "the server did not say where it listens"
 echo "epsilond listens on $url"
 
-# ask QUESTION JOB CHECK SHOW: posts the job, waits for its end, demands CHECK of the answer, prints SHOW of it.
+# ask QUESTION JOB CHECK SHOW: posts the job, waits for its end, verifies CHECK on the answer, and prints SHOW of it.
 ask() {
     local question=$1 job=$2 check=$3 show=$4 status
     printf '\n=== %s\n\n' "$question"
