@@ -47,8 +47,8 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
         {"too-costly", 422, "The job costs more than this service allows",
          "Every accountant estimates its work before it starts. `operations` and `bytes` are the estimates, and at "
          "least one exceeds the limit of the service. Fewer steps, a wider tolerance, a banded or Toeplitz matrix, or "
-         "another accountant reduce the cost. The operator can raise the "
-         "limits with --max-operations and --max-bytes."},
+         "another accountant reduce the cost. The operator can raise the limits with --max-operations and "
+         "--max-bytes."},
     [API_PROBLEM_UNATTAINABLE] =
         {"unattainable", 422, "No finite answer exists",
          "No finite value of the unknown satisfies the two given values: for example, delta is smaller than the "

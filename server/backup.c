@@ -30,8 +30,7 @@ int command_backup(int argc, char **argv)
     }
     if (operand >= 0 && argc - operand != 1) {
         snprintf(message, sizeof message,
-                 "backup requires one file name, of the copy to be created; see epsilond "
-                 "--help");
+                 "backup requires one file name, of the copy to be created; see epsilond --help");
         operand = -1;
     }
     if (operand < 0) {

@@ -11,11 +11,13 @@
 
 void print_help(void)
 {
-    printf("epsilond %s: differential-privacy accounting\n\n  epsilond serve [OPTION...]           run the service\n  "
-           "epsilond solve [OPTION...] [FILE|-]  solve one job, a JSON document, and print the result\n  epsilond "
-           "backup [OPTION...] FILE     copy the database; a server may be writing to it\n  epsilond --help | "
-           "--version\n\nOptions can also be set by the environment variables in parentheses; the command line takes "
-           "precedence.\n\nserve:\n",
+    printf("epsilond %s: differential-privacy accounting\n\n"
+           "  epsilond serve [OPTION...]           run the service\n"
+           "  epsilond solve [OPTION...] [FILE|-]  solve one job, a JSON document, and print the result\n"
+           "  epsilond backup [OPTION...] FILE     copy the database; a server may be writing to it\n"
+           "  epsilond --help | --version\n\n"
+           "Options can also be set by the environment variables in parentheses; the command line takes precedence.\n\n"
+           "serve:\n",
            EPS_VERSION);
     config_help(stdout, CONFIG_SERVE);
     printf("\nsolve:\n");

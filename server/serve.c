@@ -222,9 +222,7 @@ int command_serve(int argc, char **argv)
         return 0;
     }
     if (operand >= 0 && operand < argc) {
-        snprintf(message, sizeof message,
-                 "serve takes no arguments, but got "
-                 "\"%.100s\"; see epsilond --help",
+        snprintf(message, sizeof message, "serve takes no arguments, but got \"%.100s\"; see epsilond --help",
                  argv[operand]);
         operand = -1;
     }

@@ -50,8 +50,7 @@ static bool read_real(struct api_decoder *decoder, const char *path, const json_
         /* 2^63 as a double has no integer to compare with */
         if (fabs(value) >= 0x1p63 || (json_int_t)value != integer) {
             api_errors_add(decoder->errors, path,
-                           "%lld is not exactly a double; use a number that is, or write it as "
-                           "a decimal",
+                           "%lld is not exactly a double; use a number that is, or write it as a decimal",
                            (long long)integer);
             return false;
         }
@@ -165,8 +164,8 @@ void api__read_id(struct api_decoder *decoder, const char *path, const json_t *j
 {
     if (!api__is_string(json) || json_string_length(json) != 64 || strlen(json_string_value(json)) != 64)
         api_errors_add(decoder->errors, path,
-                       "must be a string of 64 lower-case hexadecimal digits, the "
-                       "factorization.id of an earlier result");
+                       "must be a string of 64 lower-case hexadecimal digits, the factorization.id of an earlier "
+                       "result");
     else
         memcpy(place, json_string_value(json), 65);
 }
@@ -282,9 +281,7 @@ void api__read_numbers(struct api_decoder *decoder, const char *path, const json
     memcpy(&known, api__at(base, field->len_offset), sizeof known);
     if (known != 0 && known != len) { /* two arrays of the same length: decay, then scale */
         api_errors_add(decoder->errors, path,
-                       "has %zu numbers, but its companion has %zu; they must have the same "
-                       "length",
-                       len, known);
+                       "has %zu numbers, but its companion has %zu; they must have the same length", len, known);
         return;
     }
     double *values = keep_array(decoder, len);
@@ -310,9 +307,7 @@ static bool rows_have_shape(struct api_decoder *decoder, const char *path, const
             break;
         api__element_path(where, path, index);
         if (is_array(row))
-            api_errors_add(decoder->errors, where,
-                           "has %zu numbers; row %zu must have %zu "
-                           "(the lower triangle) or %zu",
+            api_errors_add(decoder->errors, where, "has %zu numbers; row %zu must have %zu (the lower triangle) or %zu",
                            len, index, index + 1, n);
         else
             api_errors_add(decoder->errors, where, "must be an array of numbers, not %s", api__kind_of(row));

@@ -58,9 +58,7 @@ static size_t list_len(struct reading *reading, const char *name)
     snprintf(where, sizeof where, "/%s", name);
     if (api__packed(value, &packed) || json_array_size(value) > EPS_PLAN_PAIRS_MAX ||
         (json_is_array(value) && !json_array_size(value))) {
-        api_errors_add(reading->errors, where,
-                       "must be a number or an array of "
-                       "at most %d numbers",
+        api_errors_add(reading->errors, where, "must be a number or an array of at most %d numbers",
                        EPS_PLAN_PAIRS_MAX);
         return 0;
     }

@@ -212,8 +212,7 @@ static void read_members(struct api_sweep *sweep, struct api_errors *errors, jso
         api_errors_add(errors, "/base", "must be a job; the members that the grid sets may be omitted");
     if (!json_object_get(json, "grid"))
         api_errors_add(errors, "/grid",
-                       "is required: arrays of values, each under the JSON pointer of a member of the "
-                       "job");
+                       "is required: arrays of values, each under the JSON pointer of a member of the job");
 }
 
 /* The place where the client wrote the wrong part of a point: in a list of the grid (*listed is true) or in the

@@ -127,8 +127,7 @@ static void limit_connections(struct connections_options *options, const struct 
             options->max_of_one = (size_t)fmax(1, share * (double)allowed);
         }
         log_event(LOG_LEVEL_WARN, "descriptors",
-                  "max_connections=%llu detail=\"only %llu file descriptors are "
-                  "available\"",
+                  "max_connections=%llu detail=\"only %llu file descriptors are available\"",
                   (unsigned long long)allowed, (unsigned long long)limit.rlim_cur);
     }
 }

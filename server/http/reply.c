@@ -198,8 +198,8 @@ enum handled reply_problem_json(struct request *request, json_t *problem)
     char *text = problem ? api_json_text(problem) : NULL;
     json_decref(problem);
     if (!text) {
-        static const char plain[] = "{\"type\":\"/problems/internal\",\"title\":\"Internal error\",\"status\":500,"
-                                    "\"detail\":\"out of memory\"}";
+        static const char plain[] = "{\"type\":\"/problems/internal\",\"title\":\"Internal "
+                                    "error\",\"status\":500,\"detail\":\"out of memory\"}";
         text = strdup(plain);
         status = 500;
     }

@@ -172,8 +172,7 @@ static enum handled reply_no_route(struct request *request)
     allowed_methods(request->server->routes, request->path, allow);
     if (!allow[0]) {
         return reply_problem(request, API_PROBLEM_NOT_FOUND,
-                             "no resource has this path; GET /v1 links to the "
-                             "available ones");
+                             "no resource has this path; GET /v1 links to the available ones");
     }
     reply_header(request, MHD_HTTP_HEADER_ALLOW, "%s", allow);
     if (strcmp(request->method, MHD_HTTP_METHOD_OPTIONS) == 0) {

@@ -44,8 +44,8 @@ static const struct option_row rows[] = {
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "maximum open connections, including waiting ones"},
     {"max-per-address", KIND_COUNT, FIELD(max_connections_of_one), CONFIG_SERVE, 1, 1e6, "1024", "N",
-     "maximum open connections from one address; below --max-connections, an eighth "
-     "of those is reserved for newcomers"},
+     "maximum open connections from one address; below --max-connections, an eighth of those is reserved for "
+     "newcomers"},
     {"idle-seconds", KIND_SECONDS, FIELD(idle_seconds), CONFIG_SERVE, 0.1, 86400, "75", "TIME",
      "maximum pause between two requests, including the head of the next one"},
     {"request-seconds", KIND_SECONDS, FIELD(request_seconds), CONFIG_SERVE, 0.1, 86400, "60", "TIME",
@@ -59,8 +59,7 @@ static const struct option_row rows[] = {
     {"keep-streams", KIND_SECONDS, FIELD(stream_seconds), CONFIG_SERVE, 0, 1e7, "1h", "TIME",
      "how long an interrupted noise stream can be resumed (its key stays in memory); 0: never"},
     {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N",
-     "maximum waiting jobs; further "
-     "ones are 503"},
+     "maximum waiting jobs; further ones are 503"},
     {"queue-bytes", KIND_BYTES, FIELD(queue_bytes), CONFIG_SERVE, 1 << 12, 1e15, "256MiB", "BYTES",
      "memory of waiting and running jobs; further ones are 503"},
     {"max-body", KIND_BYTES, FIELD(max_body), CONFIG_SERVE, 1024, 1e9, "8MiB", "BYTES", "maximum request body"},
@@ -70,11 +69,9 @@ static const struct option_row rows[] = {
     {"max-operations", KIND_REAL, FIELD(max_operations), BOTH, 1, 1e18, "1e13", "NUMBER",
      "maximum estimated operations of a job"},
     {"max-bytes", KIND_BYTES, FIELD(max_bytes), BOTH, 1 << 20, 1e15, "2GiB", "BYTES",
-     "maximum estimated memory of a "
-     "job"},
+     "maximum estimated memory of a job"},
     {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME",
-     "maximum run time of a job; 0: "
-     "unlimited"},
+     "maximum run time of a job; 0: unlimited"},
     {"watchdog-seconds", KIND_SECONDS, FIELD(watchdog_seconds), CONFIG_SERVE, 0.1, 1e9, "60s", "TIME",
      "a run past that, or canceled, that does not respond for this long is abandoned"},
     {"cache-bytes", KIND_BYTES, FIELD(cache_bytes), BOTH, 0, 1e15, "1GiB", "BYTES",
@@ -149,9 +146,7 @@ static bool option_set(struct config *config, const struct option_row *row, cons
     if (row->kind == KIND_LIST) {
         struct config_list *list = field;
         if (list->len == CONFIG_LIST_MAX) {
-            snprintf(message, message_size,
-                     "--%s may be given at most %d times; use "
-                     "a comma-separated list for more",
+            snprintf(message, message_size, "--%s may be given at most %d times; use a comma-separated list for more",
                      row->name, CONFIG_LIST_MAX);
             return false;
         }

@@ -271,9 +271,7 @@ static bool take_key(struct streaming *streaming, struct rows *rows, const char 
     }
     if (before && before != own) {
         log_event(LOG_LEVEL_WARN, "noise",
-                  "request=%s detail=\"resumes a stream that another connection was still "
-                  "reading\"",
-                  request->id);
+                  "request=%s detail=\"resumes a stream that another connection was still reading\"", request->id);
         connections_cut(request->context->connections, before);
     }
     return true;

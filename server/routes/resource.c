@@ -300,11 +300,10 @@ bool resource_replays(struct request *request, const struct store_key *key, enum
         reply_header(request, "Idempotent-Replayed", "true");
         return true;
     }
-    *handled = key->use == KEY_CONFLICT
-                   ? reply_problem(request, API_PROBLEM_CONFLICT,
-                                   "this Idempotency-Key was used with a different "
-                                   "request")
-                   : reply_problem(request, API_PROBLEM_INTERNAL,
-                                   "the stored data of this Idempotency-Key fails its checksum; use another key");
+    *handled =
+        key->use == KEY_CONFLICT
+            ? reply_problem(request, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with a different request")
+            : reply_problem(request, API_PROBLEM_INTERNAL,
+                            "the stored data of this Idempotency-Key fails its checksum; use another key");
     return false;
 }

@@ -82,8 +82,7 @@ bool store__migrate(struct store_connection *connection, bool allowed, char *mes
     }
     if (version > newest) {
         snprintf(message, message_size,
-                 "its schema version %d is newer than this build supports (%d); run "
-                 "the newer epsilond that wrote it",
+                 "its schema version %d is newer than this build supports (%d); run the newer epsilond that wrote it",
                  version, newest);
         return false;
     }

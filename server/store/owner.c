@@ -137,8 +137,7 @@ static void name_other(int fd, char *message, size_t message_size)
     text[len > 0 ? len : 0] = '\0';
     bool named = strncmp(text, "running ", 8) == 0 && text[8] >= '1' && text[8] <= '9';
     snprintf(message, message_size,
-             "another epsilond%s%.*s%s uses it; use another database (--db) for this one, or "
-             "stop the other",
+             "another epsilond%s%.*s%s uses it; use another database (--db) for this one, or stop the other",
              named ? " (process " : "", named ? (int)strcspn(text + 8, "\n") : 0, named ? text + 8 : "",
              named ? ")" : "");
 }
@@ -167,8 +166,8 @@ bool owner_one_name(const char *database, char *message, size_t message_size)
     bool several = stat(database, &status) == 0 && status.st_nlink > 1;
     if (several) {
         snprintf(message, message_size,
-                 "the file has %lu names (hard links), each with its own log, and two "
-                 "logs damage it; remove the other names",
+                 "the file has %lu names (hard links), each with its own log, and two logs damage it; remove the other "
+                 "names",
                  (unsigned long)status.st_nlink);
     }
     return !several;

@@ -132,8 +132,7 @@ const char *store_trouble(struct store *store)
     if (since > 0 && clock_monotonic() - since > PATIENCE_SECONDS) {
         return "the database has not responded for several seconds";
     }
-    return atomic_load(&store->held_len) ? "the database could not be written; the ends of "
-                                           "jobs are waiting for it"
+    return atomic_load(&store->held_len) ? "the database could not be written; the ends of jobs are waiting for it"
                                          : NULL;
 }
 

@@ -90,8 +90,8 @@ static bool read_members(struct answered *answered, struct eps_job *job, const s
     bool settled = settle_largest(job, members);
     if (!settled) {
         *problem = api_problem_encode(API_PROBLEM_CONFLICT,
-                                      "no number of steps satisfies epsilon and delta (n is "
-                                      "0), so there is no strategy",
+                                      "no number of steps satisfies epsilon and delta (n is 0), so there is no "
+                                      "strategy",
                                       instance, NULL);
     } else if (phase != NO_PHASE) {
         read_phase(answered, job, members, phase);

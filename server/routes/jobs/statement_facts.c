@@ -208,8 +208,7 @@ static json_t *unit_of_privacy(const struct parts *parts)
     json_int_t examples = examples_per_user(parts);
     json_t *meaning =
         examples > 1
-            ? json_sprintf("One user, with at most %" JSON_INTEGER_FORMAT " examples, all "
-                           "protected together.",
+            ? json_sprintf("One user, with at most %" JSON_INTEGER_FORMAT " examples, all protected together.",
                            examples)
             : json_string("One example: what adds one clipped vector to the sum of a step. A person with several "
                           "examples has weaker protection than one with a single example.");

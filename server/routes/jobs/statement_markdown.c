@@ -214,8 +214,8 @@ static void write_mechanism(struct text *out, const json_t *mechanism)
     json_t *phase;
     const json_t *phases = json_object_get(mechanism, "phases");
     text_puts(out,
-              "\n## Mechanism\n\ny = C x + z, where x holds the sums of the clipped contributions of each step and z is Gaussian "
-              "with standard deviation ");
+              "\n## Mechanism\n\ny = C x + z, where x holds the sums of the clipped contributions of each step and z "
+              "is Gaussian with standard deviation ");
     write_value(out, json_object_get(mechanism, "noise_multiplier"));
     text_puts(out, " times the clip norm (here 1).\n");
     json_array_foreach (phases, i, phase) {
