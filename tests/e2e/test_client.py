@@ -347,7 +347,7 @@ def test_every_violation_has_its_place(client):
         client.submit({"n": 0, "sampling": {"scheme": "poisson", "p": 1.5}, "noise": 1, "delta": 1e-6})
     assert wrong.value.pointers == ["/n", "/noise", "/sampling/p", ""]
     assert wrong.value.status == 422 and wrong.value.type == "invalid-job"
-    assert "/sampling/p: must lie in [1e-20, 1]" in str(wrong.value) and "the whole: give exactly two" in str(wrong.value)
+    assert "/sampling/p: must lie in [1e-20, 1]" in str(wrong.value) and "request: give exactly two" in str(wrong.value)
     with pytest.raises(epsilond.Unsupported) as unsupported:
         client.submit({"n": 1000, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "poisson", "p": 0.01},
                        "noise_multiplier": 1, "delta": 1e-6, "accountant": "pld"})
@@ -620,7 +620,7 @@ def test_noise_goes_on_in_another_program(client):
     assert len(rest) == 54 and (whole == numpy.array(used + rest)).all()
     with pytest.raises(epsilond.NotFound, match="Restart the training"):
         next(client.noise(job, **asked, stream="0" * 64, first_row=1))
-    with pytest.raises(epsilond.Invalid, match="goes with stream"):
+    with pytest.raises(epsilond.Invalid, match="requires stream"):
         next(client.noise(job, **asked, first_row=1))
     with pytest.raises(epsilond.Conflict):
         next(client.noise(job, dimensions=4, stream=rows.stream, first_row=1))
