@@ -1,8 +1,4 @@
-"""
-The command line: solve, options, environment, and what goes wrong at the start.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The command line: solve, options, environment, and errors at startup."""
 import json
 import os
 import signal

@@ -1,8 +1,4 @@
-"""
-Bad input: each wrong request has its status and a problem document that names what is wrong.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""Invalid input: each invalid request gets its status and a problem document that names the error."""
 import json
 import re
 import socket
@@ -80,7 +76,7 @@ def detail(problem, pointer):
     return next(error["detail"] for error in problem["errors"] if error["pointer"] == pointer)
 
 
-# Where the wrong name stands, and what is proposed.
+# The place of the wrong name, and the proposal.
 MEANT = [
     ("/steps", 10, "did you mean n?"),
     ("/sample_rate", 0.1, "did you mean p (p belongs in sampling)?"),
@@ -101,7 +97,7 @@ MEANT = [
     ("/accountant/methd", "pld", "did you mean method?"),
     ("/adjacency", "add_or_remove", "did you mean add_remove?"),
     ("/adjacencies", "add_remove", "did you mean adjacency?"),
-    ("/matrix/type", "banded", "did you mean family?"),  # which workload calls so
+    ("/matrix/type", "banded", "did you mean family?"),  # as the member is called in a workload
     ("/workload/type", "prefixsum", "did you mean prefix_sum?"),
     ("/xyzzy", 1, None),
     ("/x", 1, None),
@@ -152,7 +148,7 @@ def test_every_foreign_name_stands_for_one_of_ours():
         assert ours in words and theirs == re.sub("[^a-z0-9]", "", theirs)
 
 
-# 60000 examples in batches of 64 are 937.5; what is nearest is told.
+# 60000 examples in batches of 64 are 937.5 steps; the message names the nearest numbers.
 @pytest.mark.parametrize("pointer,job,words", [
     ("/sampling/schema", {"epochs": 3, "sampling": {"scheme": "none", "schema": "shuffled", "batch_size": 64, "dataset_size": 60000}},
      ["32 examples", "59968", "937 steps"]),
@@ -205,7 +201,7 @@ def test_json_that_is_no_object(server, body):
 def test_body_over_the_limit(server):
     body = b'{"n": 1' + b" " * (8 << 20) + b"}"
     check_problem(server.request("POST", "/v1/jobs", data=body, headers=JSON), 413, "body-too-large")
-    # Chunked: the length shows only on the way.
+    # Chunked: the length is not known in advance.
     pieces = (b" " * 65536 for _ in range(160))
     check_problem(server.request("POST", "/v1/jobs", data=pieces, headers=JSON), 413, "body-too-large")
     assert server.get("/healthz").status_code == 200
@@ -263,7 +259,7 @@ def test_method_not_allowed(server, method, path):
 
 
 def operations():
-    """Each operation of the contract: its method, its path, and the names of its query."""
+    """Each operation of the contract: method, path, and query parameters."""
     for path, item in CONTRACT["paths"].items():
         for method in ("get", "post", "delete"):
             if method in item:
@@ -286,7 +282,7 @@ def test_the_query_has_what_the_contract_says_and_nothing_else(server, method, p
     there = re.sub("^unknown query parameter(; did you mean part[?] Allowed: |; allowed: |; none is allowed here)", "",
                    problem["errors"][0]["detail"])
     assert sorted(there.split(", ")) == (sorted(names) or [""])
-    # All that is wrong, at once: unknown, without a value, twice.
+    # All errors at once: unknown, without a value, repeated.
     for name in names:
         problem = check_problem(ask(server, method, path, f"{name}&x=1&{name}=1"), 422, "invalid-job")
         assert [error["pointer"] for error in problem["errors"]] == [f"?{name}", "?x", f"?{name}"]
@@ -296,7 +292,7 @@ def test_the_query_has_what_the_contract_says_and_nothing_else(server, method, p
 
 
 def test_a_misspelt_part_is_no_matrix(server):
-    """It was the encoder, with 200."""
+    """It used to return the encoder, with 200."""
     matrix = server.solve(DP_SGD)["links"]["matrix"]
     problem = check_problem(server.get(matrix + "?prat=noise"), 422, "invalid-job")
     assert problem["errors"] == [{"pointer": "?prat",
@@ -310,7 +306,7 @@ def test_a_misspelt_part_is_no_matrix(server):
     "part=noise%20", "part=noise&", "&"])
 def test_queries_are_read_to_the_letter(server, query):
     answer = server.get(f"{server.solve(DP_SGD)['links']['matrix']}?{query}")
-    if query.strip("&") in ("", "part=noise"):  # nothing is said between two ampersands
+    if query.strip("&") in ("", "part=noise"):  # an empty parameter says nothing
         assert answer.status_code in (200, 422)
     else:
         check_problem(answer, 422, "invalid-job")
@@ -339,12 +335,13 @@ def test_bad_wait(server):
         problem = check_problem(server.post(DP_SGD, f"/v1/jobs?wait={value}"), 422, "invalid-job", "?wait")
         assert "exceeds 300 seconds" in problem["errors"][0]["detail"]
     assert server.post(DP_SGD, "/v1/jobs?wait=300").status_code == 200
-    # A preference that cannot be read is ignored, and one for too much is applied as far as it goes.
+    # A preference that cannot be parsed is ignored, and a wait that is too long is applied up to the limit.
     assert server.post(DP_SGD, headers={"Prefer": "wait=soon"}).status_code in (200, 202)
     assert server.post(DP_SGD, headers={"Prefer": "wait=1000"}).headers["Preference-Applied"] == "wait=300"
 
 
-# pld has nothing for several bands under coins; the matrix takes an optimiser, which what is asked first has run.
+# pld does not support several bands under Poisson sampling; the matrix takes an optimiser, which the first request has
+# run.
 def test_the_same_request_has_the_same_answer_whatever_was_computed(launch):
     server = launch()
     job = {"n": 128, "matrix": {"family": "banded", "bands": 4}, "sampling": {"scheme": "poisson", "p": 0.01},
@@ -397,7 +394,7 @@ def test_a_broken_request_line_does_no_harm(server):
     for garbage in (b"\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"POST /v1/jobs HTTP/1.1\r\nContent-Length: -1\r\n\r\n"):
         with socket.create_connection((host, int(port)), timeout=20) as connection:
             connection.sendall(garbage)
-    # What is no whole request may go unanswered until the idle limit; it must not keep others waiting.
+    # An incomplete request may remain unanswered until the idle limit; it must not delay others.
     assert server.get("/healthz").status_code == 200
 
 
@@ -440,7 +437,7 @@ def test_the_least_noise_of_the_largest_matrix_has_a_curve(server):
 
 @pytest.mark.parametrize("scheme", ["poisson", "b_min_sep"])
 def test_auto_says_what_stands_in_the_way(server, scheme):
-    """Not what the first of the accountants misses, which nobody named."""
+    """The message is not that of the first accountant that fails, which the job did not name."""
     job = {"n": 20, "matrix": {"family": "toeplitz", "coefficients": [1, -0.5]}, "sampling": {"scheme": scheme, "p": 0.1},
            "noise_multiplier": 1, "delta": 1e-6}
     problem = check_problem(server.post(job), 422, "unsupported")

@@ -1,5 +1,5 @@
 """
-What a model card says of a job's privacy: as JSON against the job's document, as Markdown against the JSON.
+The privacy statement of a job: the JSON compared with the document of the job, the Markdown compared with the JSON.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -38,7 +38,7 @@ JOBS = {
 
 
 def statements(server, job):
-    """The job's document, its statement as JSON, and as Markdown."""
+    """The document of the job, its statement as JSON, and as Markdown."""
     document = server.solve(job)
     told = server.get(document["links"]["statement"], headers=JSON)
     page = server.get(document["links"]["statement"])
@@ -49,7 +49,7 @@ def statements(server, job):
 
 
 def plain(page):
-    """The page's text without its backslashes."""
+    """The text of the page without its backslashes."""
     return re.sub(r"\\([" + re.escape(string.punctuation) + "])", r"\1", page)
 
 
@@ -105,7 +105,7 @@ def test_the_numbers_of_the_page_are_those_of_the_answer(server, name):
         ends, said = rows["its numerical bracket"].split(", ")
         assert [float(end) for end in ends.split(" to ")] == [bracket["lower"], bracket["upper"]]
         assert said == ("contains the exact value" if bracket["exact"] else "of the bound of the accountant")
-    # What is quoted is rounded, and never down.
+    # Quoted numbers are rounded, but never down.
     epsilon, delta = re.search(r"epsilon = (\S+) and delta = (\S+?)\.(?: |$)", told["summary"]).groups()
     for quoted, exact in ((epsilon, document["result"]["epsilon"]), (delta, document["result"]["delta"])):
         assert exact <= float(quoted) <= exact * 1.001
@@ -176,7 +176,7 @@ def test_draws_say_with_which_probability_they_err(server):
     assert f"| failure probability | {told['guarantee']['failure_probability']!r} |" in page
     document, told, page = statements(server, JOBS["verified"])
     assert document["result"]["guarantee"] == "estimate_verify_release"
-    assert told["guarantee"]["failure_probability"] is None  # it is a part of delta
+    assert told["guarantee"]["failure_probability"] is None  # it is part of delta
     assert "wrong with" not in told["summary"] and "failure probability |" not in page
 
 
@@ -188,7 +188,7 @@ def test_a_label_is_text_and_nothing_else(server, label):
     line = next(line for line in page.split("\n") if line.startswith("**Training:** ")).removeprefix("**Training:** ")
     assert plain(line) == re.sub(r"[\x00-\x1f]", " ", label)
     assert not set(re.sub(r"\\[" + re.escape(string.punctuation) + "]", "", line)) & set(string.punctuation)
-    # The rest of the page is what it is without the label.
+    # The rest of the page is the same without the label.
     _, _, other = statements(server, dict(DP_SGD, label="other"))
     changing = re.compile(r"^\*\*Training.*$|answered job .* at \S*", re.M)
     assert changing.sub("", page) == changing.sub("", other)
