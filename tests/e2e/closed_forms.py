@@ -24,7 +24,8 @@ PI = 4 * (4 * arctan_inverse(5) - arctan_inverse(239))
 
 
 def phi(x):
-    """The standard normal distribution function for |x| up to about 25: its series loses e^{x^2/2} of the 400 digits."""
+    """The standard normal distribution function for |x| up to about 25: its series loses e^{x^2/2} of the 400
+    digits."""
     x = Decimal(x)
     term, total, k = x, x, 0
     while abs(term) > Decimal(10)**-390:

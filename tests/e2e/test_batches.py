@@ -209,7 +209,8 @@ def memory_of(server):
 
 
 def test_a_large_answer_takes_little_memory(launch):
-    """Two million examples and a thousand steps: a hundred megabytes of lines, with some tens of megabytes of memory."""
+    """Two million examples and a thousand steps: a hundred megabytes of lines, with some tens of megabytes of
+    memory."""
     server = launch()
     request = {"n": 1000, "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 20}, "dataset_size": 2 * 10 ** 6}
     read, steps, before = 0, 0, memory_of(server)[0]

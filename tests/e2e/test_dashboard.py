@@ -499,7 +499,8 @@ def test_what_is_wrong_with_a_sweep_stands_at_its_text(browser):
 
 
 def test_a_plan_is_started_and_ranked(browser, host):
-    """From the form: the table has every candidate, best first, the chart has their errors, and a row can be submitted."""
+    """From the form: the table has every candidate, best first, the chart has their errors, and a row can be
+    submitted."""
     browser.open("#/plans")
     for member, value in (("epochs", "4"), ("batch_size", "100"), ("dataset_size", "1000"), ("max_bands", "4")):
         browser.enter(member, value)

@@ -576,7 +576,8 @@ def test_who_was_sent_away_may_come_back(launch):
 
 @sanitized
 def test_for_how_long_a_stream_is_kept(launch):
-    """It is kept while it is read, and then for --keep-streams; not across a restart; not at all if the option says so."""
+    """It is kept while it is read, and then for --keep-streams; not across a restart; not at all if the option says
+    so."""
     server = launch("--keep-streams", "1s")
     job = server.solve(BANDED)["id"]
     asked = {"job": job, "dimensions": 300_000}

@@ -125,7 +125,8 @@ def test_without_a_terminal_a_hangup_is_logged_and_nothing_else(launch):
 
 @contextlib.contextmanager
 def on_a_terminal(*command, **options):
-    """Runs the command as the leader of a new session with a terminal; returns the process and the end of the terminal."""
+    """Runs the command as the leader of a new session with a terminal; returns the process and the end of the
+    terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(["setsid", "--ctty", *command], stdin=theirs, stdout=subprocess.PIPE, text=True,
                                **options)
