@@ -73,7 +73,7 @@ static const struct option_row rows[] = {
     {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME",
      "maximum run time of a job; 0: unlimited"},
     {"watchdog-seconds", KIND_SECONDS, FIELD(watchdog_seconds), CONFIG_SERVE, 0.1, 1e9, "60s", "TIME",
-     "a run past that, or canceled, that does not respond for this long is abandoned"},
+     "a run past --max-seconds, or canceled, that does not respond for this long is abandoned"},
     {"cache-bytes", KIND_BYTES, FIELD(cache_bytes), BOTH, 0, 1e15, "1GiB", "BYTES",
      "factorisations and PLDs stored in the database"},
     {"chunk-bytes", KIND_BYTES, FIELD(chunk_bytes), BOTH, 0, 1e15, "64MiB", "BYTES",
