@@ -119,7 +119,8 @@ export function texts(job) {
   put('', typeof job.accountant === 'string' ? {...job, accountant: {method: job.accountant}} : job);
   const has = (pointer) => map.has(pointer);
   const largest = job.n === 'max' || job.phases?.some(({count}) => count === 'max');
-  map.set('@unknown', job.curve ? 'curve' : largest ? 'n' : !has('/epsilon') ? 'epsilon' : !has('/delta') ? 'delta' : 'noise_multiplier');
+  map.set('@unknown', job.curve ? 'curve' : largest ? 'n' : !has('/epsilon') ? 'epsilon'
+    : !has('/delta') ? 'delta' : 'noise_multiplier');
   map.set('@length', has('/phases') ? 'phases' : has('/epochs') ? 'epochs' : 'n');
   if (job.n === 'max') {
     map.delete('/n');

@@ -68,7 +68,8 @@ export function cancelButton({links}, fail) {
 
 /* loss: what is deleted with it. list: the address of the view to go to. Returns the button and its dialog. */
 export function deleteButton({links}, {noun, loss, list}, fail) {
-  const dialog = h('dialog', {'aria-labelledby': 'forget-title'}, h('h2', {id: 'forget-title'}, `Delete this ${noun}?`), h('p', {}, loss),
+  const dialog = h('dialog', {'aria-labelledby': 'forget-title'},
+    h('h2', {id: 'forget-title'}, `Delete this ${noun}?`), h('p', {}, loss),
     h('form', {method: 'dialog', class: 'actions'}, h('button', {value: 'no'}, 'Keep it'),
       h('button', {value: 'yes', class: 'danger', id: 'delete-yes'}, 'Delete')));
   dialog.addEventListener('close', async () => {
@@ -83,5 +84,6 @@ export function deleteButton({links}, {noun, loss, list}, fail) {
       location.hash = list;
     }
   });
-  return [h('button', {type: 'button', class: 'danger', id: 'delete', onclick: () => dialog.showModal()}, 'Delete'), dialog];
+  return [h('button', {type: 'button', class: 'danger', id: 'delete', onclick: () => dialog.showModal()}, 'Delete'),
+          dialog];
 }

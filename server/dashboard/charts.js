@@ -47,34 +47,42 @@ function thinned(points, most) {
 
 /* If an axis ends between two ticks, its end gets no label, which would overlap that of the last tick. */
 function tick(value, index, ticks) {
-  const between = index > 1 && index === ticks.length - 1 && value - ticks[index - 1].value < 0.6 * (ticks[1].value - ticks[0].value);
+  const between = index > 1 && index === ticks.length - 1
+    && value - ticks[index - 1].value < 0.6 * (ticks[1].value - ticks[0].value);
   return between ? '' : number(value, 3);
 }
 
 function axis(title, options) {
-  return {title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, includeBounds: false, callback: tick}, ...options};
+  return {title: {display: true, text: title}, grid: {},
+          ticks: {maxTicksLimit: 7, includeBounds: false, callback: tick}, ...options};
 }
 
 /* lines: [{label, points: [{x, y}], dashed, marks, stepped}]. stepped: between two points the line has the height of
  * the second. least: the lower end of a logarithmic axis. wide: both axes are logarithmic, if all values are above 0.
  * Returns a figure; drawAll() draws the chart once the figure is in the page. */
 export function lineChart({id, title, x, y, least, wide, lines}) {
-  const canvas = h('canvas', {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
+  const canvas = h('canvas',
+                   {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
   const shown = lines.map((line) => ({...line, points: thinned(line.points, DRAWN)}));
   canvas.draw = () => paint(new window.Chart(canvas, {
     type: 'line',
     data: {datasets: shown.map((line, index) => ({
-      label: line.label, data: line.points, colour: line.colour ?? index, ...ink(line.colour ?? index), borderWidth: line.marks ? 0 : 2,
-      stepped: line.stepped ? 'after' : false, pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0, pointHitRadius: 8,
+      label: line.label, data: line.points, colour: line.colour ?? index, ...ink(line.colour ?? index),
+      borderWidth: line.marks ? 0 : 2,
+      stepped: line.stepped ? 'after' : false, pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0,
+      pointHitRadius: 8,
       pointStyle: STYLES[Math.floor((line.colour ?? index) / COLOURS.length) % STYLES.length],
       borderDash: line.dashed ? [5, 4] : [], order: line.marks ? 0 : 1}))},
     options: {
-      animation: false, maintainAspectRatio: false, parsing: false, normalized: true, interaction: {mode: 'nearest', axis: 'x', intersect: false},
+      animation: false, maintainAspectRatio: false, parsing: false, normalized: true,
+      interaction: {mode: 'nearest', axis: 'x', intersect: false},
       scales: {x: axis(x, wide ? {type: 'logarithmic'} : {type: 'linear', bounds: 'data'}),
-               y: axis(y, least ? {type: 'logarithmic', bounds: 'data', min: least} : wide ? {type: 'logarithmic'}
-                                                                                    : {type: 'linear', beginAtZero: true})},
-      plugins: {legend: {display: lines.length > 1, labels: wide ? {usePointStyle: true, boxHeight: 6} : {boxHeight: 2, boxWidth: 18}},
-                tooltip: {callbacks: {label: ({dataset, raw}) => `${dataset.label}: ${number(raw.y)} at ${number(raw.x)}`}}},
+               y: axis(y, least ? {type: 'logarithmic', bounds: 'data', min: least}
+                 : wide ? {type: 'logarithmic'} : {type: 'linear', beginAtZero: true})},
+      plugins: {
+        legend: {display: lines.length > 1,
+                 labels: wide ? {usePointStyle: true, boxHeight: 6} : {boxHeight: 2, boxWidth: 18}},
+        tooltip: {callbacks: {label: ({dataset, raw}) => `${dataset.label}: ${number(raw.y)} at ${number(raw.x)}`}}},
     },
   }));
   return h('figure', {}, h('figcaption', {}, title), h('div', {class: 'canvas'}, canvas),
@@ -156,10 +164,12 @@ export function heatMap(matrix, symbol) {
       most = Math.max(most, value);
     }
   }
-  const what = `${symbol}, ${n} by ${n}${shown < n ? ` (the first ${shown} rows and columns; the pattern continues)` : ''}, ` +
+  const part = shown < n ? ` (the first ${shown} rows and columns; the pattern continues)` : '';
+  const what = `${symbol}, ${n} by ${n}${part}, ` +
                `entries from ${number(least, 4)} to ${number(most, 4)}`;
   const canvas = h('canvas', {class: 'heat', id: 'heat', width: shown, height: shown, tabindex: '0', role: 'img',
-                              'aria-label': `Heat map of ${what}. Use the arrow keys to read single entries.`, 'aria-describedby': 'entry'});
+                              'aria-label': `Heat map of ${what}. Use the arrow keys to read single entries.`,
+                              'aria-describedby': 'entry'});
   const entry = h('output', {id: 'entry', 'aria-live': 'polite'}, 'Point at an entry, or use the arrow keys.');
   canvas.repaint = () => fill(canvas, entries, Math.max(Math.abs(least), Math.abs(most)));
   canvas.repaint();
@@ -178,8 +188,10 @@ export function heatMap(matrix, symbol) {
   });
   canvas.addEventListener('pointermove', (event) => {
     const box = canvas.getBoundingClientRect();
-    read(Math.floor((event.clientY - box.top) / box.height * shown), Math.floor((event.clientX - box.left) / box.width * shown));
+    read(Math.floor((event.clientY - box.top) / box.height * shown),
+         Math.floor((event.clientX - box.left) / box.width * shown));
   });
-  return [h('p', {class: 'quiet'}, `${what}. `, h('span', {class: 'swatch above'}), ' above 0 ', h('span', {class: 'swatch below'}),
+  return [h('p', {class: 'quiet'}, `${what}. `, h('span', {class: 'swatch above'}), ' above 0 ',
+            h('span', {class: 'swatch below'}),
             ' below 0'), canvas, entry];
 }

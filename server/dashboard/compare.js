@@ -36,15 +36,19 @@ const ROWS = [
 function namesOf(documents) {
   const plain = documents.map(name);
   return new Map(documents.map((document, index) =>
-    [document, plain.filter((one) => one === plain[index]).length > 1 ? `${plain[index]} …${document.id.slice(-8)}` : plain[index]]));
+    [document,
+     plain.filter((one) => one === plain[index]).length > 1 ? `${plain[index]} …${document.id.slice(-8)}`
+       : plain[index]]));
 }
 
 function columns(documents, names) {
   const rows = ROWS.map(([heading, read]) => {
     const cells = documents.map(read);
-    return h('tr', {class: new Set(cells).size > 1 ? 'differs' : null}, h('th', {scope: 'row'}, heading), cells.map((cell) => h('td', {}, cell)));
+    return h('tr', {class: new Set(cells).size > 1 ? 'differs' : null}, h('th', {scope: 'row'}, heading),
+             cells.map((cell) => h('td', {}, cell)));
   });
-  return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Comparison'}, h('table', {id: 'comparison'},
+  return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Comparison'},
+           h('table', {id: 'comparison'},
     h('caption', {}, 'Differences are bold'),
     h('thead', {}, h('tr', {}, h('td'), documents.map((document) => h('th', {scope: 'col'},
       h('a', {href: `#/jobs/${document.id}`}, names.get(document)), ' ', badge(document.status))))),
@@ -68,7 +72,8 @@ export async function showComparison(main, {ids = ''}) {
   main.append(h('h1', {tabindex: '-1'}, 'Compare'));
   const wanted = ids.split(',').filter(Boolean).slice(0, COMPARED);
   if (!wanted.length) {
-    main.append(h('p', {class: 'empty'}, `Select up to ${COMPARED} jobs in the `, h('a', {href: '#/'}, 'list'), ' and choose Compare.'));
+    main.append(h('p', {class: 'empty'}, `Select up to ${COMPARED} jobs in the `, h('a', {href: '#/'}, 'list'),
+                  ' and choose Compare.'));
     return;
   }
   const replies = await Promise.all(wanted.map((id) => get(`/v1/jobs/${encodeURIComponent(id)}`)));
@@ -82,7 +87,8 @@ export async function showComparison(main, {ids = ''}) {
   main.append(columns(documents, names), place);
   const figures = await Promise.all([
     together(documents, names, (document) => !curveless(document), 'curve',
-             {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA}, (body, label) => curveLines(body, label)[0]),
+             {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA},
+             (body, label) => curveLines(body, label)[0]),
     together(documents, names, (document) => !document.job.phases && !tooLong(document), 'error',
              {id: 'errors-per-step', title: 'Error variance at each step', x: 'step', y: 'variance'}, errorLine)]);
   place.replaceChildren(...figures.filter(Boolean));

@@ -15,7 +15,8 @@ export function h(tag, attributes = {}, ...children) {
       element.setAttribute(name, value === true ? '' : value);
     }
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined
+                                                   && child !== false));
   return element;
 }
 
@@ -66,7 +67,8 @@ export function seconds(value) {
 }
 
 export function when(text) {
-  return text ? h('time', {datetime: text, title: text}, new Date(text).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'})) : '–';
+  const shown = () => new Date(text).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'});
+  return text ? h('time', {datetime: text, title: text}, shown()) : '–';
 }
 
 export function announce(text) {

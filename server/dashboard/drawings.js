@@ -13,7 +13,8 @@ const DRAWN_STEPS = 65536; /* longer jobs are not drawn */
 export const LEAST_DELTA = 1e-16; /* curves end below 1e-15; one of the two directions may reach far lower values */
 
 /* If n is "max", the answer is used. */
-export const tooLong = ({job, result}) => (job.phases || [job]).some(({n}) => (n === 'max' ? result.n : n) > DRAWN_STEPS);
+export const tooLong = ({job, result}) =>
+  (job.phases || [job]).some(({n}) => (n === 'max' ? result.n : n) > DRAWN_STEPS);
 
 /* Why there is no curve, or null if there is one. Saves a request. */
 export function curveless({result: {guarantee, noise_multiplier: sigma}}) {
@@ -38,9 +39,11 @@ async function byPhase({job}, show) {
 /* ---------------------------------------------------------------- lines */
 
 export function curveLines({points}, label) {
-  const of = (member) => points.map((point) => ({x: point.epsilon, y: point[member]})).filter((point) => point.y !== null);
+  const of = (member) =>
+    points.map((point) => ({x: point.epsilon, y: point[member]})).filter((point) => point.y !== null);
   return label ? [{label, points: of('delta')}]
-               : [{label: 'delta (larger direction)', points: of('delta')}, {label: 'remove', points: of('remove'), dashed: true},
+               : [{label: 'delta (larger direction)', points: of('delta')},
+                  {label: 'remove', points: of('remove'), dashed: true},
                   {label: 'add', points: of('add'), dashed: true}];
 }
 
@@ -52,7 +55,8 @@ async function curve(document) {
     if (epsilon !== null && delta !== null) {
       lines.push({label: 'this job', points: [{x: epsilon, y: delta}], marks: true, colour: 3});
     }
-    return [lineChart({id: 'curve', title: 'Delta as a function of epsilon', x: 'epsilon', y: 'delta', least: LEAST_DELTA, lines}),
+    return [lineChart({id: 'curve', title: 'Delta as a function of epsilon', x: 'epsilon', y: 'delta',
+                       least: LEAST_DELTA, lines}),
             csv(links.curve, 'curve')];
   });
 }
@@ -64,7 +68,8 @@ export function errorLine({variance}, label) {
 function error(document) {
   return byPhase(document, (query) => {
     const path = `${document.links.error}${query && '?'}${query}`;
-    return fetched(path, (body) => [lineChart({id: 'error', title: 'Error variance at each step', x: 'step', y: 'variance',
+    return fetched(path, (body) =>
+                   [lineChart({id: 'error', title: 'Error variance at each step', x: 'step', y: 'variance',
                                                lines: [errorLine(body, 'variance')]}), csv(path, 'error')]);
   });
 }
@@ -82,8 +87,10 @@ function spend(document) {
   return fetched(links.spend, (body) => {
     const points = body.points.map(({step, epsilon}) => ({x: step, y: epsilon}));
     const marked = points.filter(({x}) => ends(document).includes(x));
-    const lines = [{label: 'epsilon', points: [{x: 0, y: 0}, ...points], stepped: true}, {label: 'end of a phase', points: marked, marks: true, colour: 3}];
-    return [lineChart({id: 'spend', title: 'Epsilon at the delta of the job, by number of steps', x: 'step', y: 'epsilon',
+    const lines = [{label: 'epsilon', points: [{x: 0, y: 0}, ...points], stepped: true},
+                   {label: 'end of a phase', points: marked, marks: true, colour: 3}];
+    return [lineChart({id: 'spend', title: 'Epsilon at the delta of the job, by number of steps', x: 'step',
+                       y: 'epsilon',
                        lines: lines.slice(0, marked.length ? 2 : 1)}), csv(links.spend, 'spend')];
   });
 }
@@ -106,7 +113,8 @@ function matrix(document) {
 
 /* ---------------------------------------------------------------- all of them */
 
-const long = async () => h('p', {class: 'quiet'}, `This job has more than ${DRAWN_STEPS} steps; request the numbers from the service.`);
+const long = async () =>
+  h('p', {class: 'quiet'}, `This job has more than ${DRAWN_STEPS} steps; request the numbers from the service.`);
 
 export function drawings(document) {
   const {links} = document;
@@ -114,7 +122,9 @@ export function drawings(document) {
   return h('div', {class: 'charts'},
            links.curve ? place('Privacy curve', 'curve', () => curve(document)) : null,
            links.spend ? placeOnDemand('Epsilon during training', 'spend',
-             {label: 'Compute', help: 'Epsilon after each phase, and at up to 200 steps in between. Each point is a separate computation. Between two points, the later one is a bound.'},
+             {label: 'Compute',
+               help: 'Epsilon after each phase, and at up to 200 steps in between. Each point is a separate ' +
+                     'computation. Between two points, the later one is a bound.'},
              () => spend(document)) : null,
            links.error ? place('Error per step', 'error', short(error)) : null,
            links.matrix ? place('Matrix', 'matrix', short(matrix)) : null);

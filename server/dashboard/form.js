@@ -57,9 +57,11 @@ class Form {
     this.command = h('code', {id: 'curl'});
     this.submit = h('button', {type: 'submit', class: 'primary', id: 'submit'}, 'Submit');
     this.element = h('form', {id: 'job-form', novalidate: true, 'aria-label': 'Job',
-                              onsubmit: (event) => this.send(event), oninput: () => this.update(), onchange: () => this.update()},
+                              onsubmit: (event) => this.send(event), oninput: () => this.update(),
+                              onchange: () => this.update()},
       this.summary, sections.map(fieldset),
-      h('section', {class: 'command', 'aria-labelledby': 'curl-title'}, h('h2', {id: 'curl-title'}, 'Equivalent curl command'),
+      h('section', {class: 'command', 'aria-labelledby': 'curl-title'},
+        h('h2', {id: 'curl-title'}, 'Equivalent curl command'),
         h('pre', {tabindex: '0', role: 'region', 'aria-label': 'curl command'}, this.command),
         h('div', {class: 'actions'}, this.submit, copyButton('Copy command', () => this.command.textContent))));
     this.value = (pointer) => this.element.elements.namedItem(pointer)?.value;
@@ -125,7 +127,8 @@ class Form {
         entry.focus();
       }}, field.label), `: ${detail}`);
     });
-    const would = problem.accountants?.length ? h('p', {}, `Accountants that serve a similar job: ${problem.accountants.join(', ')}.`) : null;
+    const would = problem.accountants?.length
+      ? h('p', {}, `Accountants that serve a similar job: ${problem.accountants.join(', ')}.`) : null;
     this.summary.replaceChildren(h('h2', {}, problem.title || 'The job was rejected'),
       h('p', {}, problem.detail || ''), ...(items.length ? [h('ul', {}, items)] : []), ...(would ? [would] : []));
     const first = this.element.querySelector('[aria-invalid]');

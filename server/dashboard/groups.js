@@ -25,14 +25,17 @@ export function showList(main, kind, query, form) {
   const headings = [title.slice(0, -1), ...found.map(([heading]) => heading), 'State', 'Done', 'Failed', 'Created'];
   let text = '';
   const row = (group) => h('tr', {'data-id': group.id},
-    h('th', {scope: 'row'}, h('a', {href: `${address}/${group.id}`, title: group.id}, name(kind, group))), found.map(([, read]) => h('td', {}, read(group))), h('td', {}, badge(group.status)),
-    h('td', {}, `${group.done} of ${group.total}`), h('td', {}, number(group.failed)), h('td', {}, when(group.created_at)));
+    h('th', {scope: 'row'}, h('a', {href: `${address}/${group.id}`, title: group.id}, name(kind, group))),
+    found.map(([, read]) => h('td', {}, read(group))), h('td', {}, badge(group.status)),
+    h('td', {}, `${group.done} of ${group.total}`), h('td', {}, number(group.failed)),
+    h('td', {}, when(group.created_at)));
   main.append(h('h1', {tabindex: '-1'}, title), filterForm(kind.plural, address, query), notes,
     h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title},
       h('table', {id: kind.plural}, h('caption', {class: 'unseen'}, `${title}, newest first`),
         h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))), body)), pages, form);
   return poll(listed(`/v1/${kind.plural}`, query), INTERVAL, ({status, problem, body: list}) => {
-    notes.replaceChildren(...(problem ? [trouble(problem)] : list.items.length ? [] : [h('p', {class: 'empty'}, `No ${kind.plural} here.`)]));
+    notes.replaceChildren(...(problem ? [trouble(problem)] : list.items.length ? []
+                              : [h('p', {class: 'empty'}, `No ${kind.plural} here.`)]));
     if (problem) {
       return status === 0 || status >= 500;
     }
@@ -61,11 +64,13 @@ export function showGroup(main, kind, id, body, fill) {
     actions.replaceChildren(...[final ? deleteButton(group, words, fail) : cancelButton(group, fail)].flat(),
                             h('a', {class: 'button', href: group.links[kind.children] || group.links.self}, 'JSON'));
     asked.replaceChildren(h('summary', {}, 'Request'), h('pre', {tabindex: '0'}, JSON.stringify(
-      Object.fromEntries(kind.asked.filter((member) => member in group).map((member) => [member, group[member]])), null, 2)));
+      Object.fromEntries(kind.asked.filter((member) => member in group).map((member) => [member, group[member]])), null,
+      2)));
   }
 
   main.append(title, state, bar, notes, body, actions, asked);
-  return follow(`/v1/${kind.plural}/${encodeURIComponent(id)}`, kind.noun, INTERVAL, ({status, problem, body: group}) => {
+  return follow(`/v1/${kind.plural}/${encodeURIComponent(id)}`, kind.noun, INTERVAL,
+                ({status, problem, body: group}) => {
     if (problem) {
       fail(problem);
       missed = true;
@@ -78,7 +83,8 @@ export function showGroup(main, kind, id, body, fill) {
     const final = FINAL.includes(group.status);
     title.textContent = capital(name(kind, group));
     document.title = `${title.textContent} – epsilond`;
-    state.replaceChildren(badge(group.status), group.label ? `${capital(kind.question(group))}; ` : '', `${group.done} of ${group.total} ${kind.children}, ${group.failed} failed; created `,
+    state.replaceChildren(badge(group.status), group.label ? `${capital(kind.question(group))}; ` : '',
+                          `${group.done} of ${group.total} ${kind.children}, ${group.failed} failed; created `,
                           when(group.created_at));
     bar.value = group.done / group.total;
     bar.hidden = final;

@@ -14,7 +14,8 @@ import {statement} from './statement.js';
 
 const INTERVAL = 1000; /* ms */
 const FINAL = ['succeeded', 'failed', 'canceled'];
-const KIND = {noun: 'job', loss: 'Its result is deleted as well. An equal job may still find it in the cache.', list: '#/'};
+const KIND = {noun: 'job', loss: 'Its result is deleted as well. An equal job may still find it in the cache.',
+              list: '#/'};
 
 class Page {
   constructor(main) {
@@ -51,7 +52,8 @@ class Page {
     bar.value = progress.fraction;
     const left = progress.remaining_seconds === null || progress.remaining_seconds === undefined ? ''
       : `, about ${seconds(progress.remaining_seconds)} left`;
-    const words = h('p', {class: 'quiet'}, `${Math.floor(100 * progress.fraction)}%${progress.stage ? `, ${progress.stage}` : ''}${left}`);
+    const words = h('p', {class: 'quiet'},
+                    `${Math.floor(100 * progress.fraction)}%${progress.stage ? `, ${progress.stage}` : ''}${left}`);
     this.body.replaceChildren(bar, words);
   }
 
@@ -69,7 +71,8 @@ class Page {
       this.title.textContent = title;
       document.title = `${title} – epsilond`;
     }
-    this.state.replaceChildren(badge(body.status), body.label ? `${question}; created ` : 'created ', when(body.created_at));
+    this.state.replaceChildren(badge(body.status), body.label ? `${question}; created ` : 'created ',
+                               when(body.created_at));
     if (this.final !== final) {
       this.act(body, final);
       if (this.final === false) {
@@ -82,7 +85,8 @@ class Page {
       return true;
     }
     this.answer.replaceChildren(body.status === 'succeeded' ? headed(body) : failed(body));
-    const content = body.status === 'succeeded' ? [...succeeded(body), drawings(body), statement(body), caches(body)] : [];
+    const content = body.status !== 'succeeded' ? []
+      : [...succeeded(body), drawings(body), statement(body), caches(body)];
     this.body.replaceChildren(...content.filter(Boolean),
       h('details', {}, h('summary', {}, 'The job as JSON'),
         h('pre', {tabindex: '0', id: 'job-json'}, JSON.stringify(body.job, null, 2))));

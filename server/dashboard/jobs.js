@@ -63,11 +63,13 @@ class List {
     this.compare = h('a', {class: 'button', id: 'compare', role: 'link', 'aria-disabled': 'true'}, 'Compare');
     this.pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
     main.append(h('h1', {tabindex: '-1'}, 'Jobs'),
-      filterForm('jobs', '#/', query, this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job')), this.notes,
+      filterForm('jobs', '#/', query, this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job')),
+      this.notes,
       h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Jobs'},
         h('table', {id: 'jobs'}, h('caption', {class: 'unseen'}, 'Jobs, newest first'),
           h('thead', {}, h('tr', {}, ['Compare', 'Job', 'Answer', 'State', 'Matrix', 'Sampling', 'Steps', 'Created']
-              .map((heading, column) => h('th', {scope: 'col'}, column ? heading : h('span', {class: 'unseen'}, heading))))),
+              .map((heading, column) =>
+                   h('th', {scope: 'col'}, column ? heading : h('span', {class: 'unseen'}, heading))))),
           this.body)), this.pages);
     this.choose();
   }

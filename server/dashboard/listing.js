@@ -9,7 +9,8 @@ const STATUSES = ['queued', 'running', 'succeeded', 'failed', 'canceled'];
 const MEMBERS = ['status', 'label', 'cursor'];
 const PAGE = 50;
 
-const search = (query) => new URLSearchParams(MEMBERS.filter((member) => query[member]).map((member) => [member, query[member]]));
+const search = (query) =>
+  new URLSearchParams(MEMBERS.filter((member) => query[member]).map((member) => [member, query[member]]));
 
 /* The path that requests the selected part of the list at `path`. */
 export function listed(path, query) {
@@ -28,7 +29,8 @@ export function filterForm(what, address, {status = '', label = ''}, ...more) {
   h('select', {id: 'filter-status', name: 'status', onchange: (event) => event.target.form.requestSubmit()},
     h('option', {value: ''}, 'all'), STATUSES.map((value) => h('option', {value, selected: value === status}, value))),
   h('label', {for: 'filter-label'}, 'Label'),
-  h('input', {id: 'filter-label', name: 'label', type: 'search', value: label, maxlength: 200, placeholder: 'exact match'}),
+  h('input', {id: 'filter-label', name: 'label', type: 'search', value: label, maxlength: 200,
+              placeholder: 'exact match'}),
   h('button', {type: 'submit'}, 'Filter'), more);
 }
 

@@ -10,7 +10,8 @@ import {bytes, facts, h, number, seconds, trouble} from './dom.js';
 const INTERVAL = 2000; /* ms */
 const KEPT = 90;       /* readings, which is three minutes */
 
-const LINES = [['queued', 'epsilond_jobs_queued'], ['running', 'epsilond_jobs_running'], ['busy workers', 'epsilond_workers_busy']];
+const LINES = [['queued', 'epsilond_jobs_queued'], ['running', 'epsilond_jobs_running'],
+               ['busy workers', 'epsilond_workers_busy']];
 
 /* Parses Prometheus text to a map of series by name. */
 function parse(text) {
@@ -36,8 +37,10 @@ function present(series) {
     ['Workers busy', `${of('epsilond_workers_busy')} of ${of('epsilond_workers')}`],
     ['Jobs queued', of('epsilond_jobs_queued')],
     ['Jobs running', of('epsilond_jobs_running')],
-    ['Jobs finished', `${finished('succeeded')} succeeded, ${finished('failed')} failed, ${finished('canceled')} canceled`],
-    ['Results found in the cache', share(series, 'epsilond_result_lookups_total{result="hit"}', 'epsilond_result_lookups_total{result="miss"}')],
+    ['Jobs finished',
+     `${finished('succeeded')} succeeded, ${finished('failed')} failed, ${finished('canceled')} canceled`],
+    ['Results found in the cache', share(series, 'epsilond_result_lookups_total{result="hit"}',
+                                         'epsilond_result_lookups_total{result="miss"}')],
     ['Cache', bytes(of('epsilond_cache_bytes'))],
     ['Database', bytes(of('epsilond_database_bytes'))],
     ['Connections', `${of('epsilond_http_connections')}, of which ${of('epsilond_http_requests_waiting')} wait`],
@@ -48,9 +51,12 @@ function about(index) {
   const {limits} = index;
   return [h('h2', {}, 'This build'), facts([
     ['Version', `${index.version}, accounting ${index.accounting_version}`],
-    ['Families', index.families.join(', ')], ['Schemes', index.schemes.join(', ')], ['Accountants', index.accountants.join(', ')],
-    ['Maximum steps', number(limits.max_n)], ['Maximum body size', bytes(limits.max_body)], ['Maximum memory of a job', bytes(limits.max_bytes)],
-    ['Maximum operations of a job', number(limits.max_operations)], ['Maximum time of a job', seconds(limits.max_seconds)],
+    ['Families', index.families.join(', ')], ['Schemes', index.schemes.join(', ')],
+    ['Accountants', index.accountants.join(', ')],
+    ['Maximum steps', number(limits.max_n)], ['Maximum body size', bytes(limits.max_body)],
+    ['Maximum memory of a job', bytes(limits.max_bytes)],
+    ['Maximum operations of a job', number(limits.max_operations)],
+    ['Maximum time of a job', seconds(limits.max_seconds)],
     ['Queue', limits.queue], ['Jobs are kept', limits.keep_seconds ? seconds(limits.keep_seconds) : 'for ever'],
   ])];
 }
@@ -70,8 +76,10 @@ export function showLoad(main) {
     now.replaceChildren(present(series));
     readings.push({x: Math.round((Date.now() - began) / 1000), series});
     readings.splice(0, Math.max(0, readings.length - KEPT));
-    redraw(chart, lineChart({id: 'load-chart', title: 'Jobs and workers', x: 'seconds since this page was opened', y: 'how many',
-      lines: LINES.map(([label, name]) => ({label, points: readings.map(({x, series: one}) => ({x, y: one.get(name) ?? 0}))}))}));
+    redraw(chart, lineChart({id: 'load-chart', title: 'Jobs and workers', x: 'seconds since this page was opened',
+                             y: 'how many',
+      lines: LINES.map(([label, name]) =>
+                       ({label, points: readings.map(({x, series: one}) => ({x, y: one.get(name) ?? 0}))}))}));
     return true;
   });
 }

@@ -25,7 +25,8 @@ const cells = (line) => line.trim().slice(1, -1).split(/(?<!\\)\|/).map((cell) =
 function table([head, , ...rows], level, title) {
   const headings = cells(head);
   const named = headings.some((heading) => heading.some(Boolean));
-  return h('table', {'aria-label': title}, named ? h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))) : null,
+  return h('table', {'aria-label': title}, named
+           ? h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))) : null,
            h('tbody', {}, rows.map((row) => h('tr', {}, cells(row).map((cell, column) =>
              h(column ? 'td' : 'th', column ? {} : {scope: 'row'}, cell))))));
 }
@@ -33,7 +34,8 @@ function table([head, , ...rows], level, title) {
 /* The kinds of blocks, each a run of lines that start alike; the first one that matches is used. `level`: that of a #
  * heading. `title`: the previous heading. */
 const BLOCKS = [
-  {of: /^#+ /, one: true, show: ([line], level) => h(`h${Math.min(line.indexOf(' ') + level - 1, 6)}`, {}, inline(line.replace(/^#+ /, '')))},
+  {of: /^#+ /, one: true, show: ([line], level) =>
+   h(`h${Math.min(line.indexOf(' ') + level - 1, 6)}`, {}, inline(line.replace(/^#+ /, '')))},
   {of: /^\|/, show: table},
   {of: /^- /, show: (lines) => h('ul', {}, lines.map((line) => h('li', {}, inline(line.replace(/^- (\[ \] )?/, '')))))},
   {of: /^(?!#+ |\||- |```)./, show: (lines) => h('p', {}, inline(lines.join(' ')))},
@@ -47,7 +49,8 @@ export function markdown(text, level) {
   while (lines.length) {
     if (lines[0].startsWith('```')) {
       const end = lines.indexOf('```', 1);
-      blocks.push(h('pre', {tabindex: '0'}, lines.splice(0, end < 0 ? lines.length : end + 1).slice(1, end < 0 ? undefined : -1).join('\n')));
+      const code = lines.splice(0, end < 0 ? lines.length : end + 1).slice(1, end < 0 ? undefined : -1);
+      blocks.push(h('pre', {tabindex: '0'}, code.join('\n')));
       continue;
     }
     const block = BLOCKS.find(({of}) => of.test(lines[0]));

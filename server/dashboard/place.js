@@ -38,7 +38,8 @@ export function place(title, id, load) {
 
 /* help: what the button does. When the button disappears, the focus moves to the heading. */
 export function placeOnDemand(title, id, {label, help}, load) {
-  const body = h('div', {id: `${id}-place`}, h('p', {class: 'quiet'}, help), h('button', {type: 'button', id: `${id}-ask`, onclick: async () => {
+  const body = h('div', {id: `${id}-place`}, h('p', {class: 'quiet'}, help),
+                 h('button', {type: 'button', id: `${id}-ask`, onclick: async () => {
     body.replaceChildren(waiting());
     whole.firstChild.focus();
     put(body, await load());

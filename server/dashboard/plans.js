@@ -22,8 +22,10 @@ const FIELDS = {
   dataset_size: ['Data set size', 'Number of examples.', '50000'],
   epsilon: ['Epsilon', 'The epsilon of the training, in nats.', '4'],
   delta: ['Delta', 'Between 0 and 1.', '1e-5'],
-  max_bands: ['Maximum noise rows', 'The number of noise rows that fit in memory, including the current one; no limit if empty.', '16'],
-  workload: ['Workload', 'As JSON, such as {"type": "momentum", "momentum": 0.9}; prefix sums (plain SGD) if empty.', '', 'json'],
+  max_bands: ['Maximum noise rows',
+              'The number of noise rows that fit in memory, including the current one; no limit if empty.', '16'],
+  workload: ['Workload', 'As JSON, such as {"type": "momentum", "momentum": 0.9}; prefix sums (plain SGD) if empty.',
+             '', 'json'],
 };
 const CHOICES = {
   objective: ['Objective', 'The error to minimise.', ['mean_squared', 'max_squared']],
@@ -31,10 +33,12 @@ const CHOICES = {
 };
 const SETS = {
   schemes: ['Schemes', 'The schemes that the data loader supports; all if none is selected.', Object.keys(schemes)],
-  families: ['Families', 'All if none is selected.', Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
+  families: ['Families', 'All if none is selected.',
+             Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
 };
 
-const KIND = {noun: 'plan', plural: 'plans', children: 'candidates', asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys), question: ofPlan, found: {
+const KIND = {noun: 'plan', plural: 'plans', children: 'candidates',
+              asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys), question: ofPlan, found: {
   Error: ({best: [first] = [], objective}) => number(first?.error[objective]),
   Noise: ({best: [first] = []}) => safe(first?.noise_multiplier),
   Gain: ({best: [first] = []}) => number(first?.gain, 4),
@@ -47,13 +51,15 @@ function row(member, label, help, control) {
   const id = `plan-${member}`;
   control.setAttribute('aria-describedby', `${id}-help ${id}-error`);
   control.id = id;
-  return h('div', {class: 'field'}, h('label', {for: id}, label), control, h('p', {class: 'help', id: `${id}-help`}, help),
+  return h('div', {class: 'field'}, h('label', {for: id}, label), control,
+           h('p', {class: 'help', id: `${id}-help`}, help),
            h('p', {class: 'error', id: `${id}-error`}));
 }
 
 function ticks(member, [label, help, names]) {
   const id = `plan-${member}`;
-  return h('fieldset', {class: 'ticks', id, tabindex: '-1', 'aria-describedby': `${id}-help ${id}-error`}, h('legend', {}, label),
+  return h('fieldset', {class: 'ticks', id, tabindex: '-1', 'aria-describedby': `${id}-help ${id}-error`},
+           h('legend', {}, label),
            h('p', {class: 'help', id: `${id}-help`}, help),
            names.map((name) => h('label', {}, h('input', {type: 'checkbox', name: member, value: name}), ` ${name}`)),
            h('p', {class: 'error', id: `${id}-error`}));
@@ -120,8 +126,10 @@ function planForm() {
     Object.entries(CHOICES).map(([member, [label, help, values]]) =>
       row(member, label, help, h('select', {name: member}, values.map((value) => h('option', {}, value))))),
     Object.entries(SETS).map(([member, set]) => ticks(member, set)),
-    row('label', 'Label', 'At most 200 characters.', h('input', {type: 'text', name: 'label', maxlength: 200, autocomplete: 'off'})),
-    h('div', {class: 'actions'}, h('button', {type: 'submit', class: 'primary', id: 'plan-submit'}, 'Submit the plan'))));
+    row('label', 'Label', 'At most 200 characters.',
+        h('input', {type: 'text', name: 'label', maxlength: 200, autocomplete: 'off'})),
+    h('div', {class: 'actions'},
+      h('button', {type: 'submit', class: 'primary', id: 'plan-submit'}, 'Submit the plan'))));
   return form;
 }
 
@@ -147,23 +155,30 @@ const mechanism = (one) => `${one.family}${size(one)} under ${one.scheme}`;
 
 /* Kept narrow, so that rank, mechanism, error and noise fit on the screen of a phone. */
 const MECHANISM = {title: 'mechanism', read: mechanism,
-                   show: (one) => h('span', {class: 'mechanism'}, `${one.family}${size(one)}`, ' ', h('span', {class: 'quiet'}, one.scheme))};
+                   show: (one) =>
+                     h('span', {class: 'mechanism'}, `${one.family}${size(one)}`, ' ',
+                       h('span', {class: 'quiet'}, one.scheme))};
 
 const plain = (member, title = member) => ({title, read: (one) => one[member], show: (one) => one[member] ?? '–'});
 
-const figure = (member, title = member) => ({title, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
+const figure = (member, title = member) =>
+  ({title, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
 
 const FIGURES = [{title: 'noise', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
                  {title: 'gain', read: (one) => one.gain, show: (one) => number(one.gain, 4)}];
 
 /* objective: the error by which candidates are ranked. */
-const best = (objective) => [plain('rank'), MECHANISM, figure(objective, 'error'), ...FIGURES, plain('buffers'), plain('n'), plain('batch_size')];
+const best = (objective) =>
+  [plain('rank'), MECHANISM, figure(objective, 'error'), ...FIGURES, plain('buffers'), plain('n'), plain('batch_size')];
 
 function columns(objective, fail) {
-  const button = (one) => h('button', {type: 'button', 'aria-label': `Submit ${mechanism(one)} as a job`, onclick: () => submit(one.job, fail)}, 'Submit');
+  const button = (one) =>
+    h('button', {type: 'button', 'aria-label': `Submit ${mechanism(one)} as a job`,
+                 onclick: () => submit(one.job, fail)}, 'Submit');
   const other = objective === 'max_squared' ? 'mean_squared' : 'max_squared';
   return [...best(objective), plain('accountant'),
-          {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'}, figure(other), plain('guarantee'),
+          {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'}, figure(other),
+          plain('guarantee'),
           {title: 'status', read: (one) => one.status, show: (one) => badge(one.status)},
           {title: 'why not', read: (one) => one.reason, show: (one) => h('span', {class: 'why'}, one.reason ?? '')}];
 }
@@ -171,22 +186,30 @@ function columns(objective, fail) {
 /* The best candidate so far, and its gain. */
 function headline({best: [first], objective, status}) {
   if (!first) {
-    return h('section', {class: 'result', 'aria-label': 'Answer'}, h('p', {class: 'quiet'}, 'No candidate has a result yet.'));
+    return h('section', {class: 'result', 'aria-label': 'Answer'},
+             h('p', {class: 'quiet'}, 'No candidate has a result yet.'));
   }
-  const gain = first.gain === null ? 'The gain over DP-SGD is unknown: DP-SGD (identity under poisson) has no result in this plan.'
-    : first.gain > 1 ? `Its error is ${number(1 / first.gain, 3)} of that of DP-SGD (identity under poisson), at the same epsilon and delta: a gain of ${number(first.gain, 4)}.`
+  const gain = first.gain === null
+    ? 'The gain over DP-SGD is unknown: DP-SGD (identity under poisson) has no result in this plan.'
+    : first.gain > 1
+      ? `Its error is ${number(1 / first.gain, 3)} of that of DP-SGD (identity under poisson), at the same epsilon and ` +
+        `delta: a gain of ${number(first.gain, 4)}.`
       : 'No candidate is better than DP-SGD (identity under poisson).';
   return h('section', {class: 'result', 'aria-label': 'Answer'},
     h('p', {class: 'quiet'}, status === 'running' ? 'Best so far' : 'Best'),
     h('p', {class: 'answer name', id: 'answer'}, `${first.family}${size(first)}, ${first.scheme}`),
-    h('p', {}, `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ${number(first.buffers)} rows of noise kept.`),
+    h('p', {},
+      `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ` +
+      `${number(first.buffers)} rows of noise kept.`),
     h('p', {id: 'gain'}, gain));
 }
 
 /* The fixed values. */
 function asked(plan) {
-  const of = (value) => value === null || value === undefined ? null : [value].flat().map((one) => number(one)).join(', ');
-  return facts([['Epsilon', of(plan.epsilon)], ['Delta', of(plan.delta)], ['Data set', `${number(plan.dataset_size)} examples`],
+  const of = (value) => value === null || value === undefined ? null
+    : [value].flat().map((one) => number(one)).join(', ');
+  return facts([['Epsilon', of(plan.epsilon)], ['Delta', of(plan.delta)],
+                ['Data set', `${number(plan.dataset_size)} examples`],
                 ['Batch size', of(plan.batch_size)], ['Epochs', of(plan.epochs)], ['Steps', of(plan.n)],
                 ['Maximum noise rows', of(plan.max_bands) ?? 'any number'], ['Ranked by', plan.objective]]);
 }
@@ -197,10 +220,12 @@ function lines(candidates, figure, average) {
   const byFamily = new Map();
   for (const {family, buffers, error, batch_size: batch} of candidates) {
     if (error?.[figure]) {
-      byFamily.set(family, [...(byFamily.get(family) || []), {x: buffers + 1, y: error[figure] / (average ? batch ** 2 : 1)}]);
+      byFamily.set(family, [...(byFamily.get(family) || []),
+                            {x: buffers + 1, y: error[figure] / (average ? batch ** 2 : 1)}]);
     }
   }
-  return [...byFamily].map(([label, points]) => ({label, points, marks: true, colour: SETS.families[2].indexOf(label)}));
+  return [...byFamily].map(([label, points]) =>
+                           ({label, points, marks: true, colour: SETS.families[2].indexOf(label)}));
 }
 
 /* The view; returns a function that ends it. */
@@ -219,7 +244,8 @@ export function showPlan(main, id) {
     const average = Array.isArray(plan.batch_size);
     const name = `${plan.objective}${average ? ' / batch_size²' : ''}`;
     const shown = lines(plan.candidates, plan.objective, average);
-    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${name} by number of noise rows, including the current one`,
+    redraw(chart, shown.length
+           && lineChart({id: 'plan-chart', title: `${name} by number of noise rows, including the current one`,
                                              x: 'noise rows', y: name, wide: true, lines: shown}));
   });
 }

@@ -37,16 +37,23 @@ async function refresh(pages, path) {
 
 /* ---------------------------------------------------------------- how they are shown */
 
-const plain = (value) => typeof value === 'number' || typeof value === 'string' ? value : value === undefined ? null : JSON.stringify(value);
+const plain = (value) => typeof value === 'number' || typeof value === 'string' ? value : value === undefined ? null
+  : JSON.stringify(value);
 
 /* y: the result, which is shown after the varied members. */
 function columns(pointers, y) {
   const found = (member) => ({title: member, read: (point) => point[member],
-                              show: (point) => member === 'mean_squared' ? number(point[member]) : safe(point[member])});
-  return [...pointers.map((pointer) => ({title: pointer, read: (point) => plain(point[pointer]), show: (point) => String(plain(point[pointer]))})),
-          ...[y, ...FOUND.filter((member) => member !== y)].map(found), {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)},
-          {title: 'accountant', read: (point) => point.accountant, show: (point) => point.accountant ?? point.detail ?? '–'},
-          {title: 'job', read: (point) => point.job, show: (point) => point.job ? h('a', {href: `#/jobs/${point.job}`}, `…${point.job.slice(-8)}`) : '–'}];
+                              show: (point) => member === 'mean_squared' ? number(point[member])
+                                : safe(point[member])});
+  return [...pointers.map((pointer) =>
+                          ({title: pointer, read: (point) => plain(point[pointer]),
+                            show: (point) => String(plain(point[pointer]))})),
+          ...[y, ...FOUND.filter((member) => member !== y)].map(found),
+          {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)},
+          {title: 'accountant', read: (point) => point.accountant,
+           show: (point) => point.accountant ?? point.detail ?? '–'},
+          {title: 'job', read: (point) => point.job, show: (point) => point.job
+           ? h('a', {href: `#/jobs/${point.job}`}, `…${point.job.slice(-8)}`) : '–'}];
 }
 
 /* One line for each combination of the pointers that are not on the axis. */
@@ -54,7 +61,8 @@ function lines(all, pointers, x, y) {
   const groups = new Map();
   for (const point of all) {
     if (typeof point[x] === 'number' && point[y] !== null) {
-      const key = pointers.filter((pointer) => pointer !== x).map((pointer) => `${pointer} ${plain(point[pointer])}`).join(', ') || y;
+      const key = pointers.filter((pointer) => pointer !== x).map((pointer) =>
+        `${pointer} ${plain(point[pointer])}`).join(', ') || y;
       const line = groups.get(key) || [];
       line.push({x: point[x], y: point[y]});
       groups.set(key, line);
@@ -79,7 +87,8 @@ export class Points {
   draw() {
     const {pointers, all, x, y} = this;
     const some = x && all.some((point) => point[y] !== null);
-    redraw(this.chart, some && lineChart({id: 'sweep-chart', title: `${y} over ${x}`, x, y, lines: lines(all, pointers, x, y)}));
+    redraw(this.chart, some
+           && lineChart({id: 'sweep-chart', title: `${y} over ${x}`, x, y, lines: lines(all, pointers, x, y)}));
   }
 
   begin({base, grid, links}) {
@@ -91,7 +100,8 @@ export class Points {
     this.element.append(...(this.x ? [h('p', {class: 'filters'},
       choice('sweep-y', 'Result', FOUND, this.y, (value) => { this.y = value; this.draw(); }),
       choice('sweep-x', 'over', this.axes, this.x, (value) => { this.x = value; this.draw(); }))] : []),
-    this.chart, this.sorted.element, h('div', {class: 'actions'}, saveButton('Save as CSV', 'sweep.csv', links.points, 'text/csv')));
+    this.chart, this.sorted.element, h('div', {class: 'actions'},
+                                       saveButton('Save as CSV', 'sweep.csv', links.points, 'text/csv')));
   }
 
   /* Called when there is news. News that arrives during a request is requested after it. */

@@ -43,7 +43,8 @@ function sought(job, known = []) {
   return missing.length === 1 ? SOUGHT[missing[0]] : 'privacy curve';
 }
 
-const given = (job) => Object.keys(GIVEN).filter((member) => there(job[member])).map((member) => `${GIVEN[member]} ${number(job[member])}`);
+const given = (job) =>
+  Object.keys(GIVEN).filter((member) => there(job[member])).map((member) => `${GIVEN[member]} ${number(job[member])}`);
 
 const joined = (list) => list.filter(Boolean).join(', ');
 
@@ -54,14 +55,15 @@ export function inShort(job) {
 
 /* "epsilon at delta 1e-6, sigma 1, 2048 steps, square_root 16 under b_min_sep" */
 export function ofJob(job) {
-  return joined([inShort(job), job.n === 'max' ? '' : length(job), `${once(parts(job).map(matrix))} under ${once(parts(job).map(sampling))}`]);
+  return joined([inShort(job), job.n === 'max' ? '' : length(job),
+                 `${once(parts(job).map(matrix))} under ${once(parts(job).map(sampling))}`]);
 }
 
 /* "plan for epsilon 2, delta 1e-6, 2048 steps in batches of 512 of 50000 examples" */
 export function ofPlan(plan) {
   const steps = there(plan.n) ? `${list(plan.n)} steps` : `${list(plan.epochs)} epochs`;
-  return there(plan.epsilon) ? `plan for ${given(plan).join(', ')}, ${steps} in batches of ${list(plan.batch_size)} of ${number(plan.dataset_size)} examples`
-    : `plan …${plan.id.slice(-8)}`;
+  const sizes = `in batches of ${list(plan.batch_size)} of ${number(plan.dataset_size)} examples`;
+  return there(plan.epsilon) ? `plan for ${given(plan).join(', ')}, ${steps} ${sizes}` : `plan …${plan.id.slice(-8)}`;
 }
 
 /* "epsilon over noise_multiplier and matrix bands, at delta 1e-6, 1000 steps, square_root under cyclic_poisson". A
@@ -73,10 +75,12 @@ export function ofSweep({base, grid, total, id}) {
   const varied = Object.keys(grid).map((pointer) => pointer.slice(1));
   const set = (path) => path.split('/').reduce((one, member) => one?.[member], base);
   const fixed = given(base).join(', ');
-  return joined([`${sought(base, varied)} over ${varied.map((path) => path.replaceAll('/', ' ')).join(' and ')}`, fixed && `at ${fixed}`,
+  const schemes = varied.includes('sampling/scheme') ? 'schemes'
+    : set('sampling/scheme') ? once(parts(base).map(sampling)) : 'poisson';
+  return joined([`${sought(base, varied)} over ${varied.map((path) => path.replaceAll('/', ' ')).join(' and ')}`,
+                 fixed && `at ${fixed}`,
                  varied.includes('n') || varied.includes('epochs') ? '' : length(base),
-                 `${varied.includes('matrix/family') ? 'families' : once(parts(base).map(matrix))} under ${
-                   varied.includes('sampling/scheme') ? 'schemes' : set('sampling/scheme') ? once(parts(base).map(sampling)) : 'poisson'}`]);
+                 `${varied.includes('matrix/family') ? 'families' : once(parts(base).map(matrix))} under ${schemes}`]);
 }
 
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -9,13 +9,15 @@ import {mechanism, scheme, steps} from './jobs.js';
 
 const GUARANTEES = {
   deterministic: 'Proven: computed without random draws, and holds with certainty.',
-  estimate_verify_release: 'Verified by draws: epsilon and delta were fixed beforehand, and releasing at this noise multiplier is ' +
+  estimate_verify_release: 'Verified by draws: epsilon and delta were fixed beforehand, and releasing at this ' +
+    'noise multiplier is ' +
                            '(epsilon, delta)-private, with the draws counted as part of the release.',
   high_probability: 'Estimated from draws: holds except with the stated failure probability.',
 };
 const CACHES = {
   result: {hit: 'The whole result was in the cache.', miss: 'The result was computed for this job.'},
-  factorization: {hit: 'The matrix was in the cache.', miss: 'The matrix was computed.', unused: 'No matrix was needed.'},
+  factorization: {hit: 'The matrix was in the cache.', miss: 'The matrix was computed.',
+                  unused: 'No matrix was needed.'},
   pld: {hit: 'Privacy loss distributions were in the cache.', miss: 'Privacy loss distributions were computed.',
         unused: 'The cache of privacy loss distributions was not used.'},
 };
@@ -71,29 +73,37 @@ const share = ({share: part}) => part === null ? '–' : `${number(100 * part, 2
 
 function phases({result, job}) {
   const rows = (result.phases || []).map((one, index) =>
-    [String(index), mechanism(job.phases[index]), scheme(job.phases[index]), steps(job.phases[index]), number(one.count),
+    [String(index), mechanism(job.phases[index]), scheme(job.phases[index]), steps(job.phases[index]),
+     number(one.count),
      number(one.noise_multiplier), safe(one.epsilon, 7), share(one), number(one.error?.mean_squared),
      [...new Set(Object.values(one.directions).map(({accountant}) => accountant))].join(', ')]);
   return rows.length ? table('Phases, with the epsilon of each alone and its share of the total',
-    ['Phase', 'Matrix', 'Sampling', 'Steps', 'Runs', 'Noise', 'Epsilon alone', 'Share', 'Mean squared error', 'Accountant'], rows,
+    ['Phase', 'Matrix', 'Sampling', 'Steps', 'Runs', 'Noise', 'Epsilon alone', 'Share', 'Mean squared error',
+     'Accountant'], rows,
     {id: 'phases'}) : null;
 }
 
 function candidates(result) {
   const rows = result.candidates.map((one) => [one.accountant, one.direction, safe(one.value, 7), beside(one)]);
-  return rows.length ? withoutEmpty('All bounds computed', ['Accountant', 'Direction', 'Value', 'By'], rows, {id: 'candidates'}) : null;
+  return rows.length
+    ? withoutEmpty('All bounds computed', ['Accountant', 'Direction', 'Value', 'By'], rows, {id: 'candidates'}) : null;
 }
 
 function draws(result) {
   const known = Object.entries(result.monte_carlo || {}).filter(([, one]) => one);
-  return known.length ? table('Draws', ['Direction', 'Samples', 'Estimate', 'Standard error', 'Threshold', 'Failure probability', 'Estimator'],
-    known.map(([direction, one]) => [direction, number(one.samples), number(one.estimate), number(one.standard_error), number(one.threshold),
+  return known.length
+    ? table('Draws', ['Direction', 'Samples', 'Estimate', 'Standard error', 'Threshold', 'Failure probability',
+                      'Estimator'],
+    known.map(([direction, one]) =>
+              [direction, number(one.samples), number(one.estimate), number(one.standard_error), number(one.threshold),
                                      number(one.failure_probability), one.estimator])) : null;
 }
 
 function audit(result) {
   const known = Object.entries(result.audit || {}).filter(([, one]) => one);
-  return known.length ? table('Audit: lower bound on the true value from draws (with probability 99.9%)', ['Direction', 'Samples', 'At least', 'Ratio'],
+  return known.length
+    ? table('Audit: lower bound on the true value from draws (with probability 99.9%)',
+            ['Direction', 'Samples', 'At least', 'Ratio'],
     known.map(([direction, one]) => [direction, number(one.samples), number(one.lower), number(one.ratio)])) : null;
 }
 
@@ -110,11 +120,14 @@ function resultFacts({result}) {
     ['Lower bound on the exact value', result.least === null ? null : exactly(result.least)],
     ['Accountant', result.accountant],
     ['Neighbouring data sets', NEIGHBOURS[result.adjacency]],
-    ['Inputs', result.adaptive ? 'may depend on earlier outputs (adaptive)' : 'must not depend on earlier outputs (non-adaptive)'],
+    ['Inputs',
+     result.adaptive ? 'may depend on earlier outputs (adaptive)'
+       : 'must not depend on earlier outputs (non-adaptive)'],
     ['Probability p', figure(sampling?.p, 7)],
     ['Bins', sampling?.bins],
     ['Expected batch', figure(sampling?.expected_batch_size)],
-    ['Sensitivity', sensitivity && `${number(sensitivity.value, 7)} (${sensitivity.rule}${sensitivity.exact ? '' : ', a bound'})`],
+    ['Sensitivity',
+     sensitivity && `${number(sensitivity.value, 7)} (${sensitivity.rule}${sensitivity.exact ? '' : ', a bound'})`],
     ['Mean squared error', figure(error?.mean_squared, 7)],
     ['Largest squared error', figure(error?.max_squared, 7)],
     ['Last squared error', figure(error?.last_squared, 7)],
@@ -122,7 +135,8 @@ function resultFacts({result}) {
     ['Optimality gap', figure(factorization?.optimality_gap)],
     ['BLT decays', factorization?.blt?.decay.join(', ')],
     ['BLT scales', factorization?.blt?.scale.join(', ')],
-    ['Computed in', `${seconds(result.compute_seconds)} of processor time; this job waited ${seconds(result.elapsed_seconds)}`],
+    ['Computed in',
+     `${seconds(result.compute_seconds)} of processor time; this job waited ${seconds(result.elapsed_seconds)}`],
     ['Version', `${result.version}, accounting ${result.accounting_version}`],
   ]);
 }
@@ -131,23 +145,29 @@ function resultFacts({result}) {
 
 /* The headline. */
 export function headed({result}) {
-  return h('section', {class: 'result', 'aria-label': 'Answer'}, headline(result), h('p', {id: 'guarantee'}, GUARANTEES[result.guarantee]));
+  return h('section', {class: 'result', 'aria-label': 'Answer'}, headline(result),
+           h('p', {id: 'guarantee'}, GUARANTEES[result.guarantee]));
 }
 
 export function succeeded(document) {
   const {result} = document;
   return [sentences('Hints', 'hints', result.hints), sentences('Assumptions', 'assumptions', result.assumptions),
-          h('section', {'aria-labelledby': 'details-title'}, h('h2', {id: 'details-title'}, 'In detail'), directions(result), phases(document),
+          h('section', {'aria-labelledby': 'details-title'}, h('h2', {id: 'details-title'}, 'In detail'),
+            directions(result), phases(document),
             resultFacts(document), candidates(result), draws(result), audit(result))];
 }
 
 /* For the operator of the service. */
 export function caches({result}) {
-  return sentences('Caches', 'caches', Object.entries(CACHES).map(([part, words]) => words[result.cache[part]]).filter(Boolean));
+  return sentences('Caches', 'caches', Object.entries(CACHES).map(([part, words]) =>
+    words[result.cache[part]]).filter(Boolean));
 }
 
 export function failed({status, error: problem}) {
   return h('section', {class: 'result', 'aria-label': 'Answer'},
-           h('p', {class: 'answer', id: 'answer'}, status === 'canceled' ? 'Canceled' : 'Failed'), problem ? trouble(problem) : null,
-           problem?.errors ? h('ul', {}, problem.errors.map((one) => h('li', {}, h('code', {}, one.pointer), ` ${one.detail}`))) : null);
+           h('p', {class: 'answer', id: 'answer'}, status === 'canceled' ? 'Canceled' : 'Failed'),
+           problem ? trouble(problem) : null,
+           problem?.errors
+             ? h('ul', {}, problem.errors.map((one) => h('li', {}, h('code', {}, one.pointer), ` ${one.detail}`)))
+               : null);
 }

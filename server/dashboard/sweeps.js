@@ -18,7 +18,8 @@ const GRID = {'/noise_multiplier': [0.6, 0.8, 1, 1.2, 1.5, 2]};
 function area(id, label, help, value) {
   const entry = h('textarea', {id, rows: 8, spellcheck: 'false', 'aria-describedby': `${id}-help ${id}-error`});
   entry.value = JSON.stringify(value, null, 2);
-  return {entry, element: h('div', {class: 'field'}, h('label', {for: id}, label), entry, h('p', {class: 'help', id: `${id}-help`}, help),
+  return {entry, element: h('div', {class: 'field'}, h('label', {for: id}, label), entry,
+                            h('p', {class: 'help', id: `${id}-help`}, help),
                             h('p', {class: 'error', id: `${id}-error`}))};
 }
 
@@ -26,7 +27,8 @@ function area(id, label, help, value) {
 function refuse(form, areas, summary, problem) {
   summary.replaceChildren(h('h2', {}, problem.title), h('p', {}, problem.detail || ''));
   for (const {pointer, detail} of problem.errors || []) {
-    const [entry] = Object.entries(areas).filter(([member]) => pointer.startsWith(`/${member}`)).map(([, one]) => one.entry);
+    const [entry] = Object.entries(areas).filter(([member]) => pointer.startsWith(`/${member}`)).map(([, one]) =>
+      one.entry);
     if (entry) {
       entry.setAttribute('aria-invalid', 'true');
       form.querySelector(`#${entry.id}-error`).append(`${pointer}: ${detail} `);
@@ -49,10 +51,13 @@ function unreadable(pointer, text) {
 
 function sweepForm(base) {
   const areas = {
-    base: area('sweep-base', 'Base job', 'A job as JSON, without the members that the grid sets. The page of a job has a button that copies it.', base),
+    base: area('sweep-base', 'Base job',
+               'A job as JSON, without the members that the grid sets. The page of a job has a button that copies it.',
+               base),
     grid: area('sweep-grid', 'Grid', 'Values by JSON pointer; every combination is a point, at most 10,000.', GRID),
   };
-  const label = h('input', {id: 'sweep-label', type: 'text', maxlength: 200, autocomplete: 'off', 'aria-describedby': 'sweep-label-help'});
+  const label = h('input', {id: 'sweep-label', type: 'text', maxlength: 200, autocomplete: 'off',
+                            'aria-describedby': 'sweep-label-help'});
   const summary = h('div', {class: 'summary', role: 'alert', tabindex: '-1'});
   const form = h('form', {id: 'sweep-form', 'aria-label': 'Sweep', novalidate: true, onsubmit: async (event) => {
     event.preventDefault();
@@ -66,7 +71,8 @@ function sweepForm(base) {
     }
     /* The texts are sent unchanged, so that numbers keep their digits. */
     const name = label.value ? `,"label":${JSON.stringify(label.value)}` : '';
-    const answer = await post('/v1/sweeps', `{"base":${areas.base.entry.value},"grid":${areas.grid.entry.value}${name}}`);
+    const answer = await post('/v1/sweeps',
+                              `{"base":${areas.base.entry.value},"grid":${areas.grid.entry.value}${name}}`);
     if (answer.problem) {
       refuse(form, areas, summary, answer.problem);
     } else {
@@ -75,7 +81,8 @@ function sweepForm(base) {
   }}, summary, h('fieldset', {}, h('legend', {}, 'New sweep'), areas.base.element, areas.grid.element,
                  h('div', {class: 'field'}, h('label', {for: 'sweep-label'}, 'Label'), label,
                    h('p', {class: 'help', id: 'sweep-label-help'}, 'At most 200 characters.')),
-                 h('div', {class: 'actions'}, h('button', {type: 'submit', class: 'primary', id: 'sweep-submit'}, 'Submit the sweep'))));
+                 h('div', {class: 'actions'}, h('button', {type: 'submit', class: 'primary', id: 'sweep-submit'},
+                                                'Submit the sweep'))));
   return form;
 }
 
