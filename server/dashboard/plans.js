@@ -192,8 +192,8 @@ function headline({best: [first], objective, status}) {
   const gain = first.gain === null
     ? 'The gain over DP-SGD is unknown: DP-SGD (identity under poisson) has no result in this plan.'
     : first.gain > 1
-      ? `Its error is ${number(1 / first.gain, 3)} of that of DP-SGD (identity under poisson), at the same epsilon and ` +
-        `delta: a gain of ${number(first.gain, 4)}.`
+      ? `Its error is ${number(1 / first.gain, 3)} of that of DP-SGD (identity under poisson), at the same epsilon ` +
+        `and delta: a gain of ${number(first.gain, 4)}.`
       : 'No candidate is better than DP-SGD (identity under poisson).';
   return h('section', {class: 'result', 'aria-label': 'Answer'},
     h('p', {class: 'quiet'}, status === 'running' ? 'Best so far' : 'Best'),

@@ -9,9 +9,8 @@ import {mechanism, scheme, steps} from './jobs.js';
 
 const GUARANTEES = {
   deterministic: 'Proven: computed without random draws, and holds with certainty.',
-  estimate_verify_release: 'Verified by draws: epsilon and delta were fixed beforehand, and releasing at this ' +
-    'noise multiplier is ' +
-                           '(epsilon, delta)-private, with the draws counted as part of the release.',
+  estimate_verify_release: 'Verified by draws: epsilon and delta were fixed beforehand, and releasing at this noise ' +
+                           'multiplier is (epsilon, delta)-private, with the draws counted as part of the release.',
   high_probability: 'Estimated from draws: holds except with the stated failure probability.',
 };
 const CACHES = {
