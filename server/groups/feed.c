@@ -171,7 +171,7 @@ static void propose(struct child *child, struct api_job *job)
     struct job_record *record = &child->record;
     struct eps_error error;
     if (!submission_propose(jobs, job, record, &child->result, &error)) {
-        snprintf(child->detail, sizeof child->detail, "%s%s%s", error.pointer, error.pointer[0] ? " " : "",
+        snprintf(child->detail, sizeof child->detail, "%s%s%s", error.pointer, error.pointer[0] ? ": " : "",
                  error.message);
         return;
     }

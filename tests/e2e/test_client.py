@@ -381,7 +381,7 @@ def test_index_health_and_readiness(server, client):
         nobody = epsilond.Client("http://127.0.0.1:%d" % unused.getsockname()[1])
         assert not nobody.healthy() and not nobody.ready()
     for url in ("localhost:8080", "ftp://localhost", "http://"):
-        with pytest.raises(ValueError, match="no address"):
+        with pytest.raises(ValueError, match="not an address"):
             epsilond.Client(url)
 
 

@@ -141,7 +141,7 @@ def test_members_of_other_requests_that_were_meant(server):
 
 
 def test_every_foreign_name_stands_for_one_of_ours():
-    rows = re.findall(r'^    \{"([^"]+)", "([^"]+)"\},$', (ROOT / "api" / "api/codec/meant.c").read_text(), re.MULTILINE)
+    rows = re.findall(r'^    \{"([^"]+)", "([^"]+)"\},$', (ROOT / "api" / "codec" / "meant.c").read_text(), re.MULTILINE)
     words = set(re.findall(r"[a-z_]+[0-9]*", (ROOT / "api" / "openapi.yaml").read_text()))
     assert len(rows) > 50 and len(set(rows)) == len(rows)
     for theirs, ours in rows:
@@ -170,8 +170,8 @@ def test_every_violation_at_once(server):
 
 
 MALFORMED = [
-    ("", "there is nothing to read"),
-    (" \n\t\r\n", "there is nothing to read"),
+    ("", "the body is empty"),
+    (" \n\t\r\n", "the body is empty"),
     ("{", None),
     ('{"n": 1,\n  "n": 2}', "line 2"),
     ('{"n": 1,\n\n oops}', "line 3"),
@@ -226,7 +226,7 @@ def test_wrong_media_type(server, media):
 def test_no_body_needs_no_media_type(server, path):
     for headers in [{}, JSON]:
         problem = check_problem(server.request("POST", path, headers=headers), 400, "malformed-json")
-        assert "there is nothing to read" in problem["detail"]
+        assert "the body is empty" in problem["detail"]
 
 
 def test_media_type_may_have_parameters(server):

@@ -195,7 +195,7 @@ def test_the_phase_is_asked_for_where_there_are_phases(server):
     document, other = server.solve(PHASES), server.solve(BANDED)
     job = {"job": document["id"], "dimensions": 1}
     problem = check_problem(server.post(job, "/v1/noise"), 422, "invalid-job", "?phase")
-    assert "phases are 0 to 2" in problem["detail"]
+    assert "phases of the job are 0 to 2" in problem["detail"]
     for wrong in "3", "x", "-1", "":
         check_problem(server.post(job, f"/v1/noise?phase={wrong}"), 422, "invalid-job", "?phase")
     check_problem(server.post({"job": other["id"], "dimensions": 1}, "/v1/noise?phase=0"), 422, "invalid-job", "?phase")
@@ -367,7 +367,7 @@ def test_memory_for_noise_is_bounded(launch):
     server = launch("--draw-bytes", "32MiB")
     job = server.solve(BANDED)["id"]
     large = check_problem(ask(server, {"job": job, "dimensions": 2_000_000}), 422, "too-costly")
-    needed, allowed, fits = re.search(r"takes ([\d.]+) MiB .* ([\d.]+) MiB .*ask for (\d+) dimensions", large["detail"]).groups()
+    needed, allowed, fits = re.search(r"takes ([\d.]+) MiB .* ([\d.]+) MiB .*request (\d+) dimensions", large["detail"]).groups()
     assert float(needed) > float(allowed) == 32
     assert 600_000 < int(fits) < 2_000_000
     with ask(server, {"job": job, "dimensions": int(fits)}, stream=True) as part:
@@ -393,7 +393,7 @@ def test_limits_of_work_hold_for_noise(launch):
     assert problem["operations"] > 1e7
     problem = check_problem(ask(server, {"job": job, "dimensions": 100_000}), 422, "too-costly", "/dimensions")
     assert problem["bytes"] > 1 << 20
-    needed, allowed, fits = re.search(r"and ([\d.]+) MiB of memory, .* and ([\d.]+) MiB \(--max-bytes\); ask for (\d+) dimensions",
+    needed, allowed, fits = re.search(r"and ([\d.]+) MiB of memory, .* operations.* and ([\d.]+) MiB \(--max-bytes\); request (\d+) dimensions",
                                       problem["detail"]).groups()
     assert float(needed) > float(allowed) == 1
     assert draw(server, job=job, dimensions=int(fits)).shape == (64, int(fits))

@@ -202,7 +202,7 @@ def test_each_phase_has_its_matrix_and_its_errors(server):
 def test_the_phase_is_asked_for_where_there_are_phases(server):
     links = server.solve(training(POISSON, BANDED))["links"]
     for link in (links["matrix"], links["error"]):
-        assert "phases are 0 to 1" in check_problem(server.get(link), 422, "invalid-job", "?phase")["detail"]
+        assert "phases of the job are 0 to 1" in check_problem(server.get(link), 422, "invalid-job", "?phase")["detail"]
         for wrong in ("2", "255", "999999999"):
             check_problem(server.get(f"{link}?phase={wrong}"), 422, "invalid-job", "?phase")
         for wrong in ("", "-1", "1.0", "x", "9999999999", "%201"):

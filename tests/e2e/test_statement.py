@@ -147,7 +147,7 @@ def test_units_and_what_may_be_seen(server):
     assert example["unit_of_privacy"]["unit"] == "example" and "per example" in example["summary"]
     assert "every intermediate model" in example["released"]
     _, last, _ = statements(server, JOBS["last_iterate"])
-    assert "last iterate alone" in last["released"] and "Only the last iterate" in last["summary"]
+    assert "Only the last iterate" in last["released"] and "Only the last iterate" in last["summary"]
     _, fixed, _ = statements(server, JOBS["not_adaptive"])
     assert "not covered" in fixed["released"] and "no input depends on an earlier output" in fixed["summary"]
     meanings = {statements(server, dict(GAUSSIAN, adjacency=name))[1]["adjacency"]["meaning"]

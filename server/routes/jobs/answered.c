@@ -30,7 +30,7 @@ static json_t *refuse_phase(size_t phase, size_t phases_len, const char *instanc
     if (phases_len == 0) {
         api_errors_add(&errors, "?phase", "is allowed only for a job with phases, and this job has none; remove it");
     } else {
-        api_errors_add(&errors, "?phase", "%s: the phases of the job are 0 to %zu",
+        api_errors_add(&errors, "?phase", "%s; the phases of the job are 0 to %zu",
                        phase == NO_PHASE ? "is required" : "is not a phase", phases_len - 1);
     }
     json_t *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, instance, &errors);
