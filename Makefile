@@ -222,7 +222,7 @@ PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
 
 # Installs the packages of DEPS that are missing; prints nothing if none is.
 deps:
-	@command -v dpkg-query >/dev/null || { echo "deps: this is no Debian; what is needed: $(DEPS)"; exit 0; }; \
+	@command -v dpkg-query >/dev/null || { echo "deps: not a Debian system; required packages: $(DEPS)"; exit 0; }; \
 	have=$$(dpkg-query -W -f='$${Package} $${db:Status-Status}\n' $(DEPS) 2>/dev/null | sed -n 's/ installed$$//p'); \
 	missing=; for p in $(DEPS); do \
 	    printf '%s\n' "$$have" | grep -qxF -- "$$p" || missing="$$missing $$p"; done; \
@@ -393,18 +393,18 @@ help:
 	@printf '%s\n' \
 	    'all        build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc' \
 	    'deps       install the missing Debian packages (root)' \
-	    'demo       a server, three questions, three answers' \
-	    'example    a small network, trained with the service'"'"'s noise (needs PyPI)' \
-	    'test       every test; ends with "N passed, N failed"' \
-	    'bench      dp_accounting and ours side by side, and requests per second' \
-	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \
-	    'soak       hostile clients, and a hundred thousand wild jobs under the sanitizers' \
-	    'corpus     the same 500 documents as the build of BASE (HEAD~1), after a refactoring' \
-	    'mutants    mutated lines that tests must notice (SHARE=0/1)' \
+	    'demo       run a server and send it three questions' \
+	    'example    train a small network with noise from the service (needs PyPI)' \
+	    'test       run all tests; ends with "N passed, N failed"' \
+	    'bench      compare with dp_accounting, and measure requests per second' \
+	    'reproduce  compare with the numbers of papers, and random mechanisms with true values' \
+	    'soak       hostile clients, and a hundred thousand random jobs with sanitizers' \
+	    'corpus     compare 500 documents with the build of BASE (HEAD~1), after a refactoring' \
+	    'mutants    mutated lines that tests must detect (SHARE=0/1)' \
 	    'lint       clang with -Werror, clang-tidy' \
-	    'format     clang-format on every source (format-check only looks)' \
-	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \
-	    'verify     the tests, with every bound held against quadruple precision as it is computed' \
-	    'fuzz       every fuzz target for FUZZ_SECONDS (60) each' \
-	    'install    into DESTDIR, PREFIX (/usr/local); uninstall takes it back' \
+	    'format     run clang-format on all sources (format-check only checks)' \
+	    'asan tsan  unit, corpus and short end-to-end tests with sanitizers' \
+	    'verify     the tests, with every bound compared with quadruple precision' \
+	    'fuzz       run every fuzz target for FUZZ_SECONDS (60)' \
+	    'install    install into DESTDIR, PREFIX (/usr/local); uninstall removes it' \
 	    'clean      remove build/'

@@ -30,7 +30,7 @@ copy() {
     case $1 in
     --from=*) mkdir -p "$(dirname "$3")" && cp -a "$2" "$3" ;;
     .) tar -C "$project" --exclude=./build --exclude=./.git -cf - . | tar -xf - ;;
-    *) echo "check: COPY $* is not understood" >&2 && exit 1 ;;
+    *) echo "check: unsupported: COPY $*" >&2 && exit 1 ;;
     esac
 }
 
@@ -46,7 +46,7 @@ while read -r word rest; do
         [ "$stage" = 1 ] || packages="$packages $rest"
         as_user "$rest" </dev/null ;;
     '' | '#'* | VOLUME | EXPOSE | STOPSIGNAL | HEALTHCHECK | ENTRYPOINT | CMD) ;;
-    *) echo "check: $word is not understood" >&2 && exit 1 ;;
+    *) echo "check: unsupported instruction: $word" >&2 && exit 1 ;;
     esac
 done <"$project/Dockerfile"
 
@@ -60,7 +60,7 @@ for soname in $(objdump -p /usr/bin/epsilond | sed -n 's/^ *NEEDED *//p'); do
     owner=$(dpkg -S "*/$(basename "$(readlink -f "$file")")" | head -n 1 | cut -d: -f1)
     case " $packages libc6 libm6 " in
     *" $owner "*) ;;
-    *) echo "check: $soname is of $owner, which the second stage does not install" && forgotten=1 ;;
+    *) echo "check: $soname belongs to $owner, which the second stage does not install" && forgotten=1 ;;
     esac
 done
 [ "$forgotten" = 0 ]

@@ -104,11 +104,11 @@ def main():
     large = [circle for circle in circles(files)
              if len(circle) > MOST or len({os.path.dirname(name) for name in circle}) > 1]
     print("1..5")
-    for number, (bad, what) in enumerate(((large, f"files that need each other are {MOST} of one room at most"),
-                                          (strangers(), "HTTP, jobs, work and the store know no more of each other than they may"),
-                                          (upward(files), "rooms of lib use those above them alone"),
-                                          (crowded(), f"folders hold {FOLDER_MOST} sources at most"),
-                                          ([] if len(objects) > 100 else ["too few objects"], "the objects are there")), 1):
+    for number, (bad, what) in enumerate(((large, f"cycles of files have at most {MOST} files of one room"),
+                                          (strangers(), "HTTP, jobs, work and the store are independent"),
+                                          (upward(files), "rooms of lib use only those above them"),
+                                          (crowded(), f"folders have at most {FOLDER_MOST} sources"),
+                                          ([] if len(objects) > 100 else ["too few objects"], "the objects have been built")), 1):
         print(f"{'not ok' if bad else 'ok'} {number} - {what}")
         for circle in bad:
             print(f"# {circle}")

@@ -43,5 +43,5 @@ result $? "the header compiles as C++17" "$work/cc.log"
 # The serial OpenBLAS must be loaded, so that the library starts no threads of its own.
 ldd "$BIN/libepsilon.so" | grep -E 'libopenblas|libblas|liblapack\.' >"$work/blas"
 grep -v openblas-serial "$work/blas" >"$work/other"
-result $([ ! -s "$work/other" ] && echo 0 || echo 1) "every BLAS that is loaded is the serial OpenBLAS" "$work/other"
+result $([ ! -s "$work/other" ] && echo 0 || echo 1) "the only BLAS that is loaded is the serial OpenBLAS" "$work/other"
 exit $failures

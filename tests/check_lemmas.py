@@ -26,7 +26,7 @@ def rooms():
 def misnumbered(known):
     """Rooms that share a letter, and lemmas that are not numbered consecutively."""
     letters = [{number[0] for number in lemmas} for lemmas in known.values()]
-    wrong = [f"the letters {found} are not one room's" for found in letters if len(found) != 1]
+    wrong = [f"the letters {found} belong to several rooms" for found in letters if len(found) != 1]
     wrong += ["two rooms share a letter"] if len(set.union(*letters)) != len(known) else []
     for room, lemmas in known.items():
         numbers = [int(number[1:]) for number in lemmas]

@@ -34,16 +34,16 @@ only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' lib/accountants metho
 only 'EPS_FAMILY_(IDENTITY|TOEPLITZ|DENSE|[A-Z_]*SQUARE_ROOT|BANDED|BLT|OPTIMAL|TREE|FOURIER|STORED)' \
     lib/strategy/families family 'api/codec/fields\.c' families
 # The differences between kinds of strategies are in their rows.
-result "$(grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy)" "nothing in lib/strategy asks which kind it has"
+result "$(grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy)" "no code in lib/strategy compares kinds"
 # Code that fills a block may use the code that stores it, but not the other way round.
 upward='' above=''
 for room in families optimise kinds sensitivity; do
     upward=$upward$(grep -rnE --include='*.[ch]' "lib/strategy/(none$above)/" "lib/strategy/$room")
     above="$above|$room"
 done
-result "$upward" "the rooms of lib/strategy use each other one way"
+result "$upward" "the rooms of lib/strategy use each other in one direction"
 # A database applies the migrations that it lacks in order, so their numbers must be consecutive.
 result "$(ls migrations | awk '{ if ($0 !~ sprintf("^%04d_[a-z_]+\\.sql$", NR)) print $0 " is not number " NR }')" \
-    "migrations are numbered from 1 on, each number once"
+    "migrations are numbered consecutively from 1"
 # A mutant whose line was rewritten would not be tested.
-result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" "every mutant fits the sources, every lemma has one"
+result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" "every mutant matches the sources, every lemma has one"

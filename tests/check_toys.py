@@ -65,9 +65,9 @@ QUESTIONS = (
     ("the scheme toy_half is Poisson with half the probability",
      dict(SAMPLED, sampling={"scheme": "toy_half", "batch_size": 20, "dataset_size": 1000}), epsilon,
      dict(SAMPLED, sampling={"scheme": "poisson", "p": 0.01}), epsilon),
-    ("the accountant toy_double says twice what gaussian says",
+    ("the accountant toy_double returns twice the result of gaussian",
      dict(GAUSSIAN, accountant="toy_double"), epsilon, GAUSSIAN, doubled),
-    ("the accountant toy_certain solves by itself from what is proven, and its guarantee is the result's",
+    ("the accountant toy_certain solves by itself, and its guarantee is that of the result",
      dict(DELTA, accountant="toy_certain"), guaranteed, DELTA, certain),
 )
 

@@ -183,7 +183,7 @@ for suite in $suites; do
     fuzz) replays ;;
     readme) EPSILOND=$BIN/epsilond tap readme "$PYTHON" tests/check_readme.py ;;
     e2e | e2e-sanitized) judge_e2e e2e ;;
-    *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
+    *) echo "run.sh: unknown suite: $suite" >&2; exit 2 ;;
     esac
 done
 
