@@ -15,12 +15,12 @@
 #include <string.h>
 
 static void read_phases(struct api_decoder *decoder, const char *path, const json_t *json,
-                        const struct api_field *field, void *base);
+                        const struct eps__member *field, void *base);
 
 static void read_accountant(struct api_decoder *decoder, const char *path, const json_t *json,
-                            const struct api_field *field, void *place)
+                            const struct eps__member *field, void *place)
 {
-    const struct api_field *method = &field->object->fields[0];
+    const struct eps__member *method = &field->object->members[0];
 
     if (api__is_string(json))
         api__read_name(decoder, path, json, method, api__at(place, method->offset));
@@ -30,49 +30,49 @@ static void read_accountant(struct api_decoder *decoder, const char *path, const
         api_errors_add(decoder->errors, path, "must be a name or an object with a method, not %s", api__kind_of(json));
 }
 
-static void read_field(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
+static void read_field(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
                        void *base)
 {
     void *place = api__at(base, field->offset);
 
-    switch (field->kind) {
-    case API_SHARE:
+    switch (field->type) {
+    case EPS__SHARE:
         if (api__is_word(json, "auto"))
             break;
         api__read_real(decoder, path, json, "a number or \"auto\"", place);
         break;
-    case API_REAL:
+    case EPS__REAL:
         api__read_real(decoder, path, json, "a number", place);
         break;
-    case API_INTEGER:
+    case EPS__INTEGER:
         api__read_integer(decoder, path, json, field, place);
         break;
-    case API_BOOL:
+    case EPS__BOOL:
         if (json_is_boolean(json))
             *(bool *)place = json_is_true(json);
         else
             api_errors_add(decoder->errors, path, "must be true or false, not %s", api__kind_of(json));
         break;
-    case API_NAME:
+    case EPS__NAME:
         api__read_name(decoder, path, json, field, place);
         break;
-    case API_ID:
+    case EPS__ID:
         api__read_id(decoder, path, json, place);
         break;
     case API_JOB_ID:
         api__read_job_id(decoder, path, json, place);
         break;
-    case API_NUMBERS:
+    case EPS__NUMBERS:
         api__read_numbers(decoder, path, json, field, base);
         break;
-    case API_ROWS:
+    case EPS__ROWS:
         api__read_rows(decoder, path, json, field, base);
         break;
-    case API_GROUP:
+    case EPS__GROUP:
         *(bool *)place = true;
         api__read_object(decoder, path, json, field->object, base);
         break;
-    case API_OBJECT:
+    case EPS__OBJECT:
         api__read_object(decoder, path, json, field->object, place);
         break;
     case API_ACCOUNTANT:
@@ -110,19 +110,19 @@ static void join(char out[API_MAX_PATH], const char *path, const char *key)
 }
 
 /* The name of the object-valued member of `object` that contains `key`, or NULL. */
-static const char *holder_of(const struct api_object *object, const char *key)
+static const char *holder_of(const struct eps__object *object, const char *key)
 {
     for (size_t i = 0; i < object->len; i++) {
-        const struct api_field *field = &object->fields[i];
-        if (field->object && api__has_named(field->object, key, API_ALL))
+        const struct eps__member *field = &object->members[i];
+        if (field->object && api__has_named(field->object, key, EPS__ALL))
             return field->name;
     }
     return NULL;
 }
 
 /* Writes where a member that was put at the wrong level belongs, or "" if it belongs nowhere. */
-static void right_place(char *where, size_t size, const struct api_object *top, const char *path, const char *key,
-                        const struct api_object *object)
+static void right_place(char *where, size_t size, const struct eps__object *top, const char *path, const char *key,
+                        const struct eps__object *object)
 {
     const char *holder = object == &api__job_object || object == &api__phase_object ? holder_of(object, key) : NULL;
     const char *sibling = object != &api__job_object ? holder_of(&api__job_object, key) : NULL;
@@ -133,15 +133,15 @@ static void right_place(char *where, size_t size, const struct api_object *top, 
         const char *inside = *path == '\0' ? holder_of(top, key) : NULL;
         if (inside)
             snprintf(where, size, "; %s belongs in %s", key, inside);
-        else if (*path != '\0' && api__has_named(top, key, API_ALL))
+        else if (*path != '\0' && api__has_named(top, key, EPS__ALL))
             snprintf(where, size, "; %s belongs at the top level", key);
         return;
     }
     if (holder)
         snprintf(where, size, "; %s belongs in %s", key, holder);
-    else if (in_phase && object != &api__phase_object && api__has_named(&api__phase_object, key, API_ALL))
+    else if (in_phase && object != &api__phase_object && api__has_named(&api__phase_object, key, EPS__ALL))
         snprintf(where, size, "; %s belongs at the top level of the phase", key);
-    else if (object != &api__job_object && api__has_named(&api__job_object, key, API_ALL))
+    else if (object != &api__job_object && api__has_named(&api__job_object, key, EPS__ALL))
         snprintf(where, size, "; %s belongs at the top level of the job%s", key, in_phase ? ", beside phases" : "");
     else if (sibling)
         snprintf(where, size, "; %s belongs in %s", key, sibling);
@@ -150,24 +150,24 @@ static void right_place(char *where, size_t size, const struct api_object *top, 
 enum { NAMES_MAX = 160 }; /* an upper bound: all members of a job, with repetitions */
 
 /* Appends the names of the members of the given variants. */
-static size_t add_names(const char *names[NAMES_MAX], size_t len, const struct api_object *object, uint32_t bit)
+static size_t add_names(const char *names[NAMES_MAX], size_t len, const struct eps__object *object, uint32_t bit)
 {
     for (size_t i = 0; i < object->len && len < NAMES_MAX; i++)
-        if (api__has(object, &object->fields[i], bit))
-            names[len++] = object->fields[i].name;
+        if (api__has(object, &object->members[i], bit))
+            names[len++] = object->members[i].name;
     return len;
 }
 
-static size_t add_names_inside(const char *names[NAMES_MAX], size_t len, const struct api_object *object)
+static size_t add_names_inside(const char *names[NAMES_MAX], size_t len, const struct eps__object *object)
 {
     for (size_t i = 0; i < object->len; i++)
-        if (object->fields[i].object)
-            len = add_names(names, len, object->fields[i].object, API_ALL);
+        if (object->members[i].object)
+            len = add_names(names, len, object->members[i].object, EPS__ALL);
     return len;
 }
 
 /* The member of the object that an unknown name probably means, or NULL. */
-static const char *meant_here(const char *key, const struct api_object *object, uint32_t bit)
+static const char *meant_here(const char *key, const struct eps__object *object, uint32_t bit)
 {
     const char *names[NAMES_MAX];
     return api_meant(key, names, add_names(names, 0, object, bit));
@@ -176,12 +176,12 @@ static const char *meant_here(const char *key, const struct api_object *object, 
 /* Writes the member that an unknown name probably means and where it belongs. Searches the object itself, then its
  * member objects, then the rest of the job. */
 static void did_you_mean(char *out, size_t size, const struct api_decoder *decoder, const char *path, const char *key,
-                         const struct api_object *object, uint32_t bit)
+                         const struct eps__object *object, uint32_t bit)
 {
     const char *names[NAMES_MAX];
     char where[96];
     size_t len = add_names_inside(names, add_names(names, 0, object, bit), object);
-    len = add_names_inside(names, add_names(names, len, decoder->top, API_ALL), decoder->top);
+    len = add_names_inside(names, add_names(names, len, decoder->top, EPS__ALL), decoder->top);
     const char *meant = meant_here(key, object, bit);
     bool here = meant != NULL;
     if (!here)
@@ -199,7 +199,7 @@ static void did_you_mean(char *out, size_t size, const struct api_decoder *decod
 
 /* Reports an unknown member: the variants that have it, or the members that are allowed. */
 static void report_unknown(struct api_decoder *decoder, const char *path, const char *key,
-                           const struct api_object *object, unsigned variant, uint32_t bit)
+                           const struct eps__object *object, unsigned variant, uint32_t bit)
 {
     char where[API_MAX_PATH], list[320] = "", elsewhere[96], meant[160] = "";
     size_t used = 0;
@@ -208,30 +208,30 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     join(where, path, key);
     right_place(elsewhere, sizeof elsewhere, decoder->top, path, key, object);
     /* "type" is a member of workload, and also what other libraries call family or method */
-    if (object->variant_name && meant_here(key, object, bit) == object->fields[0].name)
+    if (object->named && meant_here(key, object, bit) == object->members[0].name)
         elsewhere[0] = '\0';
     for (size_t i = 0; i < object->len; i++) {
-        if (strcmp(object->fields[i].name, key) == 0 && api__has(object, &object->fields[i], API_ALL))
-            takers |= object->fields[i].variants;
+        if (strcmp(object->members[i].name, key) == 0 && api__has(object, &object->members[i], EPS__ALL))
+            takers |= object->members[i].variants;
     }
     if (takers && object->misplaced) {
         api_errors_add(decoder->errors, where, "%s", object->misplaced[variant]);
         return;
     }
     for (unsigned i = 0; takers && i < 32 && used < sizeof list; i++) {
-        if ((takers & (1u << i)) && object->variant_name(i))
+        if ((takers & (1u << i)) && api__variant_name(object, i))
             used +=
-                (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->variant_name(i));
+                (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", api__variant_name(object, i));
     }
     if (takers) {
-        api_errors_add(decoder->errors, where, "unknown field for %s %s; it belongs to %s%s", object->fields[0].name,
-                       object->variant_name(variant), list, elsewhere);
+        api_errors_add(decoder->errors, where, "unknown field for %s %s; it belongs to %s%s", object->members[0].name,
+                       api__variant_name(object, variant), list, elsewhere);
         return;
     }
     for (size_t i = 0; i < object->len && used < sizeof list; i++) {
-        if (api__has(object, &object->fields[i], bit) &&
-            (i == 0 || strcmp(object->fields[i].name, object->fields[i - 1].name) != 0))
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->fields[i].name);
+        if (api__has(object, &object->members[i], bit) &&
+            (i == 0 || strcmp(object->members[i].name, object->members[i - 1].name) != 0))
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->members[i].name);
     }
     if (!elsewhere[0])
         did_you_mean(meant, sizeof meant, decoder, path, key, object, bit);
@@ -242,9 +242,9 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
 /* Reads the name that selects the variant. Returns false if it is missing or wrong; the other members cannot be checked
  * then. */
 static bool read_variant(struct api_decoder *decoder, const char *path, const json_t *json,
-                         const struct api_object *object, void *base, unsigned *variant)
+                         const struct eps__object *object, void *base, unsigned *variant)
 {
-    const struct api_field *field = &object->fields[0];
+    const struct eps__member *field = &object->members[0];
     const json_t *value = json_object_get(json, field->name);
     char where[API_MAX_PATH], list[256];
 
@@ -268,25 +268,25 @@ static void leave_unjudged(struct api_decoder *decoder, const char *path)
 }
 
 static void read_members(struct api_decoder *decoder, const char *path, const json_t *json,
-                         const struct api_object *object, void *base, uint32_t bit)
+                         const struct eps__object *object, void *base, uint32_t bit)
 {
     char where[API_MAX_PATH];
 
-    for (size_t i = object->variant_name ? 1 : 0; i < object->len; i++) {
-        const struct api_field *field = &object->fields[i];
+    for (size_t i = object->named ? 1 : 0; i < object->len; i++) {
+        const struct eps__member *field = &object->members[i];
         const json_t *value = json_object_get(json, field->name);
         if (!api__has(object, field, bit))
             continue;
         join(where, path, field->name);
         if (!api__is_absent(value))
             read_field(decoder, where, value, field, base);
-        else if (field->required)
+        else if (field->required & bit)
             api_errors_add(decoder->errors, where, "is required");
     }
 }
 
 void api__read_object(struct api_decoder *decoder, const char *path, const json_t *json,
-                      const struct api_object *object, void *base)
+                      const struct eps__object *object, void *base)
 {
     unsigned variant = 0;
     bool judged = true;
@@ -295,11 +295,11 @@ void api__read_object(struct api_decoder *decoder, const char *path, const json_
         api_errors_add(decoder->errors, path, "must be an object, not %s", api__kind_of(json));
         return;
     }
-    if (object->variant_name)
+    if (object->named)
         judged = read_variant(decoder, path, json, object, base, &variant);
     else if (object->has_variants)
         variant = api__variant(object, base, json);
-    uint32_t bit = object->has_variants && judged ? 1u << variant : API_ALL;
+    uint32_t bit = object->has_variants && judged ? 1u << variant : EPS__ALL;
     if (judged)
         read_members(decoder, path, json, object, base, bit);
     else
@@ -307,14 +307,14 @@ void api__read_object(struct api_decoder *decoder, const char *path, const json_
     for (void *it = json_object_iter((json_t *)json); it; it = json_object_iter_next((json_t *)json, it)) {
         const char *key = json_object_iter_key(it);
         /* with phases, a member that belongs to the phases may be null */
-        uint32_t known = object->misplaced && api__is_absent(json_object_iter_value(it)) ? API_ALL : bit;
+        uint32_t known = object->misplaced && api__is_absent(json_object_iter_value(it)) ? EPS__ALL : bit;
         if (!api__has_named(object, key, known))
             report_unknown(decoder, path, key, object, variant, bit);
     }
 }
 
 static void read_phases(struct api_decoder *decoder, const char *path, const json_t *json,
-                        const struct api_field *field, void *base)
+                        const struct eps__member *field, void *base)
 {
     size_t index, len = json_array_size(json);
     json_t *item;

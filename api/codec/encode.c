@@ -70,7 +70,7 @@ static json_t *encode_rows(struct encoder *encoder, const double *rows, size_t n
     return array;
 }
 
-static json_t *encode_array(struct encoder *encoder, const struct api_field *field, const void *base)
+static json_t *encode_array(struct encoder *encoder, const struct eps__member *field, const void *base)
 {
     const double *values;
     size_t len;
@@ -79,10 +79,10 @@ static json_t *encode_array(struct encoder *encoder, const struct api_field *fie
     memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
     if (encoder->arrays == ARRAYS_COUNTED)
         return json_integer((json_int_t)len);
-    return field->kind == API_ROWS ? encode_rows(encoder, values, len) : encode_numbers(encoder, values, len);
+    return field->type == EPS__ROWS ? encode_rows(encoder, values, len) : encode_numbers(encoder, values, len);
 }
 
-static int64_t integer_at(const struct api_field *field, const void *place)
+static int64_t integer_at(const struct eps__member *field, const void *place)
 {
     int64_t value = 0;
 
@@ -95,9 +95,9 @@ static int64_t integer_at(const struct api_field *field, const void *place)
     return value;
 }
 
-static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base);
+static json_t *encode_object(struct encoder *encoder, const struct eps__object *object, const void *base);
 
-static json_t *encode_phases(struct encoder *encoder, const struct api_field *field, const void *base)
+static json_t *encode_phases(struct encoder *encoder, const struct eps__member *field, const void *base)
 {
     json_t *array = json_array();
     const struct eps_phase *phases;
@@ -113,27 +113,27 @@ static json_t *encode_phases(struct encoder *encoder, const struct api_field *fi
 }
 
 /* Whether the member is written. A member whose default is "not given" is omitted if it has that value. */
-static bool is_present(const struct encoder *encoder, const struct api_field *field, const void *base)
+static bool is_present(const struct encoder *encoder, const struct eps__member *field, const void *base)
 {
     const void *place = api__at_const(base, field->offset);
     const double *values;
     double real;
     size_t len;
 
-    switch (field->kind) {
-    case API_REAL:
+    switch (field->type) {
+    case EPS__REAL:
         memcpy(&real, place, sizeof real);
         return !isnan(real);
-    case API_INTEGER:
+    case EPS__INTEGER:
         return integer_at(field, place) != field->absent;
-    case API_NUMBERS:
-    case API_ROWS:
+    case EPS__NUMBERS:
+    case EPS__ROWS:
         memcpy(&values, place, sizeof values);
         return values != NULL && encoder->arrays != ARRAYS_LEFT_OUT;
     case API_PHASES:
         memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
         return len > 0;
-    case API_GROUP:
+    case EPS__GROUP:
         return *(const bool *)place;
     case API_LABEL:
         return false;
@@ -143,35 +143,35 @@ static bool is_present(const struct encoder *encoder, const struct api_field *fi
 }
 
 /* The value of a member that is written, or NULL if memory runs out. */
-static json_t *encode_field(struct encoder *encoder, const struct api_field *field, const void *base)
+static json_t *encode_field(struct encoder *encoder, const struct eps__member *field, const void *base)
 {
     const void *place = api__at_const(base, field->offset);
     unsigned index;
     double real;
 
-    switch (field->kind) {
-    case API_REAL:
-    case API_SHARE:
+    switch (field->type) {
+    case EPS__REAL:
+    case EPS__SHARE:
         memcpy(&real, place, sizeof real);
         return isnan(real) ? json_string("auto") : api_number(real);
-    case API_INTEGER:
+    case EPS__INTEGER:
         if (field->largest && *(const size_t *)place == EPS_LARGEST)
             return json_string("max");
         return json_integer(integer_at(field, place));
-    case API_BOOL:
+    case EPS__BOOL:
         return json_boolean(*(const bool *)place);
-    case API_NAME:
+    case EPS__NAME:
         memcpy(&index, place, sizeof index);
-        return json_string(field->name_at(index));
-    case API_ID:
+        return json_string(api__name_at(field, index));
+    case EPS__ID:
     case API_JOB_ID:
         return json_string(place);
-    case API_NUMBERS:
-    case API_ROWS:
+    case EPS__NUMBERS:
+    case EPS__ROWS:
         return encode_array(encoder, field, base);
-    case API_GROUP:
+    case EPS__GROUP:
         return encode_object(encoder, field->object, base);
-    case API_OBJECT:
+    case EPS__OBJECT:
     case API_ACCOUNTANT:
         return encode_object(encoder, field->object, place);
     case API_PHASES:
@@ -182,10 +182,10 @@ static json_t *encode_field(struct encoder *encoder, const struct api_field *fie
     return NULL;
 }
 
-static json_t *encode_object(struct encoder *encoder, const struct api_object *object, const void *base)
+static json_t *encode_object(struct encoder *encoder, const struct eps__object *object, const void *base)
 {
     json_t *json = json_object();
-    uint32_t bit = API_ALL;
+    uint32_t bit = EPS__ALL;
 
     if (!json) {
         encoder->failed = true;
@@ -194,7 +194,7 @@ static json_t *encode_object(struct encoder *encoder, const struct api_object *o
     if (object->has_variants)
         bit = 1u << api__variant(object, base, NULL);
     for (size_t i = 0; i < object->len && !encoder->failed; i++) {
-        const struct api_field *field = &object->fields[i];
+        const struct eps__member *field = &object->members[i];
         if (api__has(object, field, bit) && !field->unwritten && is_present(encoder, field, base))
             set(encoder, json, field->name, encode_field(encoder, field, base));
     }

@@ -43,42 +43,42 @@ _Static_assert(sizeof(enum eps_family) == sizeof(unsigned), "enums are read and 
 
 #define REAL(type, key, member, masks)                            \
     {                                                             \
-        COMMON(key, masks), .kind = API_REAL, PLACE(type, member) \
+        COMMON(key, masks), .type = EPS__REAL, PLACE(type, member) \
     }
 #define FLAG(type, key, member, masks)                            \
     {                                                             \
-        COMMON(key, masks), .kind = API_BOOL, PLACE(type, member) \
+        COMMON(key, masks), .type = EPS__BOOL, PLACE(type, member) \
     }
 #define COUNT(type, key, member, masks)                                                                 \
     {                                                                                                   \
-        COMMON(key, masks), .kind = API_INTEGER, PLACE(type, member), .least = 1, .most = API_MAX_EXACT \
+        COMMON(key, masks), .type = EPS__INTEGER, PLACE(type, member), .least = 1, .most = EPS__EXACT_MOST \
     }
 #define NAME(type, key, member, masks, names, which)                                                      \
     {                                                                                                     \
-        COMMON(key, masks), .kind = API_NAME, PLACE(type, member), .name_at = (names), .allowed = (which) \
+        COMMON(key, masks), .type = EPS__NAME, PLACE(type, member), .name_at = (names), .allowed = (which) \
     }
 #define NUMBERS(type, key, member, len, masks)                                                                 \
     {                                                                                                          \
-        COMMON(key, masks), .kind = API_NUMBERS, PLACE(type, member), .len_offset = offsetof(struct type, len) \
+        COMMON(key, masks), .type = EPS__NUMBERS, PLACE(type, member), .len_offset = offsetof(struct type, len) \
     }
 /* A required real number. */
 #define NEEDED_REAL(type, key, member, masks)                                       \
     {                                                                               \
-        COMMON(key, masks), .kind = API_REAL, .required = true, PLACE(type, member) \
+        COMMON(key, masks), .type = EPS__REAL, .required = true, PLACE(type, member) \
     }
 #define NEEDED_COUNT(type, key, member, masks)                                                      \
     {                                                                                               \
-        COMMON(key, masks), .kind = API_INTEGER, .required = true, PLACE(type, member), .least = 1, \
-                            .most = API_MAX_EXACT                                                   \
+        COMMON(key, masks), .type = EPS__INTEGER, .required = true, PLACE(type, member), .least = 1, \
+                            .most = EPS__EXACT_MOST                                                   \
     }
 #define NEEDED_NAME(type, key, member, names, which)                                                       \
     {                                                                                                      \
-        COMMON(key, API_ALL), .kind = API_NAME, .required = true, PLACE(type, member), .name_at = (names), \
+        COMMON(key, EPS__ALL), .type = EPS__NAME, .required = true, PLACE(type, member), .name_at = (names), \
                               .allowed = (which)                                                           \
     }
 #define NEEDED_NUMBERS(type, key, member, len, masks)                                   \
     {                                                                                   \
-        COMMON(key, masks), .kind = API_NUMBERS, .required = true, PLACE(type, member), \
+        COMMON(key, masks), .type = EPS__NUMBERS, .required = true, PLACE(type, member), \
                             .len_offset = offsetof(struct type, len)                    \
     }
 
@@ -92,21 +92,21 @@ static bool is_written(const json_t *json, const char *name)
     return value && !json_is_null(value);
 }
 
-static bool is_set(const struct api_field *field, const void *base)
+static bool is_set(const struct eps__member *field, const void *base)
 {
     size_t len;
-    assert(field->kind == API_NUMBERS || field->kind == API_PHASES);
+    assert(field->type == EPS__NUMBERS || field->type == API_PHASES);
     memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
     return len > 0;
 }
 
-unsigned api__variant(const struct api_object *object, const void *base, const json_t *json)
+unsigned api__variant(const struct eps__object *object, const void *base, const json_t *json)
 {
     unsigned named = 0;
     if (object->variant_name)
-        memcpy(&named, api__at_const(base, object->fields[0].offset), sizeof named);
+        memcpy(&named, api__at_const(base, object->members[0].offset), sizeof named);
     for (size_t i = 1; i < object->len; i++) {
-        const struct api_field *field = &object->fields[i];
+        const struct eps__member *field = &object->members[i];
         if (!field->settles || !(field->variants & BIT(named)))
             continue;
         if (json ? is_written(json, field->name) && !is_written(json, field->unless) : is_set(field, base))
@@ -115,15 +115,15 @@ unsigned api__variant(const struct api_object *object, const void *base, const j
     return named;
 }
 
-bool api__has(const struct api_object *object, const struct api_field *field, uint32_t variant_bit)
+bool api__has(const struct eps__object *object, const struct eps__member *field, uint32_t variant_bit)
 {
     return (field->variants & variant_bit) && !(object->without && strcmp(object->without, field->name) == 0);
 }
 
-bool api__has_named(const struct api_object *object, const char *name, uint32_t variant_bit)
+bool api__has_named(const struct eps__object *object, const char *name, uint32_t variant_bit)
 {
     for (size_t i = 0; i < object->len; i++) {
-        if (strcmp(object->fields[i].name, name) == 0 && api__has(object, &object->fields[i], variant_bit))
+        if (strcmp(object->members[i].name, name) == 0 && api__has(object, &object->members[i], variant_bit))
             return true;
     }
     return false;
@@ -146,17 +146,17 @@ static const char *family_at(unsigned index)
 
 #define SETTLING_NUMBERS(key, member)                                                                   \
     {                                                                                                   \
-        COMMON(key, ANY_BLT), .kind = API_NUMBERS, PLACE(eps_matrix, member),                           \
+        COMMON(key, ANY_BLT), .type = EPS__NUMBERS, PLACE(eps_matrix, member),                           \
                               .len_offset = offsetof(struct eps_matrix, blt_len), .settles = BLT_GIVEN, \
                               .unless = "buffers"                                                       \
     }
 
-static const struct api_field matrix_fields[] = {
+static const struct eps__member matrix_fields[] = {
     NEEDED_NAME(eps_matrix, "family", family, family_at, BIT(EPS_FAMILY_COUNT) - 1),
-    NAME(eps_matrix, "normalization", normalization, API_ALL, normalization_at, BIT(EPS_NORMALIZATION_COUNT) - 1),
-    COUNT(eps_matrix, "stamps", stamps, API_ALL),
+    NAME(eps_matrix, "normalization", normalization, EPS__ALL, normalization_at, BIT(EPS_NORMALIZATION_COUNT) - 1),
+    COUNT(eps_matrix, "stamps", stamps, EPS__ALL),
     NEEDED_NUMBERS(eps_matrix, "coefficients", coefficients, coefficients_len, BIT(EPS_FAMILY_TOEPLITZ)),
-    {COMMON("rows", BIT(EPS_FAMILY_DENSE)), .kind = API_ROWS, .required = true, PLACE(eps_matrix, rows),
+    {COMMON("rows", BIT(EPS_FAMILY_DENSE)), .type = EPS__ROWS, .required = true, PLACE(eps_matrix, rows),
      .len_offset = offsetof(struct eps_matrix, rows_n)},
     COUNT(eps_matrix, "bands", bands, BIT(EPS_FAMILY_SQUARE_ROOT)),
     NEEDED_COUNT(eps_matrix, "bands", bands, BANDS_REQUIRED),
@@ -170,14 +170,14 @@ static const struct api_field matrix_fields[] = {
          BIT(EPS_DECODER_ONLINE) | BIT(EPS_DECODER_FULL)),
     NAME(eps_matrix, "decoder", decoder, BIT(EPS_FAMILY_FOURIER), decoder_at,
          BIT(EPS_DECODER_OPTIMAL) | BIT(EPS_DECODER_STANDARD)),
-    {COMMON("id", BIT(EPS_FAMILY_STORED)), .kind = API_ID, .required = true, PLACE(eps_matrix, stored_id)},
+    {COMMON("id", BIT(EPS_FAMILY_STORED)), .type = EPS__ID, .required = true, PLACE(eps_matrix, stored_id)},
     NAME(eps_matrix, "objective", objective, OPTIMISED, objective_at, BIT(EPS_OBJECTIVE_COUNT) - 1),
     REAL(eps_matrix, "gap", gap, OPTIMISED),
     COUNT(eps_matrix, "epochs", epochs, OPTIMISED),
     COUNT(eps_matrix, "separation", separation, OPTIMISED),
 };
 
-static const struct api_object matrix_object = {FIELDS(matrix_fields), .has_variants = true, .variant_name = family_at};
+static const struct eps__object matrix_object = {FIELDS(matrix_fields), .has_variants = true, .variant_name = family_at};
 
 /* ---------------------------------------------------------------- sampling */
 
@@ -187,55 +187,55 @@ static const struct api_object matrix_object = {FIELDS(matrix_fields), .has_vari
 #define BINS BIT(EPS_SCHEME_BALLS_IN_BINS)
 #define SPACED BIT(EPS_SCHEME_B_MIN_SEP)
 
-static const struct api_field truncation_fields[] = {
-    NEEDED_COUNT(eps_sampling, "max_batch_size", max_batch_size, API_ALL),
+static const struct eps__member truncation_fields[] = {
+    NEEDED_COUNT(eps_sampling, "max_batch_size", max_batch_size, EPS__ALL),
 };
 
-static const struct api_object truncation_object = {FIELDS(truncation_fields)};
+static const struct eps__object truncation_object = {FIELDS(truncation_fields)};
 
-static const struct api_field sampling_fields[] = {
+static const struct eps__member sampling_fields[] = {
     NEEDED_NAME(eps_sampling, "scheme", scheme, scheme_at, BIT(EPS_SCHEME_COUNT) - 1),
     REAL(eps_sampling, "p", p, POISSON | CYCLIC | SPACED),
     COUNT(eps_sampling, "bins", bins, BINS),
-    COUNT(eps_sampling, "batch_size", batch_size, API_ALL),
-    COUNT(eps_sampling, "dataset_size", dataset_size, API_ALL),
+    COUNT(eps_sampling, "batch_size", batch_size, EPS__ALL),
+    COUNT(eps_sampling, "dataset_size", dataset_size, EPS__ALL),
     COUNT(eps_sampling, "epochs", epochs, NONE),
     COUNT(eps_sampling, "separation", separation, NONE | SPACED),
     NAME(eps_sampling, "schema", schema, NONE, schema_at, BIT(EPS_SCHEMA_COUNT) - 1),
     COUNT(eps_sampling, "groups", groups, CYCLIC),
     FLAG(eps_sampling, "redraw", redraw, BINS),
     FLAG(eps_sampling, "warm_start", warm_start, SPACED),
-    {COMMON("truncation", POISSON | CYCLIC | SPACED), .kind = API_GROUP, PLACE(eps_sampling, truncation),
+    {COMMON("truncation", POISSON | CYCLIC | SPACED), .type = EPS__GROUP, PLACE(eps_sampling, truncation),
      .object = &truncation_object},
     COUNT(eps_sampling, "examples_per_user", examples_per_user, POISSON | SPACED),
     FLAG(eps_sampling, "last_iterate", last_iterate, POISSON),
 };
 
-static const struct api_object sampling_object = {FIELDS(sampling_fields), .has_variants = true,
+static const struct eps__object sampling_object = {FIELDS(sampling_fields), .has_variants = true,
                                                   .variant_name = scheme_at};
 /* In a job with phases, examples_per_user is a member of the job. */
-static const struct api_object phase_sampling_object = {FIELDS(sampling_fields), .without = "examples_per_user",
+static const struct eps__object phase_sampling_object = {FIELDS(sampling_fields), .without = "examples_per_user",
                                                         .has_variants = true, .variant_name = scheme_at};
 
 /* ---------------------------------------------------------------- workload */
 
-static const struct api_field cooldown_fields[] = {
-    NEEDED_REAL(eps_workload, "from", cooldown_from, API_ALL),
-    NEEDED_REAL(eps_workload, "to", cooldown_to, API_ALL),
+static const struct eps__member cooldown_fields[] = {
+    NEEDED_REAL(eps_workload, "from", cooldown_from, EPS__ALL),
+    NEEDED_REAL(eps_workload, "to", cooldown_to, EPS__ALL),
 };
 
-static const struct api_object cooldown_object = {FIELDS(cooldown_fields)};
+static const struct eps__object cooldown_object = {FIELDS(cooldown_fields)};
 
-static const struct api_field workload_fields[] = {
+static const struct eps__member workload_fields[] = {
     NEEDED_NAME(eps_workload, "type", type, workload_at, BIT(EPS_WORKLOAD_COUNT) - 1),
     NEEDED_REAL(eps_workload, "momentum", momentum, BIT(EPS_WORKLOAD_MOMENTUM)),
     REAL(eps_workload, "decay", decay, BIT(EPS_WORKLOAD_MOMENTUM)),
-    {COMMON("cooldown", BIT(EPS_WORKLOAD_MOMENTUM)), .kind = API_GROUP, PLACE(eps_workload, cooldown),
+    {COMMON("cooldown", BIT(EPS_WORKLOAD_MOMENTUM)), .type = EPS__GROUP, PLACE(eps_workload, cooldown),
      .object = &cooldown_object},
     NEEDED_NUMBERS(eps_workload, "coefficients", coefficients, coefficients_len, BIT(EPS_WORKLOAD_TOEPLITZ)),
 };
 
-const struct api_object api__workload_object = {FIELDS(workload_fields), .has_variants = true,
+const struct eps__object api__workload_object = {FIELDS(workload_fields), .has_variants = true,
                                                 .variant_name = workload_at};
 
 /* ---------------------------------------------------------------- accountant */
@@ -246,40 +246,40 @@ const struct api_object api__workload_object = {FIELDS(workload_fields), .has_va
 #define SAMPLED (METHOD(AUTO) | METHOD(MONTE_CARLO))
 #define GIVEN(member) .given_offset = offsetof(struct eps_tuning, given), .given = BIT(EPS_TUNING_##member)
 
-static const struct api_field tuning_fields[] = {
+static const struct eps__member tuning_fields[] = {
     NEEDED_NAME(eps_tuning, "method", method, accountant_at, BIT(EPS_ACCOUNTANT_COUNT) - 1),
     {.name = "tolerance",
-     .kind = API_REAL,
+     .type = EPS__REAL,
      .variants = ~METHOD(MONTE_CARLO),
      PLACE(eps_tuning, tolerance),
      GIVEN(TOLERANCE)},
     {.name = "bad_event_share",
-     .kind = API_SHARE,
+     .type = EPS__SHARE,
      .variants = SHARED,
      PLACE(eps_tuning, bad_event_share),
      GIVEN(BAD_EVENT_SHARE)},
-    {COMMON("max_order", RENYI), .kind = API_INTEGER, PLACE(eps_tuning, max_order), .least = 2, .most = 1000000},
+    {COMMON("max_order", RENYI), .type = EPS__INTEGER, PLACE(eps_tuning, max_order), .least = 2, .most = 1000000},
     COUNT(eps_tuning, "bandwidth", bandwidth, RENYI),
     COUNT(eps_tuning, "samples", samples, SAMPLED),
-    {COMMON("seed", SAMPLED), .kind = API_INTEGER, PLACE(eps_tuning, seed), .least = 0, .most = API_MAX_EXACT,
+    {COMMON("seed", SAMPLED), .type = EPS__INTEGER, PLACE(eps_tuning, seed), .least = 0, .most = EPS__EXACT_MOST,
      .absent = -1},
     {.name = "threshold_share",
-     .kind = API_REAL,
+     .type = EPS__REAL,
      .variants = SAMPLED,
      PLACE(eps_tuning, threshold_share),
      GIVEN(THRESHOLD_SHARE)},
     {.name = "estimator",
-     .kind = API_NAME,
+     .type = EPS__NAME,
      .variants = SAMPLED,
      PLACE(eps_tuning, estimator),
      GIVEN(ESTIMATOR),
      .name_at = estimator_at,
      .allowed = BIT(EPS_ESTIMATOR_COUNT) - 1},
     REAL(eps_tuning, "max_seconds", max_seconds, SAMPLED),
-    COUNT(eps_tuning, "audit", audit, API_ALL),
+    COUNT(eps_tuning, "audit", audit, EPS__ALL),
 };
 
-static const struct api_object tuning_object = {FIELDS(tuning_fields), .has_variants = true,
+static const struct eps__object tuning_object = {FIELDS(tuning_fields), .has_variants = true,
                                                 .variant_name = accountant_at};
 
 /* ---------------------------------------------------------------- the job and its phases */
@@ -293,66 +293,66 @@ static const char *const misplaced[] = {
 
 /* The members of a mechanism, in a job or in a phase. */
 #define STEPS(type, masks)                                                                            \
-    {COMMON("n", masks), .kind = API_INTEGER, PLACE(type, mechanism.n), .least = 1, .largest = true}, \
+    {COMMON("n", masks), .type = EPS__INTEGER, PLACE(type, mechanism.n), .least = 1, .largest = true}, \
     {                                                                                                 \
-        COMMON("epochs", masks), .kind = API_REAL, .unwritten = true, PLACE(type, mechanism.epochs)   \
+        COMMON("epochs", masks), .type = EPS__REAL, .unwritten = true, PLACE(type, mechanism.epochs)   \
     }
 #define MATRIX(type, masks)                                                                                  \
     {                                                                                                        \
-        COMMON("matrix", masks), .kind = API_OBJECT, PLACE(type, mechanism.matrix), .object = &matrix_object \
+        COMMON("matrix", masks), .type = EPS__OBJECT, PLACE(type, mechanism.matrix), .object = &matrix_object \
     }
 #define SAMPLING(type, masks, of)                                                                         \
     {                                                                                                     \
-        COMMON("sampling", masks), .kind = API_OBJECT, .required = true, PLACE(type, mechanism.sampling), \
+        COMMON("sampling", masks), .type = EPS__OBJECT, .required = true, PLACE(type, mechanism.sampling), \
                                    .object = (of)                                                         \
     }
 #define WORKLOAD(type, masks)                                                           \
     {                                                                                   \
-        COMMON("workload", masks), .kind = API_OBJECT, PLACE(type, mechanism.workload), \
+        COMMON("workload", masks), .type = EPS__OBJECT, PLACE(type, mechanism.workload), \
                                    .object = &api__workload_object                      \
     }
 
-static const struct api_field phase_fields[] = {
-    STEPS(eps_phase, API_ALL),
-    MATRIX(eps_phase, API_ALL),
-    SAMPLING(eps_phase, API_ALL, &phase_sampling_object),
-    WORKLOAD(eps_phase, API_ALL),
-    REAL(eps_phase, "noise_scale", noise_scale, API_ALL),
-    {COMMON("count", API_ALL), .kind = API_INTEGER, PLACE(eps_phase, count), .least = 1, .most = API_MAX_EXACT,
+static const struct eps__member phase_fields[] = {
+    STEPS(eps_phase, EPS__ALL),
+    MATRIX(eps_phase, EPS__ALL),
+    SAMPLING(eps_phase, EPS__ALL, &phase_sampling_object),
+    WORKLOAD(eps_phase, EPS__ALL),
+    REAL(eps_phase, "noise_scale", noise_scale, EPS__ALL),
+    {COMMON("count", EPS__ALL), .type = EPS__INTEGER, PLACE(eps_phase, count), .least = 1, .most = EPS__EXACT_MOST,
      .largest = true},
 };
 
-const struct api_object api__phase_object = {FIELDS(phase_fields)};
+const struct eps__object api__phase_object = {FIELDS(phase_fields)};
 
-static const struct api_field job_fields[] = {
+static const struct eps__member job_fields[] = {
     STEPS(eps_job, BIT(ALONE)),
     MATRIX(eps_job, BIT(ALONE)),
     SAMPLING(eps_job, BIT(ALONE), &sampling_object),
-    {COMMON("phases", API_ALL), .kind = API_PHASES, PLACE(eps_job, phases),
+    {COMMON("phases", EPS__ALL), .type = API_PHASES, PLACE(eps_job, phases),
      .len_offset = offsetof(struct eps_job, phases_len), .object = &api__phase_object, .settles = PHASED},
     COUNT(eps_job, "examples_per_user", mechanism.sampling.examples_per_user, BIT(PHASED)),
-    REAL(eps_job, "epsilon", query.epsilon, API_ALL),
-    REAL(eps_job, "delta", query.delta, API_ALL),
-    REAL(eps_job, "noise_multiplier", query.noise_multiplier, API_ALL),
-    NAME(eps_job, "adjacency", mechanism.adjacency, API_ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
-    {COMMON("accountant", API_ALL), .kind = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
+    REAL(eps_job, "epsilon", query.epsilon, EPS__ALL),
+    REAL(eps_job, "delta", query.delta, EPS__ALL),
+    REAL(eps_job, "noise_multiplier", query.noise_multiplier, EPS__ALL),
+    NAME(eps_job, "adjacency", mechanism.adjacency, EPS__ALL, adjacency_at, BIT(EPS_ADJACENCY_COUNT) - 1),
+    {COMMON("accountant", EPS__ALL), .type = API_ACCOUNTANT, PLACE(eps_job, query.accountant), .object = &tuning_object},
     WORKLOAD(eps_job, BIT(ALONE)),
-    FLAG(eps_job, "curve", query.curve, API_ALL),
-    {COMMON("label", API_ALL), .kind = API_LABEL},
+    FLAG(eps_job, "curve", query.curve, EPS__ALL),
+    {COMMON("label", EPS__ALL), .type = API_LABEL},
 };
 
-const struct api_object api__job_object = {FIELDS(job_fields), .has_variants = true, .misplaced = misplaced};
+const struct eps__object api__job_object = {FIELDS(job_fields), .has_variants = true, .misplaced = misplaced};
 
 /* ---------------------------------------------------------------- batches */
 
-static const struct api_field batches_fields[] = {
-    {COMMON("job", API_ALL), .kind = API_JOB_ID, PLACE(api_batches, job)},
-    {COMMON("n", API_ALL), .kind = API_INTEGER, PLACE(api_batches, mechanism.n), .least = 1},
-    {COMMON("sampling", API_ALL), .kind = API_OBJECT, PLACE(api_batches, mechanism.sampling),
+static const struct eps__member batches_fields[] = {
+    {COMMON("job", EPS__ALL), .type = API_JOB_ID, PLACE(api_batches, job)},
+    {COMMON("n", EPS__ALL), .type = EPS__INTEGER, PLACE(api_batches, mechanism.n), .least = 1},
+    {COMMON("sampling", EPS__ALL), .type = EPS__OBJECT, PLACE(api_batches, mechanism.sampling),
      .object = &sampling_object},
-    COUNT(api_batches, "dataset_size", dataset_size, API_ALL),
-    {COMMON("seed", API_ALL), .kind = API_INTEGER, PLACE(api_batches, seed), .least = 0, .most = API_MAX_EXACT,
+    COUNT(api_batches, "dataset_size", dataset_size, EPS__ALL),
+    {COMMON("seed", EPS__ALL), .type = EPS__INTEGER, PLACE(api_batches, seed), .least = 0, .most = EPS__EXACT_MOST,
      .absent = -1},
 };
 
-const struct api_object api__batches_object = {FIELDS(batches_fields)};
+const struct eps__object api__batches_object = {FIELDS(batches_fields)};

@@ -105,7 +105,7 @@ static bool is_of_job(const char *rest)
     char key[64];
 
     snprintf(key, sizeof key, "%.*s", (int)strcspn(rest + 1, "/"), rest + 1);
-    return !api__has_named(&api__phase_object, key, API_ALL);
+    return !api__has_named(&api__phase_object, key, EPS__ALL);
 }
 
 /* Translates a pointer of the library into one of the client. */

@@ -72,14 +72,14 @@ void api__read_real(struct api_decoder *decoder, const char *path, const json_t 
 
 static void integer_range(struct api_decoder *decoder, const char *path, int64_t least, int64_t most)
 {
-    if (most == API_MAX_EXACT)
+    if (most == EPS__EXACT_MOST)
         api_errors_add(decoder->errors, path, "must be an integer of at least %lld (and at most 2^53)",
                        (long long)least);
     else
         api_errors_add(decoder->errors, path, "must be an integer in [%lld, %lld]", (long long)least, (long long)most);
 }
 
-void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
+void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
                        void *place)
 {
     int64_t value, most = field->most ? field->most : (int64_t)decoder->max_n;
@@ -97,7 +97,7 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
             return;
         }
         /* from 2^53 on a decimal may have been rounded, so only the integer notation is exact */
-        if (fabs(real) >= (double)API_MAX_EXACT) {
+        if (fabs(real) >= (double)EPS__EXACT_MOST) {
             integer_range(decoder, path, field->least, most);
             return;
         }
@@ -117,35 +117,35 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
         memcpy(place, &value, sizeof value);
 }
 
-void api__list_names(const struct api_field *field, char *list, size_t size)
+void api__list_names(const struct eps__member *field, char *list, size_t size)
 {
     size_t used = 0;
 
     list[0] = '\0';
     for (unsigned i = 0; i < 32 && used < size; i++) {
         if (field->allowed & (1u << i))
-            used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", field->name_at(i));
+            used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", api__name_at(field, i));
     }
 }
 
-static const char *meant_value(const struct api_field *field, const char *text)
+static const char *meant_value(const struct eps__member *field, const char *text)
 {
     const char *names[32];
     size_t len = 0;
 
     for (unsigned i = 0; i < 32; i++)
         if (field->allowed & (1u << i))
-            names[len++] = field->name_at(i);
+            names[len++] = api__name_at(field, i);
     return api_meant(text, names, len);
 }
 
-bool api__read_name(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
+bool api__read_name(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
                     void *place)
 {
     char list[256];
 
     for (unsigned i = 0; i < 32; i++) {
-        if (!(field->allowed & (1u << i)) || !api__is_word(json, field->name_at(i)))
+        if (!(field->allowed & (1u << i)) || !api__is_word(json, api__name_at(field, i)))
             continue;
         memcpy(place, &i, sizeof i);
         return true;
@@ -268,7 +268,7 @@ static void read_elements(struct api_decoder *decoder, const char *path, const j
     }
 }
 
-void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
+void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
                        void *base)
 {
     size_t listed = 0, known, len = array_len(json);
@@ -315,7 +315,7 @@ static bool rows_have_shape(struct api_decoder *decoder, const char *path, const
     return listed == 0;
 }
 
-void api__read_rows(struct api_decoder *decoder, const char *path, const json_t *json, const struct api_field *field,
+void api__read_rows(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
                     void *base)
 {
     size_t index, listed = 0, n = json_array_size(json);

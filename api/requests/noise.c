@@ -35,37 +35,37 @@ static const char *part_at(unsigned index)
 #define PLACE(member) .offset = offsetof(struct api_noise, member), .size = sizeof(((struct api_noise *)0)->member)
 #define PARTS (1u << EPS_PART_DECODER | 1u << EPS_PART_NOISE)
 
-static const struct api_field fields[] = {
-    {.name = "job", .kind = API_JOB_ID, .variants = API_ALL, PLACE(job)},
-    {.name = "factorization", .kind = API_ID, .variants = API_ALL, PLACE(factorization)},
-    {.name = "noise_multiplier", .kind = API_REAL, .variants = API_ALL, PLACE(noise_multiplier)},
+static const struct eps__member fields[] = {
+    {.name = "job", .type = API_JOB_ID, .variants = EPS__ALL, PLACE(job)},
+    {.name = "factorization", .type = EPS__ID, .variants = EPS__ALL, PLACE(factorization)},
+    {.name = "noise_multiplier", .type = EPS__REAL, .variants = EPS__ALL, PLACE(noise_multiplier)},
     {.name = "dimensions",
-     .kind = API_INTEGER,
+     .type = EPS__INTEGER,
      .required = true,
-     .variants = API_ALL,
+     .variants = EPS__ALL,
      PLACE(dimensions),
      .least = 1,
      .most = DIMENSIONS_MAX},
-    {.name = "part", .kind = API_NAME, .variants = API_ALL, PLACE(part), .name_at = part_at, .allowed = PARTS},
-    {.name = "dtype", .kind = API_NAME, .variants = API_ALL, PLACE(dtype), .name_at = dtype_at, .allowed = 3},
-    {.name = "seed", .kind = API_INTEGER, .variants = API_ALL, PLACE(seed), .least = 0, .most = API_MAX_EXACT},
-    {.name = "stream", .kind = API_ID, .variants = API_ALL, PLACE(stream)},
+    {.name = "part", .type = EPS__NAME, .variants = EPS__ALL, PLACE(part), .name_at = part_at, .allowed = PARTS},
+    {.name = "dtype", .type = EPS__NAME, .variants = EPS__ALL, PLACE(dtype), .name_at = dtype_at, .allowed = 3},
+    {.name = "seed", .type = EPS__INTEGER, .variants = EPS__ALL, PLACE(seed), .least = 0, .most = EPS__EXACT_MOST},
+    {.name = "stream", .type = EPS__ID, .variants = EPS__ALL, PLACE(stream)},
     {.name = "first_row",
-     .kind = API_INTEGER,
-     .variants = API_ALL,
+     .type = EPS__INTEGER,
+     .variants = EPS__ALL,
      PLACE(first_row),
      .least = 0,
-     .most = API_MAX_EXACT},
+     .most = EPS__EXACT_MOST},
     {.name = "workload",
-     .kind = API_OBJECT,
-     .variants = API_ALL,
+     .type = EPS__OBJECT,
+     .variants = EPS__ALL,
      PLACE(workload),
      .object = &api__workload_object,
      .given_offset = offsetof(struct api_noise, given),
      .given = 1},
 };
 
-static const struct api_object noise_object = {.fields = fields, .len = sizeof fields / sizeof fields[0]};
+static const struct eps__object noise_object = {.fields = fields, .len = sizeof fields / sizeof fields[0]};
 
 static bool is_given(const json_t *json, const char *name)
 {

@@ -238,7 +238,7 @@ static void read_objective(struct reading *reading)
 
 static void read_max_bands(struct reading *reading)
 {
-    static const struct api_field field = {.least = 1, .most = API_MAX_EXACT, .size = sizeof(size_t)};
+    static const struct eps__member field = {.least = 1, .most = EPS__EXACT_MOST, .size = sizeof(size_t)};
     struct api_decoder decoder = {.errors = reading->errors, .max_n = reading->max_n};
     const json_t *value = member(reading->json, "max_bands");
     if (value)

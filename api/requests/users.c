@@ -145,10 +145,10 @@ static bool add_integer(struct api_users *users, struct api_errors *errors, doub
 static bool add_user(struct api_users *users, struct api_errors *errors, const json_t *json)
 {
     char name[NAME_MAX_BYTES + 1] = "t";
-    if (json_is_integer(json) && json_integer_value(json) >= 0 && json_integer_value(json) <= API_MAX_EXACT)
+    if (json_is_integer(json) && json_integer_value(json) >= 0 && json_integer_value(json) <= EPS__EXACT_MOST)
         return add_integer(users, errors, (double)json_integer_value(json));
     double real = json_is_real(json) ? json_real_value(json) : -1;
-    if (real >= 0 && real < (double)API_MAX_EXACT && real == floor(real)) /* 7.0 is 7, as in all requests */
+    if (real >= 0 && real < (double)EPS__EXACT_MOST && real == floor(real)) /* 7.0 is 7, as in all requests */
         return add_integer(users, errors, real);
     size_t len = api__is_string(json) ? json_string_length(json) : 0;
     if (len == 0 || len > NAME_MAX_BYTES)
@@ -161,7 +161,7 @@ static bool add_user(struct api_users *users, struct api_errors *errors, const j
 static bool add_numbers(struct api_users *users, struct api_errors *errors, const double *values, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        if (!(values[i] >= 0 && values[i] <= (double)API_MAX_EXACT && values[i] == floor(values[i])) ||
+        if (!(values[i] >= 0 && values[i] <= (double)EPS__EXACT_MOST && values[i] == floor(values[i])) ||
             !add_integer(users, errors, values[i]))
             return false;
     return true;

@@ -27,56 +27,56 @@ static const struct range {
     const char *text;
     double usual; /* integers: up to here the member, where it is absent, is often drawn; 0: seldom */
 } ranges[] = {
-    {"p", API_REAL, 1e-20, 1, "[1e-20, 1]", 0},
-    {"epsilon", API_REAL, 0, 1e4, "[0, 10000]", 0},
-    {"delta", API_REAL, 1e-300, UNDER_1, "[1e-300, 1)", 0},
-    {"noise_multiplier", API_REAL, 1e-9, 1e9, "[1e-9, 1e9]", 0},
-    {"noise_scale", API_REAL, 1e-6, 1e6, "[1e-6, 1e6]", 0},
-    {"gap", API_REAL, 1e-12, UNDER_1, "[1e-12, 1)", 0},
-    {"tolerance", API_REAL, 1e-9, 0.1, "[1e-9, 0.1]", 0},
-    {"bad_event_share", API_SHARE, 1e-12, UNDER_1, "[1e-12, 1)", 0.5},
-    {"threshold_share", API_REAL, 1e-6, UNDER_1, "[1e-6, 1)", 0},
-    {"max_seconds", API_REAL, 1e-3, 1e9, "[1e-3, 1e9]", 1e3},
-    {"epochs", API_REAL, DENORMAL, DBL_MAX, "", 100},
-    {"momentum", API_REAL, 0, UNDER_1, "[0, 1)", 0},
-    {"decay", API_REAL, DENORMAL, 1, "(0, 1]", 0},
-    {"from", API_REAL, 0, 1, "[0, 1]", 0},
-    {"to", API_REAL, 0, 1, "[0, 1]", 0},
-    {"coefficients", API_NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
-    {"scale", API_NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
-    {"decay", API_NUMBERS, DENORMAL, UNDER_1, "(0, 1)", 0},
-    {"rows", API_ROWS, -1e100, 1e100, "[-1e100, 1e100]", 0},
-    {"n", API_INTEGER, 1, 0x1p24, NULL, 0},
-    {"stamps", API_INTEGER, 1, 0x1p24, NULL, 0},
-    {"bands", API_INTEGER, 1, 0x1p24, NULL, 0},
-    {"buffers", API_INTEGER, 1, 16, NULL, 0},
-    {"epochs", API_INTEGER, 1, 0x1p24, NULL, 0},
-    {"separation", API_INTEGER, 1, 0x1p24, NULL, 0},
-    {"bins", API_INTEGER, 1, 0x1p24, NULL, 0},
-    {"batch_size", API_INTEGER, 1, COUNTS, NULL, 0},
-    {"dataset_size", API_INTEGER, 1, COUNTS, NULL, 0},
-    {"groups", API_INTEGER, 1, COUNTS, NULL, 0},
-    {"max_batch_size", API_INTEGER, 1, COUNTS, NULL, 0},
-    {"examples_per_user", API_INTEGER, 1, COUNTS, NULL, 0},
-    {"max_order", API_INTEGER, 2, 1e6, NULL, 64},
-    {"bandwidth", API_INTEGER, 1, COUNTS, NULL, 16},
-    {"samples", API_INTEGER, 1, 0x1p40, NULL, 4096},
-    {"seed", API_INTEGER, 0, COUNTS, NULL, COUNTS},
-    {"audit", API_INTEGER, 1, 0x1p40, NULL, 4096},
-    {"count", API_INTEGER, 1, COUNTS, NULL, 0},
+    {"p", EPS__REAL, 1e-20, 1, "[1e-20, 1]", 0},
+    {"epsilon", EPS__REAL, 0, 1e4, "[0, 10000]", 0},
+    {"delta", EPS__REAL, 1e-300, UNDER_1, "[1e-300, 1)", 0},
+    {"noise_multiplier", EPS__REAL, 1e-9, 1e9, "[1e-9, 1e9]", 0},
+    {"noise_scale", EPS__REAL, 1e-6, 1e6, "[1e-6, 1e6]", 0},
+    {"gap", EPS__REAL, 1e-12, UNDER_1, "[1e-12, 1)", 0},
+    {"tolerance", EPS__REAL, 1e-9, 0.1, "[1e-9, 0.1]", 0},
+    {"bad_event_share", EPS__SHARE, 1e-12, UNDER_1, "[1e-12, 1)", 0.5},
+    {"threshold_share", EPS__REAL, 1e-6, UNDER_1, "[1e-6, 1)", 0},
+    {"max_seconds", EPS__REAL, 1e-3, 1e9, "[1e-3, 1e9]", 1e3},
+    {"epochs", EPS__REAL, DENORMAL, DBL_MAX, "", 100},
+    {"momentum", EPS__REAL, 0, UNDER_1, "[0, 1)", 0},
+    {"decay", EPS__REAL, DENORMAL, 1, "(0, 1]", 0},
+    {"from", EPS__REAL, 0, 1, "[0, 1]", 0},
+    {"to", EPS__REAL, 0, 1, "[0, 1]", 0},
+    {"coefficients", EPS__NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
+    {"scale", EPS__NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
+    {"decay", EPS__NUMBERS, DENORMAL, UNDER_1, "(0, 1)", 0},
+    {"rows", EPS__ROWS, -1e100, 1e100, "[-1e100, 1e100]", 0},
+    {"n", EPS__INTEGER, 1, 0x1p24, NULL, 0},
+    {"stamps", EPS__INTEGER, 1, 0x1p24, NULL, 0},
+    {"bands", EPS__INTEGER, 1, 0x1p24, NULL, 0},
+    {"buffers", EPS__INTEGER, 1, 16, NULL, 0},
+    {"epochs", EPS__INTEGER, 1, 0x1p24, NULL, 0},
+    {"separation", EPS__INTEGER, 1, 0x1p24, NULL, 0},
+    {"bins", EPS__INTEGER, 1, 0x1p24, NULL, 0},
+    {"batch_size", EPS__INTEGER, 1, COUNTS, NULL, 0},
+    {"dataset_size", EPS__INTEGER, 1, COUNTS, NULL, 0},
+    {"groups", EPS__INTEGER, 1, COUNTS, NULL, 0},
+    {"max_batch_size", EPS__INTEGER, 1, COUNTS, NULL, 0},
+    {"examples_per_user", EPS__INTEGER, 1, COUNTS, NULL, 0},
+    {"max_order", EPS__INTEGER, 2, 1e6, NULL, 64},
+    {"bandwidth", EPS__INTEGER, 1, COUNTS, NULL, 16},
+    {"samples", EPS__INTEGER, 1, 0x1p40, NULL, 4096},
+    {"seed", EPS__INTEGER, 0, COUNTS, NULL, COUNTS},
+    {"audit", EPS__INTEGER, 1, 0x1p40, NULL, 4096},
+    {"count", EPS__INTEGER, 1, COUNTS, NULL, 0},
 };
 
-static bool is_number(const struct api_field *field)
+static bool is_number(const struct eps__member *field)
 {
-    return field->kind == API_REAL || field->kind == API_SHARE || field->kind == API_INTEGER ||
-           field->kind == API_NUMBERS || field->kind == API_ROWS;
+    return field->type == EPS__REAL || field->type == EPS__SHARE || field->type == EPS__INTEGER ||
+           field->type == EPS__NUMBERS || field->type == EPS__ROWS;
 }
 
 /* NULL: there is no such number, which is the case that extremes_missed() is for. */
-static const struct range *range_of(const struct api_field *field)
+static const struct range *range_of(const struct eps__member *field)
 {
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (ranges[i].kind == field->kind && strcmp(ranges[i].name, field->name) == 0)
+        if (ranges[i].kind == field->type && strcmp(ranges[i].name, field->name) == 0)
             return &ranges[i];
     return NULL;
 }
@@ -89,23 +89,23 @@ static bool contains(const struct range *range, double value)
 /* ------------------------------------------------------------ every member of a job */
 
 /* base: the struct that the field's places are in. */
-typedef void visit_fn(void *user, const struct api_field *field, void *base, const char *pointer);
+typedef void visit_fn(void *user, const struct eps__member *field, void *base, const char *pointer);
 
-static void walk(const struct api_object *object, void *base, const char *pointer, visit_fn *visit, void *user)
+static void walk(const struct eps__object *object, void *base, const char *pointer, visit_fn *visit, void *user)
 {
     unsigned variant = object->has_variants ? api__variant(object, base, NULL) : 0;
     for (size_t i = 0; i < object->len; i++) {
-        const struct api_field *field = &object->fields[i];
+        const struct eps__member *field = &object->members[i];
         char path[96];
         if (!api__has(object, field, 1u << variant))
             continue;
         snprintf(path, sizeof path, "%s/%s", pointer, field->name);
         visit(user, field, base, path);
-        if (field->kind == API_GROUP && *(bool *)api__at(base, field->offset)) {
+        if (field->type == EPS__GROUP && *(bool *)api__at(base, field->offset)) {
             walk(field->object, base, path, visit, user);
-        } else if (field->kind == API_OBJECT || field->kind == API_ACCOUNTANT) {
+        } else if (field->type == EPS__OBJECT || field->type == API_ACCOUNTANT) {
             walk(field->object, api__at(base, field->offset), path, visit, user);
-        } else if (field->kind == API_PHASES) {
+        } else if (field->type == API_PHASES) {
             struct eps_phase *phases;
             size_t len;
             memcpy(&phases, api__at(base, field->offset), sizeof phases);
@@ -119,11 +119,11 @@ static void walk(const struct api_object *object, void *base, const char *pointe
     }
 }
 
-static size_t length_of(const struct api_field *field, const void *base)
+static size_t length_of(const struct eps__member *field, const void *base)
 {
     size_t len;
     memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
-    return field->kind == API_ROWS ? len * len : len;
+    return field->type == EPS__ROWS ? len * len : len;
 }
 
 /* ------------------------------------------------------------ drawing */
@@ -131,12 +131,12 @@ static size_t length_of(const struct api_field *field, const void *base)
 enum { KNOWN_MAX = 128 };
 /* Which fields were drawn: for extremes_missed(). */
 static struct known {
-    const struct api_field *field;
+    const struct eps__member *field;
     bool in, out;
 } known[KNOWN_MAX];
 static size_t known_len;
 
-static struct known *know(const struct api_field *field)
+static struct known *know(const struct eps__member *field)
 {
     size_t i = 0;
     while (i < known_len && known[i].field != field)
@@ -147,7 +147,7 @@ static struct known *know(const struct api_field *field)
     return &known[i];
 }
 
-static void note(const struct api_field *field, const struct range *range, double value)
+static void note(const struct eps__member *field, const struct range *range, double value)
 {
     struct known *of = know(field);
     *(contains(range, value) ? &of->in : &of->out) = true;
@@ -203,7 +203,7 @@ static bool draw_real(const struct drawing *draw, const struct range *range, dou
     return which < 0;
 }
 
-static void draw_alone(const struct drawing *draw, const struct api_field *field, const struct range *range,
+static void draw_alone(const struct drawing *draw, const struct eps__member *field, const struct range *range,
                        double *value)
 {
     double drawn = *value;
@@ -220,7 +220,7 @@ static void draw_alone(const struct drawing *draw, const struct api_field *field
 }
 
 /* Zeros stay, and signs: they are what the matrix is. */
-static void draw_list(const struct drawing *draw, const struct api_field *field, const struct range *range,
+static void draw_list(const struct drawing *draw, const struct eps__member *field, const struct range *range,
                       double *values, size_t len)
 {
     struct drawing each = *draw;
@@ -249,7 +249,7 @@ static uint64_t any_integer(uint64_t *state)
 }
 
 /* Most stay as they were drawn: they have to fit to each other. n grows seldom, for it takes time. */
-static void draw_integer(const struct drawing *draw, const struct api_field *field, const struct range *range,
+static void draw_integer(const struct drawing *draw, const struct eps__member *field, const struct range *range,
                          void *place)
 {
     uint64_t *state = draw->state, value = 0;
@@ -277,7 +277,7 @@ static void draw_integer(const struct drawing *draw, const struct api_field *fie
     note(field, range, (double)value);
 }
 
-static void draw_name(const struct drawing *draw, const struct api_field *field, void *place)
+static void draw_name(const struct drawing *draw, const struct eps__member *field, void *place)
 {
     unsigned named;
     if (field->required || !chance(draw->state, 0.3))
@@ -288,22 +288,22 @@ static void draw_name(const struct drawing *draw, const struct api_field *field,
     memcpy(place, &named, sizeof named);
 }
 
-static void draw_visit(void *user, const struct api_field *field, void *base, const char *pointer)
+static void draw_visit(void *user, const struct eps__member *field, void *base, const char *pointer)
 {
     const struct drawing *draw = user;
     const struct range *range = is_number(field) ? range_of(field) : NULL;
     void *place = api__at(base, field->offset);
     (void)pointer;
-    if (field->kind == API_NAME) {
+    if (field->type == EPS__NAME) {
         draw_name(draw, field, place);
-    } else if (range && (field->kind == API_REAL || field->kind == API_SHARE)) {
+    } else if (range && (field->type == EPS__REAL || field->type == EPS__SHARE)) {
         double before = *(double *)place;
         draw_alone(draw, field, range, place);
         if (field->given && *(double *)place != before) {
             uint32_t *given = api__at(base, field->given_offset);
             *given |= field->given;
         }
-    } else if (range && field->kind == API_INTEGER) {
+    } else if (range && field->type == EPS__INTEGER) {
         draw_integer(draw, field, range, place);
     } else if (range) {
         double *values;
@@ -338,11 +338,11 @@ static bool is_told(const struct violations *violations, const char *pointer, co
     return violations->len > 64;
 }
 
-static void judge_visit(void *user, const struct api_field *field, void *base, const char *pointer)
+static void judge_visit(void *user, const struct eps__member *field, void *base, const char *pointer)
 {
     struct judging *judging = user;
     const struct range *range = is_number(field) ? range_of(field) : NULL;
-    bool out = false, list = field->kind == API_NUMBERS || field->kind == API_ROWS;
+    bool out = false, list = field->type == EPS__NUMBERS || field->type == EPS__ROWS;
     if (!range || !range->text)
         return;
     if (list) {
@@ -368,15 +368,15 @@ const char *extremes_judge(const struct eps_job *job, const struct violations *v
 
 /* ------------------------------------------------------------ what was missed */
 
-static size_t missed_of(const struct api_object *object, void (*tell)(const char *name))
+static size_t missed_of(const struct eps__object *object, void (*tell)(const char *name))
 {
     size_t missed = 0;
     for (size_t i = 0; i < object->len; i++) {
-        const struct api_field *field = &object->fields[i];
+        const struct eps__member *field = &object->members[i];
         if (is_number(field)) {
             const struct known *of = know(field);
             /* a share may be "auto", and 0 stands for every integer that is absent */
-            bool both = of->in && (of->out || field->kind == API_INTEGER);
+            bool both = of->in && (of->out || field->type == EPS__INTEGER);
             missed += !both;
             if (!both)
                 tell(field->name);
