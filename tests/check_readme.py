@@ -34,7 +34,7 @@ LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 
 
 def commands(block):
-    """The (command, expected output) pairs of a block: `$ ` opens a command, `> ` carries it on."""
+    """The (command, expected output) pairs of a block: `$ ` starts a command, `> ` continues it."""
     pairs = []
     for line in block.splitlines(keepends=True):
         if line.startswith("$ "):
@@ -64,7 +64,7 @@ def run(block, address, programs, environment):
     script = ""
     for command, _ in commands(block):
         script += re.sub(r"^[$>] ", "", command, flags=re.M) + f"printf '{MARK}'\n"
-    path = os.path.dirname(EPSILOND) + ":/usr/bin:" + os.environ["PATH"]  # Debian's Python, which has NumPy
+    path = os.path.dirname(EPSILOND) + ":/usr/bin:" + os.environ["PATH"]  # the Python of Debian, which has NumPy
     with tempfile.TemporaryDirectory() as folder:
         for name, program in programs:
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
@@ -77,7 +77,7 @@ def run(block, address, programs, environment):
 
 
 def same(shown, printed):
-    """Whether two texts agree: word for word between the numbers, the numbers nearly."""
+    """Whether two texts agree: exactly between the numbers, and approximately in the numbers."""
     if NUMBER.sub("#", shown) != NUMBER.sub("#", printed):
         return False
     pairs = zip(NUMBER.findall(shown), NUMBER.findall(printed))

@@ -103,8 +103,8 @@ bool api__has_named(const struct eps__object *object, const char *name, uint32_t
 enum { ALONE, PHASED };
 
 static const char *const misplaced[] = {
-    [ALONE] = "goes beside phases; a job without them has it in sampling",
-    [PHASED] = "is said by each of the phases: leave it out here, or leave phases out",
+    [ALONE] = "is allowed only with phases; a job without phases has it in sampling",
+    [PHASED] = "belongs to each phase; remove it here, or remove phases",
 };
 
 #define PLACE(of, member) .offset = offsetof(struct of, member), .size = sizeof(((struct of *)0)->member)

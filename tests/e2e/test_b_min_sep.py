@@ -1,6 +1,6 @@
 """
-b-min-sep sampling over HTTP: moments far under the bound without amplification, p from the sizes, what is assumed, and what is refused
-with the member that is to blame.
+b-min-sep sampling over HTTP: moments far below the bound without amplification, p derived from the sizes, the
+assumptions, and unsupported jobs, with the member at fault.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -32,7 +32,7 @@ def test_moments_are_below_the_worst_pattern(server):
 
 
 def test_no_separation_is_poisson(server):
-    """Independent steps: the same answer, told as it was asked."""
+    """Independent steps: the same answer, with the sampling as it was requested."""
     job = dict(SPACED, matrix={"family": "identity"})
     b_min_sep = server.solve(dict(job, sampling={"scheme": "b_min_sep", "p": 0.01, "separation": 1}))["result"]
     exact = server.solve(dict(job, sampling={"scheme": "poisson", "p": 0.01}))["result"]

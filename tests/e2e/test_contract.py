@@ -1,6 +1,6 @@
 """
-The contract of record against the service: every example is posted, every route is described, and what the service
-answers fits the schemas.
+Compares the service with the OpenAPI document: every example is posted, every route is described, and the responses
+match the schemas.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -95,7 +95,7 @@ def test_documents_fit_their_schemas(server):
 
 
 def test_events_fit_their_schema(server):
-    """Each alone, and what it has as data."""
+    """Checks each event and its data."""
     def told(links):
         for block in server.get(links["events"]).text.strip().split("\n\n"):
             fields = [line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")]
@@ -137,7 +137,7 @@ def test_the_index_links_to_what_is_there(server):
 
 
 def test_what_is_served_is_what_the_contract_says(server):
-    """Asked, and not only listed: what is not served is refused as unsupported."""
+    """Sends a job for each: one that is not listed as served must be rejected as unsupported."""
     index, schemas = server.get("/v1").json(), CONTRACT["components"]["schemas"]
     for listed, name in (("families", "FamilyName"), ("schemes", "SchemeName"), ("accountants", "AccountantName")):
         assert sorted(index[listed]) == sorted(schemas[name]["x-served"])

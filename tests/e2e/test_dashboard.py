@@ -1,6 +1,6 @@
 """
-The dashboard: what the server sends of it, and, in a browser, that a job can be submitted, followed and read by it, with
-the numbers that the API gives.
+The dashboard: its files, and, in a browser, that a job can be submitted, followed and read, with the numbers of the
+API.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -29,7 +29,7 @@ BANDS = {"n": 32, "matrix": {"family": "square_root", "bands": 4}, "sampling": {
          "noise_multiplier": 1.0, "delta": 1e-6}
 PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
 
-# ---------------------------------------------------------------- what the server sends
+# ---------------------------------------------------------------- files
 
 
 def check_headers(answer, kind):
@@ -90,7 +90,7 @@ def test_nothing_else_is_served(server):
 
 
 def test_the_page_needs_nothing_from_elsewhere():
-    """No address of another site, no script or style within the page, and every file it names is there."""
+    """The page has no address of another site and no inline script or style, and every file that it names exists."""
     for name in ["index.html", *FILES]:
         text = (FOLDER / name).read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"(https?:)?//[a-z0-9]+\.[a-z]", text), name
@@ -129,12 +129,13 @@ def test_a_job_from_the_form_is_seen_to_finish(browser, host):
     assert document["job"] == dict(host.solve(BANDS)["job"], label="from the form")
     assert value == document["result"]["epsilon"]
     shown = float(browser.text("#answer").split("=")[1])
-    assert value <= shown <= value * (1 + 1e-4)  # five figures, rounded up
+    assert value <= shown <= value * (1 + 1e-4)  # five digits, rounded up
     assert browser.run("return window.loadedOnce") is True
 
 
 def test_a_running_job_is_followed_without_a_reload(browser, host):
-    """Queued by the API while the page is open: it appears, runs, and is canceled by the page's button."""
+    """A job that is queued through the API while the page is open appears, runs, and is canceled by the button of the
+    page."""
     browser.open("#/")
     browser.run("window.loadedOnce = true")
     job_id = host.post(dict(ENDLESS, label="endless")).json()["id"]
@@ -153,7 +154,7 @@ def test_a_running_job_is_followed_without_a_reload(browser, host):
 
 
 def test_a_list_that_does_not_change_costs_304s(browser, host):
-    """Every two seconds, with If-None-Match."""
+    """Requested every two seconds, with If-None-Match."""
     series = 'epsilond_http_requests_total{route="GET /v1/jobs",status="304"}'
 
     def unchanged():
@@ -170,7 +171,7 @@ def test_the_charts_hold_the_numbers_of_the_api(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     points = host.get(document["links"]["curve"]).json()["points"]
     lines = browser.chart("curve")
-    assert lines["delta (the larger)"] == [[point["epsilon"], point["delta"]] for point in points]
+    assert lines["delta (larger direction)"] == [[point["epsilon"], point["delta"]] for point in points]
     assert lines["remove"] == [[point["epsilon"], point["remove"]] for point in points]
     assert lines["add"] == [[point["epsilon"], point["add"]] for point in points]
     assert lines["this job"] == [[document["result"]["epsilon"], 1e-6]]
@@ -258,7 +259,7 @@ def test_errors_of_folded_and_of_no_fields_are_seen(browser):
 
 
 def test_the_command_does_what_the_form_does(browser, host):
-    """As a shell splits it: the body, posted, is the job that the form submits; digits are those that were written."""
+    """As a shell parses it: the body of the command is the job that the form submits, with the digits as entered."""
     browser.open("#/new")
     browser.enter("@unknown", "noise_multiplier")
     browser.enter("/epsilon", "2.50")
@@ -279,7 +280,7 @@ def test_the_command_does_what_the_form_does(browser, host):
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "api" / "examples").glob("*.json")))
 def test_the_form_takes_up_every_example(browser, host, name):
-    """A job's page offers it to the form again: what the form then builds is the same job."""
+    """The page of a job opens the form with its values; the form then builds the same job."""
     document = host.solve(json.loads((ROOT / "api" / "examples" / f"{name}.json").read_text()))
     browser.open(f"#/new?from={document['id']}")
     job = document["job"]
@@ -294,7 +295,8 @@ def test_the_form_takes_up_every_example(browser, host, name):
 
 
 def test_the_form_has_every_member_of_the_contract(browser):
-    """Each property of each family, scheme, accountant and workload has a field, which shows when that one is chosen."""
+    """Each property of each family, scheme, accountant and workload has a field, which is shown when that one is
+    selected."""
     browser.open("#/new")
     choices = {"/matrix/family": ("Matrix", "/matrix/"), "/sampling/scheme": ("Sampling", "/sampling/"),
                "/accountant/method": ("Tuning", "/accountant/"), "/workload/type": ("Workload", "/workload/")}
@@ -338,7 +340,7 @@ def test_every_field_has_a_label_and_help(browser):
 
 
 def test_every_view_can_be_walked_by_ear(browser, host):
-    """One main, one first heading, every control named, headings in order, one place that speaks."""
+    """One main element, one first heading, labels on all controls, headings in order, one live region."""
     document, phases = host.solve(BANDS), host.solve(PHASES)
     sweep = host.post({"base": DP_SGD, "grid": {"/noise_multiplier": [1, 2]}}, "/v1/sweeps").json()
     for view in ("#/", "#/new", f"#/jobs/{document['id']}", f"#/jobs/{phases['id']}", f"#/compare?ids={document['id']},{phases['id']}",
@@ -370,14 +372,14 @@ def press(browser, *keys):
 def tab_to(browser, condition):
     for _ in range(200):
         press(browser, Keys.TAB)
-        with contextlib.suppress(StaleElementReferenceException):  # the page replaced it meanwhile
+        with contextlib.suppress(StaleElementReferenceException):  # the page has replaced it meanwhile
             if condition(browser.focused()):
                 return browser.focused()
     raise AssertionError("the keyboard does not come there")
 
 
 def test_the_keyboard_alone_is_enough(browser, host):
-    """Skip link, to the form, a job, its page, and deleting it, without a pointer."""
+    """The skip link, the form, a job, its page, and its deletion, all without a pointer."""
     browser.open("#/")
     press(browser, Keys.TAB)
     assert browser.focused().get_attribute("id") == "skip"
@@ -438,7 +440,7 @@ def test_up_to_five_jobs_are_compared(browser, host):
 
 
 def test_a_sweep_is_started_followed_and_sorted(browser, host):
-    """From the form: its table has every point, and its chart the points that the API gives."""
+    """From the form: the table has every point, and the chart the points of the API."""
     browser.open("#/sweeps")
     grid = {"/noise_multiplier": [1.5, 0.7, 1.0], "/sampling/p": [0.01, 0.02]}
     for number, value in (("sweep-base", {"n": 40, "sampling": {"scheme": "poisson"}, "delta": 1e-6}), ("sweep-grid", grid)):
@@ -497,7 +499,8 @@ def test_what_is_wrong_with_a_sweep_stands_at_its_text(browser):
 
 
 def test_a_plan_is_started_and_ranked(browser, host):
-    """From the form: the table has every candidate, best first, the chart their errors, and a row can be submitted."""
+    """From the form: the table has every candidate, best first, the chart has their errors, and a row can be
+    submitted."""
     browser.open("#/plans")
     for member, value in (("epochs", "4"), ("batch_size", "100"), ("dataset_size", "1000"), ("max_bands", "4")):
         browser.enter(member, value)
@@ -551,7 +554,7 @@ def test_a_plan_for_another_workload(browser, host):
 
 
 def test_a_plan_of_several_batch_sizes_is_drawn_as_it_is_ranked(browser, host):
-    """By the average gradient, in a colour and a mark for each family; a list may end with a comma."""
+    """By the average gradient, with a colour and a mark for each family; a list may end with a comma."""
     browser.open("#/plans")
     for member, value in (("epochs", "4,"), ("batch_size", "50, 100"), ("dataset_size", "500"), ("max_bands", "")):
         browser.enter(member, value)
@@ -597,7 +600,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark_can_be_read(browser, host, dark):
-    """The page follows what the reader prefers, its charts with it, and its text has the contrast of WCAG AA."""
+    """The page and its charts follow the preferred colour scheme, and the text has the contrast of WCAG AA."""
     document = host.solve(BANDS)
     browser.open(f"#/jobs/{document['id']}")
     browser.chart("curve")

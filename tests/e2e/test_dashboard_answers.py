@@ -1,5 +1,5 @@
 """
-A job's page: the statement, what phases cost, and what is spent on the way, against the API.
+The page of a job: the statement, the cost of phases, and epsilon in the course of training, compared with the API.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -22,13 +22,13 @@ def statement(server, job, kind="text/markdown"):
 
 
 def plain(text):
-    """Of inline Markdown the text."""
+    """The text of inline Markdown."""
     text = re.sub(r"(?<!\\)`([^`]*)`|\*\*", lambda match: match.group(1) or "", text)
     return re.sub(r"\\(.)", r"\1", text)
 
 
 def shown_lines(text):
-    """What a reader of this Markdown sees, a line a block, row or item."""
+    """What a reader of this Markdown sees: one line per block, row or item."""
     lines, fenced = [], False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -45,7 +45,7 @@ def shown_lines(text):
 
 @pytest.mark.parametrize("job", [dict(PHASES, label="warm-up | *and* <i>tuning</i> \\ `x`"), BANDS, dict(GAUSSIAN, label="**2**")])
 def test_the_statement_can_be_read(browser, host, job):
-    """All of it, in its order, and of its marks none."""
+    """All of it is shown, in order, without Markdown characters."""
     document = host.solve(job)
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#statement h3")
@@ -77,7 +77,8 @@ def test_the_statement_can_be_taken_along(browser, host):
 
 
 def test_phases_are_told_apart(browser, host):
-    """The table, the curve of what was spent with its marks where phases end, and each phase's error and matrix."""
+    """The table, the curve of epsilon in the course of training with its marks at the ends of phases, and the error and
+    matrix of each phase."""
     document = host.solve(PHASES)
     phases = document["result"]["phases"]
     browser.open(f"#/jobs/{document['id']}")
@@ -111,17 +112,17 @@ def test_what_is_spent_is_computed_when_asked_for(browser, host):
     line = browser.chart("spend")
     points = host.get(document["links"]["spend"]).json()["points"]
     assert line["epsilon"] == [[0, 0]] + [[point["step"], point["epsilon"]] for point in points]
-    # Between two points the line is as high as the later one: a straight line is no bound.
+    # Between two points the line has the height of the later one, because a straight line is not a bound.
     assert browser.run("return window.Chart.getChart('spend').data.datasets[0].stepped") == "after"
     assert [step for step, _ in line["end of a phase"]] == [469, 469 + 1172, 469 + 1172 + 20 * 100]
-    assert browser.focused().text == "Spent on the way"  # the button has gone
+    assert browser.focused().text == "Epsilon during training"  # the button has disappeared
     assert browser.saved("Save as CSV", "curve.csv") == host.get(document["links"]["curve"], headers={"Accept": "text/csv"}).text
     assert "computed" in browser.text("#announcer") or "Saved" in browser.text("#announcer")
     browser.screenshot("spend")
 
 
 def test_what_is_spent_of_one_mechanism(browser, host):
-    """Of steps that compose it is drawn, too; where none do, the service says why."""
+    """If the steps compose it is drawn, too; otherwise the service says why not."""
     document = host.solve(DP_SGD)
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#spend-ask").click()
@@ -136,7 +137,7 @@ def test_what_is_spent_of_one_mechanism(browser, host):
 
 
 def test_what_has_no_curve_is_not_asked_for_one(browser, host):
-    """Of a drawn value, and of no noise: the page says so, and nothing is refused."""
+    """For a result from draws, and for no noise: the page says so without a failed request."""
     drawn = host.solve(dict(BANDS, sampling={"scheme": "b_min_sep", "p": 0.02}, delta=1e-3, accountant="monte_carlo"))
     silent = host.solve(dict(DP_SGD, sampling={"scheme": "poisson", "p": 1e-9}, noise_multiplier=None, epsilon=10, delta=0.5))
     assert drawn["result"]["guarantee"] != "deterministic" and silent["result"]["noise_multiplier"] == 0

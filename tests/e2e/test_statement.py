@@ -1,5 +1,5 @@
 """
-What a model card says of a job's privacy: as JSON against the job's document, as Markdown against the JSON.
+The privacy statement of a job: the JSON compared with the document of the job, the Markdown compared with the JSON.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -38,7 +38,7 @@ JOBS = {
 
 
 def statements(server, job):
-    """The job's document, its statement as JSON, and as Markdown."""
+    """The document of the job, its statement as JSON, and as Markdown."""
     document = server.solve(job)
     told = server.get(document["links"]["statement"], headers=JSON)
     page = server.get(document["links"]["statement"])
@@ -49,7 +49,7 @@ def statements(server, job):
 
 
 def plain(page):
-    """The page's text without its backslashes."""
+    """The text of the page without its backslashes."""
     return re.sub(r"\\([" + re.escape(string.punctuation) + "])", r"\1", page)
 
 
@@ -100,12 +100,12 @@ def test_the_numbers_of_the_page_are_those_of_the_answer(server, name):
     for direction in ("remove", "add"):
         assert float(rows[direction].split(",")[0]) == document["result"]["directions"][direction]["value"]
     bracket = document["result"]["bracket"]
-    assert ("numerical bracket of it" in rows) == (bracket is not None)
+    assert ("its numerical bracket" in rows) == (bracket is not None)
     if bracket:
-        ends, said = rows["numerical bracket of it"].split(", ")
+        ends, said = rows["its numerical bracket"].split(", ")
         assert [float(end) for end in ends.split(" to ")] == [bracket["lower"], bracket["upper"]]
-        assert said == ("with the exact value inside" if bracket["exact"] else "of the accountant's bound")
-    # What is quoted is rounded, and never down.
+        assert said == ("contains the exact value" if bracket["exact"] else "of the bound of the accountant")
+    # Quoted numbers are rounded, but never down.
     epsilon, delta = re.search(r"epsilon = (\S+) and delta = (\S+?)\.(?: |$)", told["summary"]).groups()
     for quoted, exact in ((epsilon, document["result"]["epsilon"]), (delta, document["result"]["delta"])):
         assert exact <= float(quoted) <= exact * 1.001
@@ -147,7 +147,7 @@ def test_units_and_what_may_be_seen(server):
     assert example["unit_of_privacy"]["unit"] == "example" and "per example" in example["summary"]
     assert "every intermediate model" in example["released"]
     _, last, _ = statements(server, JOBS["last_iterate"])
-    assert "last iterate alone" in last["released"] and "Only the last iterate" in last["summary"]
+    assert "Only the last iterate" in last["released"] and "Only the last iterate" in last["summary"]
     _, fixed, _ = statements(server, JOBS["not_adaptive"])
     assert "not covered" in fixed["released"] and "no input depends on an earlier output" in fixed["summary"]
     meanings = {statements(server, dict(GAUSSIAN, adjacency=name))[1]["adjacency"]["meaning"]
@@ -176,7 +176,7 @@ def test_draws_say_with_which_probability_they_err(server):
     assert f"| failure probability | {told['guarantee']['failure_probability']!r} |" in page
     document, told, page = statements(server, JOBS["verified"])
     assert document["result"]["guarantee"] == "estimate_verify_release"
-    assert told["guarantee"]["failure_probability"] is None  # it is a part of delta
+    assert told["guarantee"]["failure_probability"] is None  # it is part of delta
     assert "wrong with" not in told["summary"] and "failure probability |" not in page
 
 
@@ -188,7 +188,7 @@ def test_a_label_is_text_and_nothing_else(server, label):
     line = next(line for line in page.split("\n") if line.startswith("**Training:** ")).removeprefix("**Training:** ")
     assert plain(line) == re.sub(r"[\x00-\x1f]", " ", label)
     assert not set(re.sub(r"\\[" + re.escape(string.punctuation) + "]", "", line)) & set(string.punctuation)
-    # The rest of the page is what it is without the label.
+    # The rest of the page is the same without the label.
     _, _, other = statements(server, dict(DP_SGD, label="other"))
     changing = re.compile(r"^\*\*Training.*$|answered job .* at \S*", re.M)
     assert changing.sub("", page) == changing.sub("", other)
