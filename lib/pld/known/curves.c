@@ -355,8 +355,7 @@ static double steepness(const struct eps__curves *c, struct eps__curve_points_pl
 }
 
 /* Chooses the distance of the knots and the tolerance of the curve. As in pld/compose/resolution.c, an added variance
- * changes ln delta by half of it times the density over delta times the Q-tail; the derivative of delta in epsilon is
- * the P-tail. */
+ * changes ln delta by half of it times the density over delta. slope is -d ln delta / d eps, the Q-tail over delta. */
 static void choose(const struct eps__curves *c, const struct eps__saddle *saddle, double rate,
                    struct eps__curve_points_plan *plan)
 {
