@@ -21,10 +21,13 @@ struct eps__hash {
 
 /* Starts a hash. `tag` names what is hashed and in which form, so that ids of different things never collide. */
 void eps__hash_init(struct eps__hash *hash, const char *tag);
+/* Hashes len bytes. */
 void eps__hash_bytes(struct eps__hash *hash, const void *bytes, size_t len);
+/* Hashes an integer as 8 bytes, little-endian. */
 void eps__hash_u64(struct eps__hash *hash, uint64_t value);
 /* Hashes doubles as little-endian IEEE 754, -0 as 0. Does not hash len: the caller does, unless it is implied. */
 void eps__hash_doubles(struct eps__hash *hash, const double *values, size_t len);
+/* Ends the hash and writes its digest. */
 void eps__hash_final(struct eps__hash *hash, uint8_t digest[EPS__HASH_BYTES]);
 
 /* Writes a digest as a lower-case hexadecimal string with a NUL. */

@@ -18,7 +18,7 @@
 
 void eps__verify_failed(const char *claim, const char *file, int line)
 {
-    fprintf(stderr, "%s:%d: this does not hold: %s\n", file, line, claim);
+    fprintf(stderr, "%s:%d: verification failed: %s\n", file, line, claim);
     abort();
 }
 

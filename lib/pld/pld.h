@@ -24,8 +24,7 @@ struct eps__pld {
     double *mass;   /* P-mass times e^{tilt loss - log_scale}; >= 0 */
     double tilt, log_scale;
     double infinity;   /* upper: P-mass of infinite loss; lower: 0 */
-    double excess;     /* lower: bound on tilted mass, at unknown losses, that is too much, when the total was 1
-                        * before coarsening; upper: 0 */
+    double excess;     /* lower: bound on surplus tilted mass, at unknown losses, of a total of 1 before coarsening */
     double loss_error; /* bound on the rounding error of a loss, by which queries widen it */
 };
 
@@ -43,13 +42,11 @@ struct eps__pld_plan {
     double log_reference; /* a cell where the density, per unit of loss, is this large is one spacing wide */
     double log_small;     /* ln of a density, per unit of z, below which an error is negligible */
     double widest;        /* in (0, 1]: scales the widest cell, a tenth of a unit of z and 1/(4 (1 + t)) of loss */
-    double cut;      /* losses above it are composed one at a time (pld/compose/expansion.h); INFINITY if there is no
-                      * cut */
-    double cut_tilt; /* the tilt of losses above the cut */
-    double log_flat; /* ln of a factor: the curve of losses above the cut bends that much less, so their cells may be
-                      * wider */
-    double z_low;    /* mass left of it is rounded to the edge */
-    double fine_low; /* outside [fine_low, fine_high] cells are wide and masses are rounded to a knot */
+    double cut;           /* losses above it are jumps (pld/compose/expansion.h); INFINITY: none */
+    double cut_tilt;      /* the tilt of losses above the cut */
+    double log_flat;      /* ln of how much less the curve above the cut bends: cells may be wider */
+    double z_low;         /* mass left of it is rounded to the edge */
+    double fine_low;      /* outside [fine_low, fine_high] cells are wide and masses are rounded to a knot */
     double fine_high;
     double z_high;    /* mass right of it becomes infinite loss (or, if losses have a ceiling, is rounded up) */
     size_t cells_max; /* more cells give EPS_TOO_COSTLY; 0: as many as a transform can hold */
@@ -115,8 +112,7 @@ struct eps__panel {
     size_t len;
     double *tail;       /* sum over larger losses of a_j e^{-t (l_j - eps)} (1 - e^{-(l_j - eps)}), bounded */
     double below;       /* sum over all losses of a_j e^{-(t + 1)(l_j - start)} */
-    double beyond;      /* upper: bound on the tilted mass above the window, added with e^{-t (end - eps)}, and on
-                         * that below it */
+    double beyond;      /* upper: tilted mass above (added with e^{-t (end - eps)}) or below the window */
     double wrapped;     /* lower: bound on the tilted mass wrapped into the window, which is subtracted */
     double infinity;    /* upper: probability of infinite loss */
     double widening;    /* the sum of all steps' loss_error */

@@ -14,8 +14,9 @@ __extension__ typedef unsigned __int128 product;
 
 enum { BLOCKS = EPS__CHACHA_WORDS / 8 };
 
-_Static_assert(EPS__CHACHA_KEY == crypto_stream_chacha20_KEYBYTES, "the key is libsodium's");
-_Static_assert(sizeof((struct eps__chacha *)0)->stream == crypto_stream_chacha20_NONCEBYTES, "the stream is its nonce");
+_Static_assert(EPS__CHACHA_KEY == crypto_stream_chacha20_KEYBYTES, "EPS__CHACHA_KEY must be libsodium's key length");
+_Static_assert(sizeof((struct eps__chacha *)0)->stream == crypto_stream_chacha20_NONCEBYTES,
+               "stream must have libsodium's nonce length");
 
 void eps__chacha_init(struct eps__chacha *chacha, const uint8_t key[EPS__CHACHA_KEY], uint64_t stream)
 {

@@ -17,7 +17,7 @@ __extension__ typedef unsigned __int128 wide;
  * hold the tile. */
 enum { PAIR = 2 * EPS__LANES, PAIRS = 8, TILES_BITS = 28 };
 
-_Static_assert(EPS__WHITE_TILE % (PAIR * PAIRS) == 0, "a tile is made of whole blocks of normals");
+_Static_assert(EPS__WHITE_TILE % (PAIR * PAIRS) == 0, "a tile must consist of whole blocks of normals");
 
 /* Uniform in (0, 1]. Takes 64 bits, or 128 if fewer than 53 of the 64 are significant (probability 2^-11). */
 static double uniform(struct eps__chacha *chacha)

@@ -430,7 +430,8 @@ static void sum_tail(struct eps__panel *panel, const struct circle *circle)
     panel->below = sum;
 }
 
-/* Lower: how much the powers may be too large because of `excess`, in units of the total that is left (P6). */
+/* Lower: a bound on the surplus mass of the powers that follows from `excess`, in units of the total that is left
+ * (P6). */
 static double excess_of(const struct tilted *tilted)
 {
     return tilted->excess > 0 ? eps__raise(expm1(1.01 * tilted->excess) * exp(tilted->shrink), 1e7) : 0;

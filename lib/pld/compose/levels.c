@@ -1,13 +1,13 @@
 /*
  * Compositions in levels. Many steps on a grid that is fine enough for all of them need a long transform for every
- * class of equal steps. Instead, steps are composed to groups on a fine grid, and groups to larger groups on a grid
+ * class of equal steps. Instead, steps are composed into groups on a fine grid, and groups into larger groups on a grid
  * that is coarser in proportion to the deviation of a group's loss; what is left of every class is composed on the
  * coarsest grid. No transform is long, and each level adds about the same variance. A class with few steps begins on a
  * coarser level, where it adds no more variance than the groups do.
  *
- * The steps of all classes that do not fill a group form one unit of their own, the rest. Where a loss spreads over
- * less than a spacing, a lower estimate loses up to a quarter of it each time it is composed, so a group is put into
- * the rest as well (P21).
+ * The steps of all classes that do not fill a group form one unit of their own, the rest. If a loss spreads over less
+ * than a spacing, a lower estimate loses up to a quarter of it each time it is composed. So a whole group is moved to
+ * the rest, if there is more than one (P21).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * A pair that is known by its privacy profile: points of its hockey-stick curve are connected to a discretised privacy
- * loss distribution (Doroshenko et al. 2022, "Connect the dots").
+ * A pair that is known by its privacy profile: points of its hockey-stick curve are connected to give a discretised
+ * privacy loss distribution (Doroshenko et al. 2022, "Connect the dots").
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
