@@ -1,11 +1,10 @@
 /*
- * Decisive losses of rare participations: losses that hardly fall and rarely rise.
+ * Decisive losses of rare participations.
  *
- * Where an example is hardly ever drawn, no step lowers the sum by more than its floor, about p, but one may raise it
- * by decades more than epsilon. A loss above epsilon and all the other floors together is decisive: whatever the other
- * steps say, the sum stays above epsilon, and (1 - e^{epsilon - S})_+ is linear in the two densities. So the steps with
- * such losses are counted in closed form, and only what is under the cut is composed, on a grid over that and no more
- * (P8).
+ * If an example is rarely drawn, no step lowers the sum by more than its floor, about p, but a single step may raise it
+ * far beyond epsilon. A loss above epsilon plus the floors of all other steps is decisive: whatever the other losses
+ * are, the sum stays above epsilon, where (1 - e^{epsilon - S})_+ is linear in the two densities. So steps with such
+ * losses are counted in closed form, and only what is below the cut is composed, on a grid that covers just that (P8).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,16 +18,16 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/pairs/single.h"
 
-/* The floors together: where they are more, a grid over the cut is no finer than others are. */
+/* The largest sum of all floors: beyond it a grid up to the cut is no finer than others. */
 #define FLOORS_MAX 0.05
-#define CELLS_PER_STEP 64.0 /* as measured: most jobs meet the tolerance at once */
+#define CELLS_PER_STEP 64.0 /* measured: most jobs meet the tolerance without a refinement */
 #define CELLS_LEAST 4096.0
 #define CELLS_MOST 262144.0
 #define Z_LOW (-20.0)
-/* -ln Q(none) from which on Q(some) has all its digits. */
+/* The least -ln Q(none) for which Q(some) = 1 - Q(none) has all its digits. */
 #define LOG_NONE_LEAST 1e-290
 
-/* How far the sum of a step's losses, of either estimate, may lie under 0, rounded up; INFINITY if that is not known. */
+/* The floor of a step: how far its loss may be below 0, in either estimate, rounded up; INFINITY if unknown. */
 static double floor_of(const struct eps__step *step)
 {
     double floor = 0;
@@ -61,15 +60,15 @@ bool eps__large_losses_decide(const struct eps__steps *steps)
     return steps->total > 1 && floors_of(steps) <= FLOORS_MAX;
 }
 
-/* What steps beyond the cut bring: P(some) - e^eps Q(some) = *gain - (e^eps - 1) *some. */
+/* The contribution of steps beyond the cut: P(some) - e^eps Q(some) = *gain - (e^eps - 1) *some. */
 struct decisive {
     double log_none;  /* ln Q(none) */
-    double log_some;  /* ln of the sum of all steps' Q(beyond): ln Q(some), where that is next to nothing */
-    double log_drop;  /* ln of P(none) over Q(none), <= 0 */
-    double uncounted; /* what is not known to be beyond a cut, nor composed */
+    double log_some;  /* ln of the sum of all steps' Q(beyond), which is about ln Q(some) if that is tiny */
+    double log_drop;  /* ln (P(none) / Q(none)), <= 0 */
+    double uncounted; /* mass that is neither certain to be beyond a cut nor composed */
 };
 
-/* One class's: from z on its loss is beyond the cut. */
+/* Counts one class, whose loss is beyond the cut from z on. */
 static void count_decisive(struct decisive *decisive, const struct eps__step *step, enum eps__estimate estimate,
                            double z)
 {
@@ -91,16 +90,16 @@ static enum eps_status add_decisive(struct eps__panel_slot *slot, const struct d
     slot->decisive_gain = eps__outward(slot->estimate, none * -expm1(decisive->log_drop), units) + decisive->uncounted;
     slot->decisive_log_some =
         eps__shift(eps__other(slot->estimate), log_some, EPS__UNIT_ROUNDOFF * (units - 8 * log_some));
-    return slot->decisive_gain >= 0 && slot->decisive_log_some < 1 ? EPS_OK : EPS_TOO_COSTLY; /* numbers, both */
+    return slot->decisive_gain >= 0 && slot->decisive_log_some < 1 ? EPS_OK : EPS_TOO_COSTLY; /* false for NAN */
 }
 
-/* What is under each step's cut, without the probability that is not: that of decisive losses. */
+/* The PLD of what is below a step's cut, without the mass beyond it, which is counted as decisive. */
 static enum eps_status build_core(const struct eps__composition *c, struct eps__pld *core, const struct eps__step *step,
                                   enum eps__estimate estimate, double z, double spacing)
 {
     struct eps__pld_plan plan = {.spacing = spacing,
                                  .log_small = -700,
-                                 .log_reference = -1e6, /* every cell is one spacing wide */
+                                 .log_reference = -1e6, /* makes every cell one spacing wide */
                                  .widest = 1,
                                  .cut = INFINITY,
                                  .z_low = fmin(Z_LOW, z - 1),
@@ -113,7 +112,7 @@ static enum eps_status build_core(const struct eps__composition *c, struct eps__
     return status;
 }
 
-/* Every step's cells add their share of the variance. */
+/* The number of cells up to the cut for the tolerance: every step's cells add variance. */
 static double cells_wanted(const struct eps__composition *c)
 {
     return CELLS_PER_STEP * c->finer * sqrt(c->steps.total / c->accuracy.tolerance);
@@ -124,7 +123,7 @@ bool eps__decisive_refines(const struct eps__composition *c)
     return cells_wanted(c) < CELLS_MOST;
 }
 
-/* Composes what is under the cut; most: the largest epsilon that the slot is to answer. */
+/* Composes what is below the cut. most: the largest epsilon that the slot serves. */
 static enum eps_status compose_rest(const struct eps__composition *c, struct eps__panel_slot *slot, double most,
                                     double floors, double log_delta)
 {

@@ -1,6 +1,6 @@
 /*
  * Proven answers by an expansion: the step PLDs are split at the cut into cores and jumps, each term is a product of
- * their powers, and the terms are summed. What has more jumps than the terms go is bounded by its probability.
+ * their powers, and the terms are added. More jumps than the terms have are bounded by their probability.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,10 +11,9 @@
 
 #include "lib/numerics/normal.h"
 
-/* An aim that missed ln delta by less loses some digits to what was left out and to the grid; the grid is made finer, the
- * terms and their cut may stay. */
+/* If ln delta was missed by less than this, only the grid is made finer; the terms and their cut are kept. */
 #define LEARN_MISS 5.0
-#define SLOPE_STEP 0.02 /* of epsilon */
+#define SLOPE_STEP 0.02 /* relative to epsilon */
 
 bool eps__rare_jumps(const struct eps__composition *c, const struct eps__saddle *saddle)
 {
@@ -22,7 +21,7 @@ bool eps__rare_jumps(const struct eps__composition *c, const struct eps__saddle 
     return c->steps.total > 1 && saddle->tilt > 0 && (eps__is_skew(saddle) || surplus > EPS__HEAVY_SURPLUS);
 }
 
-/* Upper: a bound on the probability of more jumps than there are terms for, and of infinite loss. */
+/* Upper: a bound on the probability of more jumps than the terms have, or of infinite loss. */
 static double more_jumps(const struct eps__composition *c, const struct eps__pld *built, const struct eps__pld *cores,
                          const struct eps__pld *jumps, size_t most)
 {
@@ -33,7 +32,7 @@ static double more_jumps(const struct eps__composition *c, const struct eps__pld
         infinity += count * built[k].infinity;
         log_total += count * fmax(excess, 0);
     }
-    /* prod C(n_j, k_j) <= prod n_j^k_j / k_j!, so k jumps in all have at most jump^k / k! */
+    /* prod C(n_j, k_j) <= prod n_j^k_j / k_j!, so k jumps in all contribute at most jump^k / k! */
     for (size_t k = 1; k <= most + 1; k++)
         more *= jump / (double)k;
     double ratio = jump / (double)(most + 2);
@@ -41,7 +40,7 @@ static double more_jumps(const struct eps__composition *c, const struct eps__pld
     return eps__raise((more + infinity) * exp(log_total + jump), 1e7);
 }
 
-/* E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps} in the place of a panel. */
+/* Replaces a panel by the bound E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps}. */
 static void bound_term(struct eps__panel_slot *slot, size_t at, const struct eps__expansion_term *term,
                        const struct eps__pld_power *powers, size_t len)
 {
@@ -87,7 +86,7 @@ static enum eps_status compose_term(const struct eps__composition *c, struct eps
     return eps__compose(c->context, &slot->panels[at], powers, len, &plan);
 }
 
-/* The cut among the knots: where there is an atom under the cut, its mass may have been rounded up beyond it. */
+/* Adapts the cut to the grid: the mass of an atom below the cut may have been rounded up beyond it. */
 static double grid_cut(const struct eps__composition *c, const struct eps__pld *built,
                        const struct eps__expansion *expansion, double spacing)
 {
@@ -130,8 +129,8 @@ static enum eps_status compose_expansion(const struct eps__composition *c, struc
     return status;
 }
 
-/* How far from eps the panels of an expansion answer well: within their deviations, and where the negligible terms
- * are so. */
+/* Sets how far from eps the slot serves: within the deviations of its terms, and where the negligible terms are
+ * negligible. */
 static void set_reach(struct eps__panel_slot *slot, const struct eps__expansion *expansion)
 {
     slot->below = slot->above = INFINITY;
@@ -143,7 +142,8 @@ static void set_reach(struct eps__panel_slot *slot, const struct eps__expansion 
     }
 }
 
-/* Composes by the expansion, as fine as it says, or coarser where that is too long: a wide bracket is better than none. */
+/* Composes the expansion with this spacing, or a coarser one if the transform would be too long: a wide bracket is
+ * better than none. */
 static enum eps_status answer_slot(struct eps__composition *c, struct eps__panel_slot *slot,
                                    enum eps__estimate estimate, double eps, const struct eps__expansion *expansion,
                                    double spacing)
@@ -159,7 +159,8 @@ static enum eps_status answer_slot(struct eps__composition *c, struct eps__panel
     return status;
 }
 
-/* One answer by an expansion; EPS_UNSUPPORTED if there is none that is light. before: one that missed, or NULL. */
+/* One attempt by an expansion. before: an earlier one that missed, or NULL. EPS_UNSUPPORTED if no expansion has light
+ * tails. */
 static enum eps_status try_expansion(struct eps__composition *c, struct eps__panel_slot *slot,
                                      enum eps__estimate estimate, double eps, double known,
                                      const struct eps__expansion *before, struct eps__expansion *expansion)
@@ -174,7 +175,7 @@ static enum eps_status try_expansion(struct eps__composition *c, struct eps__pan
     return answer_slot(c, slot, estimate, eps, expansion, eps__expansion_spacing(c, expansion, eps, estimate));
 }
 
-/* What the slot's terms came to, in the place of what their saddle points said. */
+/* Replaces the saddle points' values by those of the slot's terms. */
 static void learn(struct eps__expansion *expansion, const struct eps__panel_slot *slot, double eps)
 {
     double log_deltas[EPS__TERMS_MAX];
@@ -188,7 +189,7 @@ static void learn(struct eps__expansion *expansion, const struct eps__panel_slot
 enum eps_status eps__answer_expanded(struct eps__composition *c, struct eps__panel_slot *slot,
                                      enum eps__estimate estimate, double eps, double *out)
 {
-    /* an upper bound known from before: where the saddle points mislead, it is the better aim */
+    /* an earlier upper bound, which aims better where the saddle points are far off */
     double known = fabs(c->seen_eps - eps) <= 1e-3 * eps ? fmax(c->seen_log_delta, EPS__LOG_DELTA_FLOOR) : NAN;
     struct eps__expansion *expansion = malloc(2 * sizeof *expansion), *next = expansion + 1;
     struct eps__panel_slot again = {0};
@@ -206,7 +207,7 @@ enum eps_status eps__answer_expanded(struct eps__composition *c, struct eps__pan
         learn(expansion, slot, eps);
         double spacing = eps__expansion_spacing(c, expansion, eps, estimate);
         *next = *expansion;
-        if (miss < LEARN_MISS && spacing >= before) /* the same terms at the same cut, and the same grid */
+        if (miss < LEARN_MISS && spacing >= before) /* the terms, cut and grid would be the same */
             break;
         if (miss < LEARN_MISS)
             status = answer_slot(c, &again, estimate, eps, next, spacing);

@@ -1,12 +1,13 @@
 /*
- * Compositions in levels. Many steps on a grid that is fine enough for all of them make a long transform, one for every
- * class of equal steps. Instead, steps are composed to groups on a fine grid, groups to groups of groups on one that is
- * as much coarser as a group's loss deviates more than a step's, and what is left of every class on the coarsest: no
- * transform is long, and each level adds about the same variance. A class with few steps begins on a coarser level,
- * where it adds no more than the groups do.
+ * Compositions in levels. Many steps on a grid that is fine enough for all of them need a long transform for every
+ * class of equal steps. Instead, steps are composed into groups on a fine grid, and groups into larger groups on a grid
+ * that is coarser in proportion to the deviation of a group's loss; what is left of every class is composed on the
+ * coarsest grid. No transform is long, and each level adds about the same variance. A class with few steps begins on a
+ * coarser level, where it adds no more variance than the groups do.
  *
- * What does not fill a group, of all classes, is one unit of its own, the rest. Where a loss spreads less than a
- * spacing, a lower estimate takes up to a quarter of it away, every time: so the rest has a group in it, too (P21).
+ * The steps of all classes that do not fill a group form one unit of their own, the rest. If a loss spreads over less
+ * than a spacing, a lower estimate loses up to a quarter of it each time it is composed. So a whole group is moved to
+ * the rest, if there is more than one (P21).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,17 +18,17 @@
 #include "lib/base/error.h"
 #include "lib/pld/compose/composition_internal.h"
 
-#define UNRESOLVED_SHARE 0.1 /* of the added variance, by classes whose losses lie within a spacing */
-#define WIDE 8.0 /* spacings over which most losses of a step are spread that begins above the first level */
+#define UNRESOLVED_SHARE 0.1 /* of the added variance, from classes whose losses lie within a spacing */
+#define WIDE 8.0             /* in spacings: spread of the losses of a step that may begin above the first level */
 
 enum { LEVELS_MAX = 3 };
 
-/* Some steps of one class, composed, so many times. */
+/* The units of one class: equal compositions of its steps. */
 struct step_class {
-    size_t start; /* the level on which it begins */
+    size_t start; /* the level on which the class begins */
     struct eps__pld unit;
-    uint64_t units, steps; /* how many units there are, and of how many steps each */
-    /* How they become those of the next level: groups of so many, and the rest of it. */
+    uint64_t units, steps; /* number of units, and steps in each */
+    /* The next level: groups of `size` units, and what is left of them for the rest. */
     uint64_t size, groups, left;
     struct eps__pld group;
     enum eps_status status;
@@ -38,19 +39,19 @@ struct levels {
     const struct eps__saddle *saddle;
     const struct eps__compose_plan *plan;
     enum eps__estimate estimate;
-    size_t len, level;          /* how many there are, and the one that is reached */
-    double target;              /* how many make a unit of the next */
+    size_t len, level;          /* number of levels; current level */
+    double target;              /* how many units should make one of the next level */
     double spacing;             /* of this level's grid */
-    size_t coarser;             /* how many times as wide the next one's is */
-    double groups;              /* of all classes, on this level, and the rest */
-    struct step_class *classes; /* one for each of the composition's steps */
+    size_t coarser;             /* ratio of the next level's spacing to this one's */
+    double groups;              /* number of groups on this level, of all classes, and the rest */
+    struct step_class *classes; /* one for each class of the composition */
     struct eps__pld rest, next_rest;
-    uint64_t rest_steps; /* 0: there is none */
-    bool next;           /* there will be one */
+    uint64_t rest_steps; /* 0 if there is no rest */
+    bool next;           /* whether the next level has a rest */
     enum eps_status status;
 };
 
-/* Every step of the classes that have begun is in a unit or in the rest, once. */
+/* Whether every step of the classes that have begun is in exactly one unit or in the rest. */
 static bool all_counted(const struct levels *levels)
 {
     uint64_t all = 0, counted = levels->rest_steps;
@@ -62,7 +63,7 @@ static bool all_counted(const struct levels *levels)
     return all == counted;
 }
 
-/* About `target` of n units, such that few are left over; at most n. */
+/* A group size of about `target`, at most n, that leaves few of n units over. */
 static uint64_t group_size(uint64_t n, double target)
 {
     uint64_t root = (uint64_t)fmax(target, 1), best = root < n ? root : n;
@@ -75,8 +76,8 @@ static uint64_t group_size(uint64_t n, double target)
 
 /* ------------------------------------------------------------ the choice */
 
-/* Are nearly all losses spread over more than a spacing? A grid as wide as where most of a group's loss lies would treat it as an atom
- * between two knots, which the lower estimate pays for dearly. */
+/* Whether nearly all losses spread over more than a spacing. If most of a group's loss lies within a spacing, the grid
+ * treats it as an atom between two knots, which makes the lower estimate much worse. */
 static bool resolved(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing)
 {
     double all = 0, within = 0;
@@ -95,8 +96,8 @@ static int by_count(const void *a, const void *b)
     return x->count != y->count ? (x->count > y->count) - (x->count < y->count) : (x > y) - (x < y);
 }
 
-/* The classes with the fewest steps begin as far up as there are, all together, no more of them than groups; if their
- * losses are as wide there as a group's. */
+/* Chooses the levels on which classes begin. The classes with the fewest steps begin as high as possible: together they
+ * have no more units there than there are groups, and their losses must spread widely on that level's grid. */
 static bool choose_starts(struct levels *levels)
 {
     const struct eps__steps *steps = &levels->c->steps;
@@ -120,7 +121,7 @@ static bool choose_starts(struct levels *levels)
     return true;
 }
 
-/* Groups of every class, and how much coarser the next grid is. */
+/* Chooses the groups of every class and the next level's grid. */
 static void choose_groups(struct levels *levels)
 {
     struct step_class *most = NULL;
@@ -151,7 +152,8 @@ static void choose_groups(struct levels *levels)
 
 /* ------------------------------------------------------------ one level */
 
-/* What the groups lose must be little after all of them are composed. EPS_TOO_COSTLY: no mass is left. */
+/* Composes a group; what it loses must still be negligible after all groups are composed. EPS_TOO_COSTLY if no mass is
+ * left. */
 static enum eps_status compose_group(const struct levels *levels, struct eps__pld *made,
                                      const struct eps__pld_power *powers, size_t len)
 {
@@ -191,7 +193,7 @@ static void begin_task(void *arg, size_t k)
     class->steps = 1;
 }
 
-/* The rest is the last task. */
+/* The last task composes the rest. */
 static void group_task(void *arg, size_t k)
 {
     struct levels *levels = arg;
@@ -217,7 +219,7 @@ static enum eps_status for_each(struct levels *levels, size_t len, void (*task)(
     return first;
 }
 
-/* The classes that begin on this level. */
+/* Builds the classes that begin on this level. */
 static enum eps_status begin(struct levels *levels)
 {
     for (size_t k = 0; k < levels->c->steps.len; k++)
@@ -226,7 +228,7 @@ static enum eps_status begin(struct levels *levels)
     return EPS_OK;
 }
 
-/* The groups are the units of the next level. */
+/* Moves to the next level: groups become units. */
 static void climb(struct levels *levels)
 {
     for (size_t k = 0; k < levels->c->steps.len; k++) {
@@ -268,11 +270,11 @@ static enum eps_status compose_units(const struct levels *levels, struct eps__pa
     return status;
 }
 
-/* ------------------------------------------------------------ all */
+/* ------------------------------------------------------------ all levels */
 
 size_t eps__levels(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing)
 {
-    const double two = 64, three = 0x1p20; /* steps, from which on so many levels are the cheapest */
+    const double two = 64, three = 0x1p20; /* steps from which on two, or three, levels are cheapest */
     if (c->steps.total < two || !resolved(c, saddle, spacing))
         return 1;
     return c->steps.total < three ? 2 : LEVELS_MAX;

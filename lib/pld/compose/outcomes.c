@@ -1,12 +1,12 @@
 /*
- * The outcomes are public, so delta is the mean over them. Let K be how many of the n steps had the rare outcome:
- *   delta(eps) = sum_k Pr[K = k] delta_k(eps),   delta_k: n - k steps with one outcome and k with the other   (P1)
- * and what follows the first terms adds at most Pr[K > k] to it. Where even one rare step is improbable beside delta,
- * the first term is all there is, and it is an ordinary composition. As a mixture of both outcomes in each step, one of
- * probability 1e-100 with large losses leaves no tilt that serves both.
+ * The outcomes are public, so delta is their mean. Let K be the number of steps, of n, with the rare outcome (P1):
+ *   delta(eps) = sum_k Pr[K = k] delta_k(eps),   delta_k: n - k steps with one outcome and k with the other
+ * and the terms after the first ones add at most Pr[K > k]. If even a single rare step is improbable compared with
+ * delta, the first term alone is enough, which is an ordinary composition. (A mixture of both outcomes in each step
+ * would have no good tilt: one of probability 1e-100 with large losses needs another than the rest.)
  *
- * Where rare steps are not rare (or differ among themselves, and two of them count), each step is that mixture, and its
- * privacy loss distribution the mixture of theirs.
+ * If rare steps are not rare, or belong to different classes and two of them matter, each step is that mixture, and its
+ * PLD the mixture of the two.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,11 +19,11 @@
 
 #include "lib/numerics/normal.h"
 
-/* Terms: 0, 1, ... rare steps where all steps are alike; else none, and one of each class. */
+/* The terms: 0, 1, ... rare steps if there is one class; otherwise none, and one of each class. */
 enum { TERMS_MAX = 10, STEP_CLASSES_MAX = 8 };
 
-#define RARE 0.02       /* from so many rare steps expected on, mixtures do better */
-#define LEFT_SHARE 1e-3 /* of the tolerance times delta, for the terms left out */
+#define RARE 0.02       /* if more rare steps than this are expected, mixtures are used */
+#define LEFT_SHARE 1e-3 /* share of the tolerance times delta for the terms left out */
 
 struct step_class {
     struct eps__outcome_branches often, rarely; /* owned */
@@ -36,7 +36,7 @@ struct eps__outcomes {
     struct eps__accuracy accuracy;
     struct step_class *classes;
     size_t classes_len;
-    double expected; /* rare steps, rounded up */
+    double expected; /* expected number of rare steps, rounded up */
     double finer;    /* refinement so far */
     struct eps__composition *terms[TERMS_MAX];
     struct eps__composition *mixture;
@@ -55,7 +55,7 @@ static bool copy_mixture(struct eps__mixture *copy, const struct eps__mixture *m
     return true;
 }
 
-/* Adds copies of a side's branches, the weights times a probability. */
+/* Copies a side's branches, with their weights times a probability. */
 static bool copy_branches(struct eps__branch *copies, const struct eps__outcome_branches *side, double upper,
                           double lower)
 {
@@ -91,7 +91,7 @@ static bool copy_side(struct eps__outcome_branches *copy, const struct eps__outc
     return copy->branches && copy_branches(copy->branches, side, 1, 1);
 }
 
-/* `count` steps of one side, or of the mixture of both. */
+/* Adds `count` steps of one side, or of the mixture of both. */
 static enum eps_status add_steps(struct eps__composition *composition, const struct eps__outcome_branches *one,
                                  const struct eps__outcome_branches *other, uint64_t count)
 {
@@ -166,7 +166,7 @@ static size_t terms_len(const struct eps__outcomes *outcomes)
     return outcomes->classes[0].count < TERMS_MAX ? (size_t)outcomes->classes[0].count + 1 : TERMS_MAX;
 }
 
-/* How many steps of class j are rare in a term. */
+/* The number of rare steps of class j in a term. */
 static uint64_t rare_steps(const struct eps__outcomes *outcomes, size_t term, size_t j)
 {
     return outcomes->classes_len == 1 ? term : term == j + 1;
@@ -195,8 +195,8 @@ static double log_count(const struct eps__outcomes *outcomes, size_t term, enum 
     return eps__shift(estimate, total, 4 * EPS__UNIT_ROUNDOFF * size);
 }
 
-/* A bound on the probability of what the first `len` terms leave out: of len rare steps, or of another class's, or two.
- * */
+/* A bound on the probability of what the first `len` terms leave out: len rare steps (one class); or a rare step of
+ * another class, or two rare steps. */
 static double left_out(const struct eps__outcomes *outcomes, size_t len)
 {
     double expected = outcomes->expected, left = 0;
@@ -212,7 +212,6 @@ static double left_out(const struct eps__outcomes *outcomes, size_t len)
     return eps__raise(fmin(left + 0.5 * expected * expected, expected), 1e4);
 }
 
-/* A composition refined as far as the others. */
 static enum eps_status open_composition(const struct eps__outcomes *outcomes, struct eps__composition **composition)
 {
     return eps__composition_create(composition, outcomes->context, outcomes->cache_use, &outcomes->accuracy);
@@ -259,7 +258,7 @@ static enum eps_status obtain_mixture(struct eps__outcomes *outcomes)
 
 /* ------------------------------------------------------------ the answers */
 
-/* The sum of the terms, and what they leave out: at most *rest, as a probability. */
+/* The sum of the terms. Out: *rest, a bound on the probability of what they leave out. */
 static enum eps_status sum_terms(struct eps__outcomes *outcomes, enum eps__estimate estimate, double eps, double *sum,
                                  double *rest)
 {
@@ -293,7 +292,7 @@ enum eps_status eps__outcomes_log_delta(struct eps__outcomes *outcomes, enum eps
 {
     double sum = 0, rest = 1;
     enum eps_status status = EPS_OK;
-    if (outcomes->expected == 0) { /* one term, and no sum to round */
+    if (outcomes->expected == 0) { /* a single term, without a sum */
         status = obtain_term(outcomes, 0);
         return status == EPS_OK ? eps__composition_log_delta(outcomes->terms[0], estimate, eps, log_delta) : status;
     }
@@ -349,7 +348,7 @@ enum eps_status eps__outcomes_approximate(struct eps__outcomes *outcomes, double
     return EPS_OK;
 }
 
-/* Where the approximation crosses, from low on, where the first term does. */
+/* The epsilon at which the approximation crosses log_delta, searched from `low` on, where the first term crosses it. */
 static enum eps_status guess_from(struct eps__outcomes *outcomes, double low, double log_delta, double *eps)
 {
     double high = low, value;

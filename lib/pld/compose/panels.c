@@ -1,5 +1,5 @@
 /*
- * Panels: step PLDs built side by side, composed around one epsilon; in levels (levels.c) where there are many steps.
+ * Panels: step PLDs, built in parallel and composed around one epsilon; in levels (levels.c) if there are many steps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -62,13 +62,13 @@ enum eps_status eps__build_step(const struct eps__composition *c, struct eps__pl
     return status;
 }
 
-/* All of them. */
+/* The arguments of the tasks that build all classes. */
 struct build {
     const struct eps__composition *c;
     const struct eps__saddle *saddle;
     enum eps__estimate estimate;
     double spacing;
-    const struct eps__expansion *expansion; /* NULL if there is none */
+    const struct eps__expansion *expansion; /* or NULL */
     struct eps__pld *built;
     enum eps_status *status;
 };
@@ -105,8 +105,9 @@ enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__p
     return first;
 }
 
-/* The least tilt at which K(t) - t eps is as small as enough, to a thousandth; the best one if none is. By Jensen
- * K(t) >= t mean, so no tilt under enough/(mean - eps) is; the best one may be twelve decades above it. */
+/* The least tilt at which K(t) - t eps is at most `enough`, to within a thousandth; the best tilt if there is none. By
+ * Jensen K(t) >= t mean, so no tilt below enough/(mean - eps) is large enough; the best one may be twelve decades
+ * above. */
 static double chernoff_tilt(const struct eps__steps *steps, double eps, double enough, struct eps__saddle *saddle)
 {
     eps__saddle_moments(steps, 0, EPS__TAIL_REACH, saddle);
@@ -135,7 +136,7 @@ enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double
     struct eps__pld *built = calloc(steps->len, sizeof *built);
     if (!built)
         return EPS_NO_MEMORY;
-    double by_rounding = 0.1 / (1 + high); /* rounding losses up by this costs a tenth of a unit of the logarithm */
+    double by_rounding = 0.1 / (1 + high); /* rounding losses up by this costs 0.1 of ln delta */
     double spacing = fmax(fmin(by_rounding, 0.1 * sqrt(saddle.variance / steps->total)), by_rounding / steps->total);
     double log_bound = -high * eps, infinity = 0, size = fabs(high * eps);
     enum eps_status status = eps__build_steps(c, built, EPS__UPPER, &saddle, NULL, spacing);
@@ -192,14 +193,14 @@ out:
     return status;
 }
 
-/* What decisive losses add: the gain less (e^eps - 1) some. */
+/* The contribution of decisive losses: the gain minus (e^eps - 1) some. */
 static double decisive_at(const struct eps__panel_slot *slot, double eps)
 {
     double grown = eps > 1 ? eps + log1p(-exp(-eps)) : log(expm1(eps));
     double size =
         isinf(slot->decisive_log_some) ? 0 : EPS__UNIT_ROUNDOFF * (4 + 4 * eps + 2 * fabs(slot->decisive_log_some));
     double taken = eps__exp_bound(eps__other(slot->estimate), grown + slot->decisive_log_some, size);
-    return taken > slot->decisive_gain ? 0 : slot->decisive_gain - taken; /* what is no number stays none */
+    return taken > slot->decisive_gain ? 0 : slot->decisive_gain - taken; /* keeps NAN */
 }
 
 double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)

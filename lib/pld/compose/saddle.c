@@ -1,10 +1,10 @@
 /*
- * Each pair on a coarse grid of z, where the moment generating function (a trapezoid sum of an analytic function) is
- * good to many digits but proves nothing. From it come the tilt for an epsilon, where the steps' tails may be cut, and
- * the saddle-point approximation of delta, inverted too.
+ * Each pair is tabulated on a coarse grid of z, on which the moment generating function (a trapezoid sum of an analytic
+ * function) is accurate to many digits but proves nothing. From it come the tilt for an epsilon, where the steps' tails
+ * may be cut, and the saddle-point approximation of delta and its inverse.
  *
- * With heavy tails a cut far out makes the saddle's delta far too large, and one too near loses delta itself: the
- * right one is where the cut for a delta gives that delta (eps__aim()).
+ * With heavy tails a cut far out makes the saddle point's delta far too large, and one too near loses delta itself. The
+ * right cut is the one whose delta requires this very cut (eps__aim()).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,9 +18,9 @@
 #include "lib/numerics/normal.h"
 
 #define Z_FIRST (-10.0)
-#define POLL_AFTER (1u << 18) /* atoms that were asked */
+#define POLL_AFTER (1u << 18) /* poll after evaluating this many atoms */
 
-/* Of group privacy a pair has tens of thousands of atoms, and each point asks them all. */
+/* A pair of group privacy has tens of thousands of atoms, all of which are evaluated at each point. */
 static enum eps_status tabulate(const struct eps_context *context, struct eps__quadrature *quadrature,
                                 const struct eps__pair *pair, double weight)
 {
@@ -174,7 +174,7 @@ void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess,
     }
 }
 
-/* ln of one step's own delta(eps) by its quadratures, -INFINITY if none is above. */
+/* ln of one step's own delta(eps) from its quadratures; -INFINITY if no point is above eps. */
 static double step_log_delta(const struct eps__step *step, double eps)
 {
     double largest = -INFINITY, total = 0;
@@ -204,7 +204,8 @@ double eps__jump_log_delta(const struct eps__steps *steps, double eps)
     return log_delta;
 }
 
-/* How far the losses of at most `cut` spread the sum, and how many larger ones are expected. */
+/* How far the losses of at most `cut` move the sum: |mean| plus deviation. Out: *beyond, the expected number of larger
+ * losses. */
 static double spread_below(const struct eps__steps *steps, double cut, double *beyond)
 {
     double mean = 0, square = 0;
@@ -242,7 +243,7 @@ double eps__cut_excess(const struct eps__steps *steps, double least, double tole
     return fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, EPS__TAIL_REACH);
 }
 
-/* The saddle's ln delta(eps) with the steps cut for e^least. */
+/* The saddle point's ln delta(eps) with the steps cut for delta = e^least. */
 static double cut_log_delta(const struct eps__steps *steps, double eps, double least, double tolerance,
                             struct eps__saddle *saddle)
 {
@@ -250,7 +251,7 @@ static double cut_log_delta(const struct eps__steps *steps, double eps, double l
     return eps__saddle_log_delta(saddle, eps);
 }
 
-/* The right cut is where the cut for a delta gives that delta; no delta is smaller than the jump's. */
+/* Searches for the cut whose delta requires this very cut. delta is at least the jump's. */
 void eps__aim(const struct eps__steps *steps, double eps, double known, double tolerance, struct eps__saddle *saddle)
 {
     double jump = eps__jump_log_delta(steps, eps), log_delta = known;
@@ -272,7 +273,7 @@ void eps__aim(const struct eps__steps *steps, double eps, double known, double t
     saddle->log_delta = fmin(fmax(log_delta, jump), 0);
 }
 
-/* The eps at which the aimed saddle gives log_delta: where tails are heavy. */
+/* The eps at which the aimed saddle point gives log_delta, for heavy tails. */
 static double skew_epsilon(const struct eps__steps *steps, double log_delta, double tolerance, double start)
 {
     struct eps__saddle saddle;
@@ -296,7 +297,7 @@ double eps__saddle_epsilon(const struct eps__steps *steps, double log_delta, dou
     double z_excess = fmin(eps__normal_tail_quantile(tail), EPS__TAIL_REACH);
     struct eps__saddle saddle;
     eps__saddle_moments(steps, 0, z_excess, &saddle);
-    if (eps__saddle_log_delta(&saddle, saddle.mean) < log_delta) { /* below the mean, the sum as normal */
+    if (eps__saddle_log_delta(&saddle, saddle.mean) < log_delta) { /* below the mean, with the sum taken as normal */
         double low = saddle.mean - 10 * sqrt(saddle.variance), high = saddle.mean;
         for (int i = 0; i < 40; i++) {
             double middle = 0.5 * (low + high);
@@ -305,7 +306,7 @@ double eps__saddle_epsilon(const struct eps__steps *steps, double log_delta, dou
         return fmax(low, 0);
     }
     double low = 0, high = 2 / sqrt(saddle.variance);
-    for (int i = 0; i < 60; i++) { /* along the tilts, where every eps is its own mean */
+    for (int i = 0; i < 60; i++) { /* over tilts, each of which has its own mean as eps */
         eps__saddle_moments(steps, high, z_excess, &saddle);
         if (eps__saddle_log_delta(&saddle, saddle.mean) < log_delta)
             break;
@@ -320,8 +321,8 @@ double eps__saddle_epsilon(const struct eps__steps *steps, double log_delta, dou
     return eps__is_skew(&saddle) ? skew_epsilon(steps, log_delta, tolerance, saddle.mean) : fmax(saddle.mean, 0);
 }
 
-/* width^2/6 a step (with the wider cells where the density is small), but no more than |loss| width where nearly every
- * loss lies beside one knot. */
+/* width^2/6 for each step, 1.7 times that because cells are wider where the density is small; but at most |loss| width,
+ * where nearly every loss is close to a knot. */
 double eps__added_variance(const struct eps__steps *steps, const struct eps__saddle *saddle, double spacing)
 {
     double added = 0;
@@ -344,7 +345,8 @@ double eps__added_variance(const struct eps__steps *steps, const struct eps__sad
     return added;
 }
 
-/* The middle half of the tilted losses of one branch must be wider than a spacing; `share`: the branch's tilted mass. */
+/* Whether the middle half of the tilted losses of one branch is wider than a spacing. Out: *share, the branch's tilted
+ * mass. */
 static bool branch_resolved(const struct eps__quadrature *quadrature, const struct eps__saddle *saddle, double largest,
                             double spacing, double *share)
 {

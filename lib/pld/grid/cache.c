@@ -1,6 +1,6 @@
 /*
- * The blob is the object's numbers in this machine's byte order: a header, the indices, the masses. What does not
- * have the right size or form is built anew.
+ * The blob holds the numbers of a PLD in this machine's byte order: a header, the indices, the masses. A blob of the
+ * wrong size or form is ignored and the PLD is built.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

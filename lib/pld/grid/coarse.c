@@ -1,11 +1,12 @@
 /*
+ * Coarse copies of distributions. Each run of knots becomes one knot with the run's mass at its mean.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "lib/pld/grid/coarse.h"
 
 #include <stdlib.h>
 
-/* Each run's mass at its mean. */
 static bool coarsen(struct eps__pld *made, const struct eps__pld *pld)
 {
     size_t run = (pld->len + EPS__COARSE_MAX - 1) / EPS__COARSE_MAX;

@@ -1,9 +1,9 @@
 /*
- * With S the sum of the b lognormals and K = b e^eps, delta_remove = E[(S - K)_+]/b and, with K = b e^-eps,
- * delta_add = e^eps E[(K - S)_+]/b (LEMMAS.md, P16). The second sees only sums of lognormals under K. Of the first, what has
- * a lognormal above a cut c >= K is a closed form, and the rest has no heavy tails. Either is a composition of the
- * lognormal's law on a grid (pld/pairs/lognormal.h), tilted for eps, of which the expected excess over K is read off, for this epsilon
- * and those near it.
+ * With S the sum of the b lognormals and K = b e^eps, delta_remove = E[(S - K)_+]/b; with K = b e^-eps, delta_add =
+ * e^eps E[(K - S)_+]/b (LEMMAS.md, P16). The second needs only sums of lognormals below K. For the first, the part
+ * where a lognormal is above a cut c has a closed form, and the rest has no heavy tails. Both are computed from a
+ * composition of the lognormal's law on a grid (pld/pairs/lognormal.h), tilted for eps, which gives the expected excess
+ * over K for this epsilon and for those near it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,21 +19,21 @@
 
 enum { SLOTS = 6, COARSER_MAX = 6, STEPS_MAX = 40, CUTS_MAX = 30, WIDER_MAX = 3, MISSES_MAX = 4 };
 
-#define LENGTH_MAX 0x1p23    /* of a transform; */
-#define ASCENDING_MAX 0x1p19 /* of one of many */
-#define FINEST 1e4           /* of all refinements together */
+#define LENGTH_MAX 0x1p23    /* length of a transform, at most */
+#define ASCENDING_MAX 0x1p19 /* the same if epsilons ascend */
+#define FINEST 1e4           /* product of all refinements, at most */
 #define FINEST_SPACING 1e-9
-#define LOG_NOTHING (-800.0) /* no delta that is asked is so small */
-#define CUT_ROOM 1e-6        /* a cut is K and so much of it more */
-#define REACH 2.0            /* deviations */
-#define REACH_STRIKE 1.0     /* in ln K: far under its strike a grid is too coarse, whose deviation grows with it */
+#define LOG_NOTHING (-800.0) /* ln of a delta that is too small to compute */
+#define CUT_ROOM 1e-6        /* a cut is at least this much above K, relatively */
+#define REACH 2.0            /* in standard deviations */
+#define REACH_STRIKE 1.0     /* in ln K: how far a slot serves from its own K */
 
 /* A composition around one epsilon. */
 struct slot {
-    struct eps__pld sum; /* of the losses, as they are composed */
-    double *above; /* of knot i: sum_{j >= i} a_j e^{-t (l_j - l_i)}, and, from sum.len on, a_j (l_j - l_i) e^{..} */
+    struct eps__pld sum; /* composition of the losses */
+    double *above;       /* sums from knot i on of a_j e^{-t (l_j - l_i)}; from sum.len on, with a_j (l_j - l_i) */
     enum eps__estimate estimate;
-    double eps, centre, reach; /* targets centre - reach <= k <= centre + reach, of epsilons near its own */
+    double eps, centre, reach; /* serves targets within reach of centre, at epsilons near eps */
     double z_cut, z_least;
     double beyond_tilt, log_beyond; /* upper: ln E[e^{tilt S}] <= log_beyond */
     bool used;
@@ -46,11 +46,11 @@ struct eps__balls_in_bins {
     size_t bins;
     double count, shift[2]; /* by estimate */
     double finer;
-    double reach; /* of a slot on the side from which it is used, in deviations; 0: REACH on both */
+    double reach; /* if epsilons ascend, how far a slot serves on one side, in deviations; 0: REACH on both sides */
     struct slot slots[SLOTS];
     size_t next_slot;
-    int misses[2];        /* ascending: so many epsilons in a row were out of reach, */
-    double missed_eps[2]; /* this the last */
+    int misses[2];        /* ascending: how many epsilons in a row were too costly */
+    double missed_eps[2]; /* the last of them */
 };
 
 enum eps_status eps__balls_in_bins_create(struct eps__balls_in_bins **balls_in_bins, const struct eps_context *context,
@@ -95,7 +95,7 @@ void eps__balls_in_bins_destroy(struct eps__balls_in_bins *a)
 
 /* ------------------------------------------------------------ the target, and the cut */
 
-/* The losses V - 1 (-V where small sums matter, of which the least part counts) have to exceed this in sum: within 4 units. */
+/* The number that the sum of the losses V - 1 (or -V, where small sums matter) must exceed. Within 4 units. */
 static double target_of(const struct eps__balls_in_bins *a, double eps)
 {
     return a->falls ? -a->count * exp(-eps) : a->count * expm1(eps);
@@ -113,7 +113,7 @@ static double z_of(double s, double log_value)
     return (log_value + 0.5 * s * s) / s;
 }
 
-/* Whether the cut e^{s z - s^2/2} is certainly at least K. */
+/* Whether the cut e^{s z_cut - s^2/2} is at least K despite rounding. */
 static bool cuts_above(const struct eps__balls_in_bins *a, double s, double z_cut, double eps)
 {
     double log_cut = s * z_cut - 0.5 * s * s, sizes = fabs(s * z_cut) + s * s + log(a->count) + eps + 2;
@@ -123,8 +123,9 @@ static bool cuts_above(const struct eps__balls_in_bins *a, double s, double z_cu
 /* ------------------------------------------------------------ a lognormal above the cut */
 
 /*
- * The sum of the other b - 1 is not far below its mean: ln of a bound on E[(b - 1 - y - S')_+], by Chernoff (P16):
- * e^x <= 1 + x + x^2 e^t/2 for x = t (1 - V) <= t, up to some V >= 1, and e^x <= 1 from there. For y <= 0 by the variance.
+ * ln of a bound on E[(b - 1 - y - S')_+], the shortfall of the sum S' of the other b - 1 lognormals, by Chernoff (P16):
+ * e^x <= 1 + x + x^2 e^t/2 for x = t (1 - V) <= t, up to some V >= 1, and e^x <= 1 from there on. For y <= 0 by the
+ * variance.
  */
 static double log_others_below(const struct eps__balls_in_bins *a, double s, double y)
 {
@@ -149,10 +150,8 @@ static double log_others_below(const struct eps__balls_in_bins *a, double s, dou
     return best;
 }
 
-/*
- * ln of a bound on E[(S - K)_+; some V > c] (P16): E[S - K; some V > c] is known in full, from the first one that is, what is
- * before it and what comes after; from above, what is lost where S < K is added.
- */
+/* ln of a bound on E[(S - K)_+; some V > c] (P16). E[S - K; some V > c] is known exactly: condition on the first V
+ * above c and sum what is before it, itself and what comes after it. An upper bound adds the part where S < K. */
 static double log_above_cut(const struct eps__balls_in_bins *a, enum eps__estimate estimate, double s, double z_cut,
                             double eps)
 {
@@ -172,7 +171,8 @@ static double log_above_cut(const struct eps__balls_in_bins *a, enum eps__estima
         power *= below;
     }
     double sum = powers * excess - falls * fall;
-    /* a power's relative error: as many times F's, which is u and its tail's, and the additions' */
+    /* The relative error of a power is its exponent times the error of F, which comes from u and from F's tail, and the
+     * rounding of the additions. */
     double each = 8 * unit * (a->count + 4) + a->count * tail / below * (error + 8 * unit);
     double sizes = powers * (mean + 1 + target) * (each + error + 8 * unit) +
                    falls * (fall * (each + 8 * unit) + (part + tail) / below * (error + 8 * unit));
@@ -194,7 +194,7 @@ static double log_above_cut(const struct eps__balls_in_bins *a, enum eps__estima
 
 /* ------------------------------------------------------------ aims */
 
-/* Where a composition for eps is cut and tilted, and what ln E of the two parts will be, about. */
+/* Where a composition for eps is cut and tilted, and the approximate ln E of the two parts together. */
 struct aim {
     struct eps__lognormal law;
     struct eps__lognormal_aim tilted;
@@ -214,8 +214,9 @@ static bool aim_with(const struct eps__balls_in_bins *a, struct aim *aim, double
 }
 
 /*
- * The cut is K, and for large sums as far below as what the other lognormals may then lack is `share` of all: one that is
- * higher would draw the tilt to losses that are larger than what matters. False: out of reach.
+ * Chooses the cut. It starts at K; where large sums matter it is lowered as long as the bound on what the other
+ * lognormals may lack stays below `share` of the total. A higher cut would draw the tilt to losses larger than those
+ * that matter. Returns false if no tilt is found.
  */
 static bool find_aim(const struct eps__balls_in_bins *a, struct aim *best, double s, double eps, double share)
 {
@@ -237,7 +238,7 @@ static bool find_aim(const struct eps__balls_in_bins *a, struct aim *best, doubl
 
 /* ------------------------------------------------------------ compositions */
 
-/* How much ln delta may be off for the tolerance, about. */
+/* The error of ln delta that the tolerance allows, approximately. */
 static double allowed(const struct eps__balls_in_bins *a, double eps, double tilt)
 {
     double tolerance = a->accuracy.tolerance;
@@ -253,7 +254,7 @@ static double length_max(const struct eps__balls_in_bins *a)
     return a->reach > 0 ? ASCENDING_MAX : LENGTH_MAX;
 }
 
-/* Upper: where to bound what lies above the window from, at best. */
+/* Upper: chooses the tilt of the Chernoff bound on what lies above the window. */
 static void set_beyond(const struct eps__balls_in_bins *a, struct slot *slot, const struct eps__pld *step,
                        double deviation)
 {
@@ -270,7 +271,8 @@ static void set_beyond(const struct eps__balls_in_bins *a, struct slot *slot, co
     }
 }
 
-/* sum over the losses l > from of a_l (l - from) e^{-t (l - from)}, a the tilted masses; to nearest. */
+/* The sum over losses l > from of a_l (l - from) e^{-t (l - from)}, where a are the tilted masses. Not rounded
+ * outwards. */
 static double sum_over(const struct eps__pld *sum, double from)
 {
     double t = sum->tilt, total = 0;
@@ -283,7 +285,7 @@ static double sum_over(const struct eps__pld *sum, double from)
     return total;
 }
 
-/* Fills in slot->above; false without memory. */
+/* Fills in slot->above. Returns false if out of memory. */
 static bool sum_above(struct slot *slot)
 {
     const struct eps__pld *sum = &slot->sum;
@@ -302,11 +304,11 @@ static bool sum_above(struct slot *slot)
     return true;
 }
 
-/* sum_over() by what was summed up. */
+/* sum_over() from slot->above. */
 static double excess_over(const struct slot *slot, double from)
 {
     const struct eps__pld *sum = &slot->sum;
-    size_t low = 0, high = sum->len; /* the first loss that is no less lies in [low, high] */
+    size_t low = 0, high = sum->len; /* the first loss of at least `from` has an index in [low, high] */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (eps__pld_loss(sum, middle) < from)
@@ -320,7 +322,7 @@ static double excess_over(const struct slot *slot, double from)
     return exp(-sum->tilt * over) * (slot->above[sum->len + low] + over * slot->above[low]);
 }
 
-/* The window is made as wide as what it leaves out may be, of what it holds: `lost` of it. */
+/* Composes. Widens the window until the mass outside may contribute no more than a share `lost` of the result. */
 static enum eps_status compose(struct eps__balls_in_bins *a, struct slot *slot, const struct aim *aim, double target,
                                double spacing, double share)
 {
@@ -351,7 +353,7 @@ static enum eps_status compose(struct eps__balls_in_bins *a, struct slot *slot, 
 
 /* ------------------------------------------------------------ the expected excess */
 
-/* ln of max over y >= least >= 0 of y e^{-t y}, rounded to nearest. */
+/* ln of the maximum over y >= least >= 0 of y e^{-t y}, rounded to nearest. */
 static double log_largest(double t, double least)
 {
     return t * least >= 1 ? log(least) - t * least : -1 - log(t);
@@ -369,7 +371,7 @@ static double log_excess(const struct slot *slot, double k)
     double widening = sum->loss_error + 8 * unit * (2 * fabs(sum->offset) + fabs(start) + fabs(top) + 2 * fabs(k));
     double at = upper ? k - widening : k + widening, from = upper ? fmax(at, start) : at;
     double total = eps__outward(slot->estimate, excess_over(slot, from), 64 + 8 * (double)sum->len);
-    if (upper) /* what underflowed */
+    if (upper) /* products that underflowed */
         total += DBL_MIN * (double)sum->len * (4 + (t * (top - from) > 700 ? 2e3 / t : 0));
     else
         total -= eps__raise(sum->excess * fmin(1 / (M_E * t), fmax(top - from, 0)), 16);
@@ -379,20 +381,20 @@ static double log_excess(const struct slot *slot, double k)
                    4 * t * widening + unit * (8 + 8 * fabs(t * from) + 4 * fabs(sum->log_scale) + 8 * fabs(log_total)));
     if (!upper)
         return total > 0 ? value : -INFINITY;
-    /* what lies above the window: losses of at least the base, wherever the top is rounded to */
+    /* What lies above the window: losses of at least `base`, wherever rounding puts the top. */
     double base = fmax(top - widening, from), b = slot->beyond_tilt, largest = log_largest(b, base - from);
     double beyond = slot->log_beyond - b * from + largest;
     beyond += unit * (16 + 8 * fabs(slot->log_beyond) + 16 * fabs(b * from) + 16 * fabs(b * base) + 8 * fabs(largest) +
                       8 * fabs(log(b)));
     value = eps__log_add(value, beyond);
-    if (from > at) /* sums under the window may count, too: (S - k)_+ <= (S - start)_+ + start - k */
+    if (from > at) /* sums below the window may contribute: (S - k)_+ <= (S - start)_+ + start - k */
         value = eps__log_add(value, log(from - at));
     return eps__shift(EPS__UPPER, value, 64 * unit * (1 + fabs(value)));
 }
 
 /* ------------------------------------------------------------ delta */
 
-/* No sampling at all is a bound, too: the hockey-stick divergence is jointly convex. */
+/* The bound without sampling: the hockey-stick divergence is jointly convex. */
 static double log_gaussian(const struct eps__balls_in_bins *a, enum eps__estimate estimate, double eps)
 {
     double error, value = eps__gaussian_log_delta(a->shift[estimate], eps, &error);
@@ -414,7 +416,7 @@ static struct slot *find_slot(struct eps__balls_in_bins *a, enum eps__estimate e
     return nearest;
 }
 
-/* A slot that answers at eps; NULL where eps is out of a tilt's reach. */
+/* Composes into a slot that answers at eps. Out: *made, or NULL if no tilt is found for eps. */
 static enum eps_status make_slot(struct eps__balls_in_bins *a, enum eps__estimate estimate, double eps,
                                  struct slot **made)
 {
@@ -423,7 +425,7 @@ static enum eps_status make_slot(struct eps__balls_in_bins *a, enum eps__estimat
     *made = NULL;
     if (!find_aim(a, &aim, s, eps, a->accuracy.tolerance))
         return EPS_OK;
-    if (a->reach > 0 && !a->falls) { /* a cut is right for what is a little less: aimed ahead */
+    if (a->reach > 0 && !a->falls) { /* aim ahead: a cut also serves slightly smaller epsilons */
         double ahead = log1p((target_of(a, eps) + 0.99 * a->reach * aim.tilted.deviation) / a->count);
         struct aim further;
         if (ahead > eps && find_aim(a, &further, s, ahead, a->accuracy.tolerance)) {
@@ -431,11 +433,11 @@ static enum eps_status make_slot(struct eps__balls_in_bins *a, enum eps__estimat
             eps = ahead;
         }
     }
-    /* the cut leaves room for epsilons nearby */
-    if (a->falls) { /* what is below this is less than all else, by far */
+    if (a->falls) { /* below z_least the contribution is negligible */
         double log_all = aim.log_total + log(1e-6 * a->accuracy.tolerance / a->count) - log_strike(a, eps) - 4;
         aim.law.z_least = -eps__normal_tail_quantile(fmin(log_all, -1));
     }
+    /* raise the cut to leave room for nearby epsilons */
     double reach = (a->reach > 0 ? a->reach : REACH) * aim.tilted.deviation, log_c = s * aim.law.z_cut - 0.5 * s * s;
     struct aim wider;
     if (aim_with(a, &wider, s, log_c + fmax(log1p(fmin(reach * exp(-log_c), 0.05)), CUT_ROOM), eps)) {
@@ -445,7 +447,7 @@ static enum eps_status make_slot(struct eps__balls_in_bins *a, enum eps__estimat
     if (a->falls && !cuts_above(a, s, aim.law.z_cut, eps))
         return EPS_OK;
     double share = allowed(a, eps, aim.tilted.tilt);
-    double rate = 0.4 / (aim.tilted.payoff * aim.tilted.deviation); /* the sum's density over its expected excess */
+    double rate = 0.4 / (aim.tilted.payoff * aim.tilted.deviation); /* density of the sum over its expected excess */
     double spacing = fmax(sqrt(4 * share / (a->count * rate)) / a->finer, 30 * aim.tilted.deviation / length_max(a));
     spacing = fmax(spacing, FINEST_SPACING * fmin(exp(log_c), 1));
     struct slot *slot = &a->slots[a->next_slot++ % SLOTS];
@@ -488,16 +490,16 @@ enum eps_status eps__balls_in_bins_log_delta(struct eps__balls_in_bins *a, enum 
     }
     if (status != EPS_OK && status != EPS_TOO_COSTLY)
         return status;
-    if (!slot) { /* out of reach: what is proven all the same */
+    if (!slot) { /* too costly: only the trivial bounds */
         *out = estimate == EPS__UPPER ? gaussian : -INFINITY;
         return EPS_OK;
     }
-    /* the target's own rounding, to the safe side */
+    /* round the target to the safe side */
     target = eps__outward(eps__other(estimate), target, 8);
     double value = log_excess(slot, target);
     if (!a->falls)
         value = eps__log_add(value, log_above_cut(a, estimate, s, slot->z_cut, eps));
-    else if (estimate == EPS__UPPER) /* (K - S)_+ <= K where a lognormal is that small */
+    else if (estimate == EPS__UPPER) /* (K - S)_+ <= K where a lognormal is below z_least */
         value = eps__log_add(value, log(a->count) + log_strike(a, eps) + eps__log_normal_tail(-slot->z_least) +
                                         EPS__LOG_TAIL_ERROR(slot->z_least));
     value += (a->falls ? eps : 0) - log(a->count);

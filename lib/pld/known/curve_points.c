@@ -1,9 +1,11 @@
 /*
- * The excess E(a) = H(a) - (1 - a)_+ is what is small where nothing is known, so that it is kept instead of the curve: from the
- * loss of one knot to that of another it is the curve but for a line, and at loss 0 the curve's slope is one less to the left.
+ * The points hold the excess E(a) = H(a) - (1 - a)_+ instead of the curve H because it is small where losses do not
+ * matter. In a cell, E is H plus a linear function, so chords and gaps are the same; at loss 0 the slope of E jumps by
+ * one.
  *
- * Upper: chords between points above a convex function lie above it, whichever points are taken. Lower: the points are lowered
- * by what a chord may lie above the two lines that are certainly below the curve, those of its neighbours' chords gone on.
+ * Upper: chords between points above a convex function lie above it, for any choice of points. Lower: the points are
+ * lowered by a bound on how far a chord lies above two lines that are below the curve, the continuations of the
+ * neighbouring chords.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,9 +26,9 @@ static double loss_of(const struct eps__curve_points *points, size_t i)
     return (double)(points->first + (int64_t)i) * points->spacing;
 }
 
-/* ------------------------------------------------------------ asking */
+/* ------------------------------------------------------------ evaluation */
 
-/* A bound on the excess at a loss. */
+/* Evaluates a bound on the excess at a loss. */
 static enum eps_status ask(struct eps__curve *curve, enum eps__estimate estimate, double loss, double tolerance,
                            double *excess)
 {
@@ -44,7 +46,8 @@ double eps__curve_points_importance(const struct eps__curve_points_plan *plan, d
     return log(excess) + eps__panel_log_delta(plan->others, plan->eps - loss) - plan->log_most;
 }
 
-/* The tolerance at a loss where the excess is about this: in steps, as the curve may keep what it made for one. */
+/* The tolerance at a loss where the excess is about `excess`. It takes few values, because the curve may keep what it
+ * made for one. */
 static double tolerance_at(const struct eps__curve_points_plan *plan, double loss, double excess)
 {
     double log_importance = plan->others ? eps__curve_points_importance(plan, excess, loss) : 0;
@@ -52,8 +55,8 @@ static double tolerance_at(const struct eps__curve_points_plan *plan, double los
     return fmin(plan->tolerance * exp2(2 * fmin(fmax(steps, 0), 60)), fmax(plan->least_tolerance, plan->tolerance));
 }
 
-/* One side, from loss 0 outwards: no bound is worse than that of a knot nearer to 0, as the excess falls from there on
- * either side. */
+/* Evaluates one side, from loss 0 outwards. The excess falls outwards on either side, so the bound of a knot nearer to
+ * 0 holds too, and the smaller one is kept. */
 static enum eps_status ask_side(const struct eps_context *context, double *side, size_t *len, struct eps__curve *curve,
                                 const struct eps__curve_points_plan *plan, double step, double log_enough)
 {
@@ -78,7 +81,7 @@ enum eps_status eps__curve_points_ask(const struct eps_context *context, struct 
                                       struct eps__curve *curve, const struct eps__curve_points_plan *plan)
 {
     size_t above_len = 0, below_len = 0;
-    double spacing = (float)plan->spacing; /* times an index: no more than 53 bits */
+    double spacing = (float)plan->spacing; /* 24 bits: its product with an index is exact */
     double *above = malloc(plan->most * sizeof *above), *below = malloc(plan->most * sizeof *below);
     enum eps_status status = EPS_NO_MEMORY;
     *points = (struct eps__curve_points){.spacing = spacing};
@@ -106,7 +109,8 @@ enum eps_status eps__curve_points_ask_lower(const struct eps_context *context, s
 {
     double *lower = malloc(points->len * sizeof *lower);
     enum eps_status status = lower ? EPS_OK : EPS_NO_MEMORY;
-    for (size_t k = 0; status == EPS_OK && k < points->len; k++) { /* above 0 upwards, then below 0 downwards */
+    for (size_t k = 0; status == EPS_OK && k < points->len; k++) { /* losses from 0 upwards, then those below 0
+                                                                    * downwards */
         size_t i = points->zero + k < points->len ? points->zero + k : points->len - 1 - k;
         double tolerance = tolerance_at(plan, loss_of(points, i), points->excess[EPS__UPPER][i]);
         status = ask(curve, EPS__LOWER, loss_of(points, i), tolerance, &lower[i]);
@@ -136,8 +140,8 @@ void eps__curve_points_clear(struct eps__curve_points *points)
 
 #define NO_KNOT SIZE_MAX
 
-/* The mass at knot i between its neighbours: the change of the curve's slope, in units of 1/a; *error bounds what it is off by.
- * Left of all knots the excess is 0 at a = 0, right of them the curve is level. */
+/* The mass at knot i between its neighbours: the change of the curve's slope, in units of 1/a. Out: *error, a bound on
+ * its rounding error. Left of all knots the excess is 0 at a = 0; right of them the curve is constant. */
 static double mass_at(const struct eps__curve_points *points, const double *excess, size_t left, size_t i, size_t right,
                       double *error)
 {
@@ -150,8 +154,8 @@ static double mass_at(const struct eps__curve_points *points, const double *exce
     return kink + (after - excess[i]) / rise + (before - excess[i]) / fall;
 }
 
-/* The knots of the convex hull from below, but for rounding, and always that of loss 0: whichever are taken, what is proven of
- * the masses stays so. */
+/* The knots of the lower convex hull, up to rounding, and always the knot of loss 0. The bounds hold for any choice of
+ * knots. */
 static size_t choose_knots(const struct eps__curve_points *points, const double *excess, size_t *kept)
 {
     size_t len = 0;
@@ -165,8 +169,8 @@ static size_t choose_knots(const struct eps__curve_points *points, const double 
     return len;
 }
 
-/* A point at loss 0 that is above the chord of its neighbours is lowered to it: there the excess is no chord from one side to the
- * other. False where it is not. */
+/* Lowers the point at loss 0 to the chord of its neighbours if it is above it. (choose_knots() always keeps this
+ * point.) Returns whether it did. */
 static bool lower_zero(const struct eps__curve_points *points, double *excess, const size_t *kept, size_t len)
 {
     size_t k = 0;
@@ -198,7 +202,7 @@ static bool reserve(struct eps__pld *pld, size_t len)
     return pld->index && pld->mass;
 }
 
-/* Masses no smaller than those of the chords: a curve that is no lower (P18). */
+/* Masses at least those of the chords, which give a curve that is not lower (P18). */
 static enum eps_status connect_upper(const struct eps__curve_points *points, struct eps__pld *pld)
 {
     double *excess = malloc(points->len * sizeof *excess);
@@ -229,8 +233,8 @@ static enum eps_status connect_upper(const struct eps__curve_points *points, str
 
 /* ------------------------------------------------------------ lower */
 
-/* The slope of the excess at knot i, in units of 1/a there, from below: that of the line from an upper bound at its left
- * neighbour to the lower one at i; and no slope of H is under -1. */
+/* A lower bound on the slope of the excess to the right of knot i, in units of 1/a: the slope of the line from the
+ * upper bound at the left neighbour to the lower bound at i. The slope of H is never below -1. */
 static double slope_after(const struct eps__curve_points *points, size_t i)
 {
     double least = i < points->zero ? 0 : -exp(loss_of(points, i)), kink = i == points->zero ? 1 : 0;
@@ -243,7 +247,7 @@ static double slope_after(const struct eps__curve_points *points, size_t i)
     return fmax(slope, eps__lower(least, 8));
 }
 
-/* The slope at knot i from above, left of it: by the right neighbour's upper bound; and H does not rise. */
+/* An upper bound on the slope to the left of knot i, from the upper bound at the right neighbour. H does not rise. */
 static double slope_before(const struct eps__curve_points *points, size_t i)
 {
     double most = i > points->zero ? 0 : exp(loss_of(points, i)), kink = i == points->zero ? 1 : 0;
@@ -255,11 +259,11 @@ static double slope_before(const struct eps__curve_points *points, size_t i)
     return fmin(slope, eps__raise(most, 8));
 }
 
-/* What the chord from knot i to the next may lie above the curve: under it are the line from its left end and the one to its
- * right end, and the chord is furthest from both where they meet (P19). */
+/* A bound on how far the chord from knot i to the next lies above the curve. Below the curve are the line from the
+ * chord's left end and the one to its right end; the chord is furthest above both where they meet (P19). */
 static double gap_after(const struct eps__curve_points *points, const double *lower, size_t i)
 {
-    double width = expm1(points->spacing), growth = exp(points->spacing); /* in units of a at knot i */
+    double width = expm1(points->spacing), growth = exp(points->spacing); /* relative to a at knot i */
     double chord = (lower[i + 1] - lower[i]) / width, left = slope_after(points, i);
     double right = slope_before(points, i + 1) / growth;
     double error = 8 * EPS__UNIT_ROUNDOFF * ((lower[i + 1] + lower[i]) / width + fabs(left) + fabs(right));
@@ -269,8 +273,8 @@ static double gap_after(const struct eps__curve_points *points, const double *lo
     return eps__raise(width * over_left / (over_left + over_right) * over_right, 16);
 }
 
-/* The values of the lower curve: chords between them are nowhere above the pair's. At the ends it is (1 - a)_+, from which the
- * first chord that leaves it has no more than the slope that the curve has there, and likewise the last (P19). */
+/* The values of the lower curve, the chords of which are nowhere above the pair's. At the ends it is (1 - a)_+. The
+ * first chord that leaves it has at most the slope of the curve there, and likewise the last (P19). */
 static void lower_values(const struct eps__curve_points *points, double *value)
 {
     const double *lower = points->excess[EPS__LOWER];
@@ -300,8 +304,8 @@ static void lower_values(const struct eps__curve_points *points, double *value)
     value[high - 1] = fmin(value[high - 1], eps__lower(-slope_before(points, high) * fall, 8));
 }
 
-/* Masses no larger than those of the chords, and negative ones shared by their neighbours, which lowers the curve again. False:
- * one is left at the upper end. */
+/* Masses at most those of the chords. Negative masses are shared by their neighbours, which lowers the curve again.
+ * Returns false if a negative one remains at the upper end. */
 static bool lower_masses(const struct eps__curve_points *points, const double *value, struct eps__pld *pld)
 {
     for (size_t i = 0; i < points->len; i++) {
@@ -312,7 +316,7 @@ static bool lower_masses(const struct eps__curve_points *points, const double *v
     }
     pld->len = eps__knots_make_convex(points->spacing, 0, pld->index, pld->mass, points->len);
     for (size_t i = 0; i + 1 < pld->len && pld->mass[i] < 0;
-         i++) { /* a larger loss of negative mass lowers the curve */
+         i++) { /* moving negative mass to a larger loss lowers the curve */
         pld->mass[i + 1] = eps__add_down(pld->mass[i + 1], pld->mass[i]);
         pld->mass[i] = 0;
     }
@@ -330,7 +334,7 @@ static enum eps_status connect_lower(const struct eps__curve_points *points, str
         return EPS_NO_MEMORY;
     }
     lower_values(points, value);
-    if (!lower_masses(points, value, pld)) { /* nothing but (1 - a)_+: no loss at all */
+    if (!lower_masses(points, value, pld)) { /* the trivial lower bound (1 - a)_+: a certain loss of 0 */
         pld->len = 1;
         pld->index[0] = 0;
         pld->mass[0] = 1;

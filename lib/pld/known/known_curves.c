@@ -1,5 +1,5 @@
 /*
- * A pair whose curve is known: balls in bins, by the law of a mean of lognormals.
+ * A pair whose curve is known: one epoch of balls in bins, by the law of a mean of lognormals.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,8 +17,8 @@ struct balls_in_bins {
     enum eps_direction direction;
     size_t bins;
     double shift[2];
-    double tolerance;                                      /* of those there are */
-    struct eps__balls_in_bins *directions[EPS_DIRECTIONS]; /* NULL until they are asked */
+    double tolerance;                                      /* of the directions that exist */
+    struct eps__balls_in_bins *directions[EPS_DIRECTIONS]; /* NULL until needed */
 };
 
 static void forget(struct balls_in_bins *balls_in_bins)
@@ -29,7 +29,7 @@ static void forget(struct balls_in_bins *balls_in_bins)
     }
 }
 
-/* The one direction, made where need be. */
+/* Returns one direction at this tolerance, created if necessary. A new tolerance discards both. */
 static enum eps_status open_direction(struct balls_in_bins *balls_in_bins, bool reversed, double tolerance,
                                       struct eps__balls_in_bins **opened)
 {
