@@ -30,8 +30,8 @@ static void read_accountant(struct api_decoder *decoder, const char *path, const
         api_errors_add(decoder->errors, path, "must be a name or an object with a method, not %s", api__kind_of(json));
 }
 
-static void read_field(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *base)
+static void read_field(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *base)
 {
     void *place = api__at(base, field->offset);
 
@@ -220,8 +220,8 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     }
     for (unsigned i = 0; takers && i < 32 && used < sizeof list; i++) {
         if ((takers & (1u << i)) && api__variant_name(object, i))
-            used +=
-                (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", api__variant_name(object, i));
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                     api__variant_name(object, i));
     }
     if (takers) {
         api_errors_add(decoder->errors, where, "unknown field for %s %s; it belongs to %s%s", object->members[0].name,
@@ -231,7 +231,8 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     for (size_t i = 0; i < object->len && used < sizeof list; i++) {
         bool listed = object->members[i].again && bit == EPS__ALL;
         if (api__has(object, &object->members[i], bit) && !listed)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->members[i].name);
+            used +=
+                (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->members[i].name);
     }
     if (!elsewhere[0])
         did_you_mean(meant, sizeof meant, decoder, path, key, object, bit);

@@ -79,8 +79,8 @@ static void integer_range(struct api_decoder *decoder, const char *path, int64_t
         api_errors_add(decoder->errors, path, "must be an integer in [%lld, %lld]", (long long)least, (long long)most);
 }
 
-void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *place)
+void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *place)
 {
     int64_t value, most = field->most ? field->most : (int64_t)decoder->max_n;
 
@@ -268,8 +268,8 @@ static void read_elements(struct api_decoder *decoder, const char *path, const j
     }
 }
 
-void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *base)
+void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *base)
 {
     size_t listed = 0, known, len = array_len(json);
 

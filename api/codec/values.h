@@ -15,7 +15,7 @@
 
 struct api_decoder {
     struct api_errors *errors;
-    struct api_job *job;          /* NULL: the document is not a job */
+    struct api_job *job;           /* NULL: the document is not a job */
     const struct eps__object *top; /* the type of the document */
     const json_t *root;
     size_t max_n;
@@ -42,16 +42,16 @@ void api__list_names(const struct eps__member *field, char *list, size_t size);
 /* Each function reads one value into its place. On failure it adds an error at `path` and leaves the place
  * unchanged. */
 void api__read_real(struct api_decoder *decoder, const char *path, const json_t *json, const char *wanted, double *out);
-void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *place);
+void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *place);
 bool api__read_name(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
                     void *place);
 void api__read_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
 void api__read_job_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
 void api__read_label(struct api_decoder *decoder, const char *path, const json_t *json);
 /* base: the struct that holds the array and its length. */
-void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *base);
+void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *base);
 void api__read_rows(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
                     void *base);
 

@@ -165,35 +165,28 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
 
 /* ---------------------------------------------------------------- from rows to tables */
 
-#define MEMBER(of, member, kind, json, ...)                   \
-    {.name = (json),                                          \
-     .type = (kind),                                          \
-     .offset = offsetof(struct of, member),                   \
-     .size = sizeof(((struct of *)0)->member),                \
+#define MEMBER(of, member, kind, json, ...)    \
+    {.name = (json),                           \
+     .type = (kind),                           \
+     .offset = offsetof(struct of, member),    \
+     .size = sizeof(((struct of *)0)->member), \
      __VA_ARGS__},
 #define MEMBER_AGAIN(of, member, kind, json, ...) MEMBER(of, member, kind, json, .again = true, __VA_ARGS__)
 #define NOTHING(...)
 
 /* The C type that goes with each type of member: -1 is any. */
-#define C_TYPE(of, member)                             \
-    _Generic(((struct of *)0)->member, double          \
-             : 1, unsigned                             \
-             : 2, uint64_t                             \
-             : 3, int64_t                              \
-             : 4, bool                                 \
-             : 5, char *                               \
-             : 6, const double *                       \
-             : 7, default                              \
-             : 8)
-#define FITS(kind, c)                                                                                                  \
-    ((kind) == EPS__REAL || (kind) == EPS__SHARE      ? (c) == 1                                                       \
-     : (kind) == EPS__INTEGER                         ? (c) >= 2 && (c) <= 4                                           \
-     : (kind) == EPS__NAME || (kind) == EPS__NOTE     ? (c) == 2                                                       \
-     : (kind) == EPS__LENGTH                          ? (c) == 3                                                       \
-     : (kind) == EPS__BOOL || (kind) == EPS__GROUP    ? (c) == 5                                                       \
-     : (kind) == EPS__ID                              ? (c) == 6                                                       \
-     : (kind) == EPS__NUMBERS || (kind) == EPS__ROWS  ? (c) == 7                                                       \
-                                                      : (c) == 8)
+#define C_TYPE(of, member)                                                                                        \
+    _Generic(((struct of *)0)->member, double : 1, unsigned : 2, uint64_t : 3, int64_t : 4, bool : 5, char * : 6, \
+             const double * : 7, default : 8)
+#define FITS(kind, c)                                                       \
+    ((kind) == EPS__REAL || (kind) == EPS__SHARE     ? (c) == 1             \
+     : (kind) == EPS__INTEGER                        ? (c) >= 2 && (c) <= 4 \
+     : (kind) == EPS__NAME || (kind) == EPS__NOTE    ? (c) == 2             \
+     : (kind) == EPS__LENGTH                         ? (c) == 3             \
+     : (kind) == EPS__BOOL || (kind) == EPS__GROUP   ? (c) == 5             \
+     : (kind) == EPS__ID                             ? (c) == 6             \
+     : (kind) == EPS__NUMBERS || (kind) == EPS__ROWS ? (c) == 7             \
+                                                     : (c) == 8)
 #define CHECK_TYPE(of, member, kind, ...) _Static_assert(FITS(kind, C_TYPE(of, member)), #member ": type");
 
 /* One initialiser a member, by position: one too few or too many is an error of the compiler. */
@@ -211,10 +204,11 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
 #define ZERO_EPS__NOTE 0,
 #define ZERO(of, member, kind, ...) ZERO_##kind
 
-#define TABLE(what, of, rows)                                                                                       \
-    rows(CHECK_TYPE, CHECK_TYPE) static const struct eps__member what##_members[] = {rows(MEMBER, MEMBER_AGAIN)};   \
-    _Static_assert(sizeof(struct of) == sizeof((struct of){rows(ZERO, NOTHING)}), "every member of " #of " has a row");
-#define OBJECT(what, of, where)                                                                     \
+#define TABLE(what, of, rows)                                                                                      \
+    rows(CHECK_TYPE, CHECK_TYPE) static const struct eps__member what##_members[] = {rows(MEMBER, MEMBER_AGAIN)};  \
+    _Static_assert(sizeof(struct of) == sizeof((struct of){rows(ZERO, NOTHING)}), "every member of " #of " has a " \
+                                                                                                         "row");
+#define OBJECT(what, of, where)                                                                           \
     .members = what##_members, .len = sizeof what##_members / sizeof *what##_members, .pointer = (where), \
     .size = sizeof(struct of)
 
@@ -226,18 +220,19 @@ TABLE(query, eps_query, QUERY_MEMBERS)
 TABLE(mechanism, eps_mechanism, MECHANISM_MEMBERS)
 TABLE(phase, eps_phase, PHASE_MEMBERS)
 
-const struct eps__object eps__matrix_object = {
-    OBJECT(matrix, eps_matrix, "/matrix"), .has_variants = true, .named = true};
-const struct eps__object eps__workload_object = {
-    OBJECT(workload, eps_workload, "/workload"), .has_variants = true, .named = true};
+const struct eps__object eps__matrix_object = {OBJECT(matrix, eps_matrix, "/matrix"), .has_variants = true,
+                                               .named = true};
+const struct eps__object eps__workload_object = {OBJECT(workload, eps_workload, "/workload"), .has_variants = true,
+                                                 .named = true};
 const struct eps__object eps__cooldown_object = {OBJECT(workload, eps_workload, "/workload/cooldown"), .group = true};
-const struct eps__object eps__sampling_object = {
-    OBJECT(sampling, eps_sampling, "/sampling"), .has_variants = true, .named = true};
+const struct eps__object eps__sampling_object = {OBJECT(sampling, eps_sampling, "/sampling"), .has_variants = true,
+                                                 .named = true};
 const struct eps__object eps__phase_sampling_object = {
     OBJECT(sampling, eps_sampling, "/sampling"), .has_variants = true, .named = true, .without = "examples_per_user"};
-const struct eps__object eps__truncation_object = {OBJECT(sampling, eps_sampling, "/sampling/truncation"), .group = true};
-const struct eps__object eps__tuning_object = {
-    OBJECT(tuning, eps_tuning, "/accountant"), .has_variants = true, .named = true};
+const struct eps__object eps__truncation_object = {OBJECT(sampling, eps_sampling, "/sampling/truncation"),
+                                                   .group = true};
+const struct eps__object eps__tuning_object = {OBJECT(tuning, eps_tuning, "/accountant"), .has_variants = true,
+                                               .named = true};
 const struct eps__object eps__query_object = {OBJECT(query, eps_query, "")};
 const struct eps__object eps__mechanism_object = {OBJECT(mechanism, eps_mechanism, "")};
 const struct eps__object eps__phase_object = {OBJECT(phase, eps_phase, "")};
@@ -441,16 +436,11 @@ static bool get_length(const struct eps__member *member, const void *base, eps__
 
 /* How many values each enum has. */
 static const unsigned value_counts[EPS__VOCABULARIES] = {
-    [EPS__FAMILIES] = EPS_FAMILY_COUNT,
-    [EPS__NORMALIZATIONS] = EPS_NORMALIZATION_COUNT,
-    [EPS__DECODERS] = EPS_DECODER_COUNT,
-    [EPS__OBJECTIVES] = EPS_OBJECTIVE_COUNT,
-    [EPS__WORKLOADS] = EPS_WORKLOAD_COUNT,
-    [EPS__SCHEMES] = EPS_SCHEME_COUNT,
-    [EPS__SCHEMAS] = EPS_SCHEMA_COUNT,
-    [EPS__ADJACENCIES] = EPS_ADJACENCY_COUNT,
-    [EPS__ACCOUNTANTS] = EPS_ACCOUNTANT_COUNT,
-    [EPS__ESTIMATORS] = EPS_ESTIMATOR_COUNT,
+    [EPS__FAMILIES] = EPS_FAMILY_COUNT,        [EPS__NORMALIZATIONS] = EPS_NORMALIZATION_COUNT,
+    [EPS__DECODERS] = EPS_DECODER_COUNT,       [EPS__OBJECTIVES] = EPS_OBJECTIVE_COUNT,
+    [EPS__WORKLOADS] = EPS_WORKLOAD_COUNT,     [EPS__SCHEMES] = EPS_SCHEME_COUNT,
+    [EPS__SCHEMAS] = EPS_SCHEMA_COUNT,         [EPS__ADJACENCIES] = EPS_ADJACENCY_COUNT,
+    [EPS__ACCOUNTANTS] = EPS_ACCOUNTANT_COUNT, [EPS__ESTIMATORS] = EPS_ESTIMATOR_COUNT,
 };
 
 static bool get_member(const struct eps__member *member, void *base, eps__members_source *source, void *from)

@@ -50,11 +50,11 @@ struct eps__member {
     const char *name; /* in JSON; NULL: not in JSON */
     unsigned type;    /* enum eps__member_type, or one that the codec adds */
     size_t offset, size;
-    size_t len_offset;  /* EPS__NUMBERS, EPS__ROWS */
-    double initial;     /* the default that eps_job_init() sets: of an EPS__NAME the value, of an EPS__BOOL 0 or 1 */
-    uint32_t variants;  /* bits 1u << family, scheme, workload or accountant: those that have the member */
-    uint32_t required;  /* those that need it */
-    bool ranged;        /* of a real: `quantity` is its range */
+    size_t len_offset; /* EPS__NUMBERS, EPS__ROWS */
+    double initial;    /* the default that eps_job_init() sets: of an EPS__NAME the value, of an EPS__BOOL 0 or 1 */
+    uint32_t variants; /* bits 1u << family, scheme, workload or accountant: those that have the member */
+    uint32_t required; /* those that need it */
+    bool ranged;       /* of a real: `quantity` is its range */
     enum eps__quantity quantity;
     int64_t least, most; /* of an integer; most 0: the service's limit of n */
     int64_t absent;
@@ -69,8 +69,8 @@ struct eps__member {
     size_t given_offset;                    /* of the mask that notes that a request has the member */
     uint32_t given;                         /* its bit there; 0: not noted */
     const struct eps__object *object;       /* EPS__OBJECT, EPS__GROUP: of its members */
-    unsigned settles;                       /* an array: given, it makes the variants that have it this one; 0: it does not */
-    const char *unless;                     /* the member beside which it does not */
+    unsigned settles;   /* an array: given, it makes the variants that have it this one; 0: it does not */
+    const char *unless; /* the member beside which it does not */
 };
 
 /* The members of one struct. Where members depend on a name, the first member is that name. */
@@ -115,7 +115,8 @@ typedef void eps__members_sink(void *to, const void *bytes, size_t len);
 
 /* The canonical bytes of a struct: those of two structs are equal where eps__members_equal() holds, and only there. An array is
  * its length and its numbers. drawn: leaves out members that do not change what Monte Carlo draws. */
-void eps__members_put(const struct eps__object *object, const void *base, bool drawn, eps__members_sink *sink, void *to);
+void eps__members_put(const struct eps__object *object, const void *base, bool drawn, eps__members_sink *sink,
+                      void *to);
 
 /* Where bytes come from: false where there are not as many. bytes NULL: whether there are, and none is taken. */
 typedef bool eps__members_source(void *from, void *bytes, size_t len);

@@ -59,8 +59,8 @@ static enum eps_status survey(const struct joint_profile *joint, enum eps_direct
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
             *bounds = *bounds || (!phase->accountants[d]->steps && !eps__accountant_spends(phase->accountants[d]));
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
-            spending = spending ||
-                       (form == EPS__FORM_PROFILE ? eps__accountant_spends(phase->accountants[d]) : phase->steppers[use][d]->spends);
+            spending = spending || (form == EPS__FORM_PROFILE ? eps__accountant_spends(phase->accountants[d])
+                                                              : phase->steppers[use][d]->spends);
         *curves = *curves || form != EPS__FORM_STEPS;
         *spenders += spending ? (double)phase->count : 0;
     }

@@ -93,14 +93,8 @@ static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *
     const struct eps__mc_law *law = run->law;
     struct eps__hash hash;
     double numbers[] = {run->sigma, law->loss_error, law->log_weight_error, grid->first, grid->step};
-    uint64_t counts[] = {EPS_ACCOUNTING_VERSION,
-                         run->seed,
-                         run->candidate,
-                         estimator->estimate,
-                         law->direction,
-                         law->tilted,
-                         law->order,
-                         grid->len};
+    uint64_t counts[] = {EPS_ACCOUNTING_VERSION, run->seed,   run->candidate, estimator->estimate,
+                         law->direction,         law->tilted, law->order,     grid->len};
     eps__hash_init(&hash, "epsilond draws");
     hash_mechanism(&hash, run->setting);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
