@@ -25,8 +25,7 @@ ACCOUNTANTS(DECLARE)
 const struct eps__accountant *const eps__accountants[] = {ACCOUNTANTS(ADDRESS) NULL};
 
 /* `auto` has no functions of its own. */
-static const struct eps__accountant automatic = {
-    .method = EPS_ACCOUNTANT_AUTO, .name = "auto", .curves = true};
+static const struct eps__accountant automatic = {.method = EPS_ACCOUNTANT_AUTO, .name = "auto", .curves = true};
 
 _Static_assert(sizeof eps__accountants / sizeof *eps__accountants == EPS_ACCOUNTANT_COUNT,
                "each accountant has one row");
