@@ -36,8 +36,8 @@ struct law {
     double *along; /* by bin k: sum_j psi_j <mu_j, mu_k> */
     double *mean;  /* by bin k: the mean of the minorant for y ~ N(mu_k, I); add: only [0], for y ~ N(0, I) */
     double deviation, widened, error; /* the deviation, its error, and the error of the means */
-    double quantile, x; /* the approximate bound, x standard deviations below the least mean */
-    size_t worst;       /* the bin with the least mean */
+    double quantile, x;               /* the approximate bound, x standard deviations below the least mean */
+    size_t worst;                     /* the bin with the least mean */
 };
 
 struct eps__cc_room {

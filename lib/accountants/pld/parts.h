@@ -26,7 +26,7 @@ struct eps__pld_parts {
     size_t len;
 };
 
-/* Finds every part that may be the worst (A4). Returns false if memory runs out; else the caller clears *parts. */
+/* Finds every part that may be the worst. Returns false if memory runs out; else the caller clears *parts. */
 bool eps__pld_parts_find(struct eps__pld_parts *parts, const struct eps__setting *setting);
 void eps__pld_parts_clear(struct eps__pld_parts *parts);
 

@@ -191,7 +191,7 @@ static bool exact(const struct eps__setting *setting)
 }
 
 /* The worst part is an actual part of the data set, and its rounds share no row. So contributions along its columns
- * attain the pairs of independent rounds, and of bins of equal norm, if Q is noise alone (A49). */
+ * attain the pairs of independent rounds, and of bins of equal norm, if Q is noise alone. */
 static bool attained(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;

@@ -17,7 +17,7 @@ double eps__orders_log_delta(const struct eps__orders *orders, enum eps__estimat
 /* The quantities of the Gram matrix over sigma^2 that determine the geometric mean of the bins' likelihood ratios
  * (A16). */
 struct eps__geometric {
-    double len, empty;          /* the number of bins, and of those with m_i = 0; empty/len is the p_0 of A16 and A18 */
+    double len, empty;          /* the number of bins, and of those with m_i = 0; empty/len is the p_0 of A16 */
     struct eps__interval trace; /* the trace of the matrix */
     struct eps__interval total; /* the sum of all its entries */
 };
