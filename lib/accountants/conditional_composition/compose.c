@@ -19,10 +19,10 @@
 enum {
     ATOMS_MAX = 48,   /* the most atoms of a row's law */
     ROUGH_ATOMS = 16, /* the same for unproven compositions */
-    SAMPLE = 24,      /* about so many rows form a sample */
+    SAMPLE = 24,      /* a sample has at most 2 SAMPLE rows */
     RUNS = 16,        /* the number of runs */
-    FEW_ROWS = 64,    /* up to so many rows are not merged */
-    ALIKE_BEFORE = 8  /* a row is compared with so many rows before it */
+    FEW_ROWS = 64,    /* the most rows that are not merged */
+    ALIKE_BEFORE = 8  /* the number of earlier rows that a row is compared with */
 };
 
 #define ALIKE 0.003 /* rows whose log odds differ by at most this are merged, with the larger odds */

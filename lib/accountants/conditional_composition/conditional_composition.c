@@ -236,8 +236,8 @@ static enum eps_status try_way(const struct cc_profile *m, struct side *side, si
     return status;
 }
 
-/* Tries both orders. Then, with a single draw, it tries so many classes that the bins of one hardly overlap, and halves
- * their number as long as the result improves. */
+/* Tries both orders with a single class. Then, if the bin is drawn once, it tries enough classes that the bins of one
+ * hardly overlap, and halves their number as long as the result improves. */
 static enum eps_status arrange(const struct cc_profile *m, struct side *side)
 {
     double best, value;

@@ -374,7 +374,7 @@ void eps__cc_minorant_odds(const struct eps__cc_minorant *minorant, double log_b
     }
     double x = eps__cc_quantile(minorant, log_beta), fall = x * minorant->deviation, rest = log(minorant->others);
     double size = fabs(minorant->least) + fall + rest + 1;
-    /* The rounding of the means, of the deviation and of the quantile, which the lower estimate takes back. */
+    /* The rounding of the means, the deviation and the quantile, which the lower estimate undoes. */
     double slack = 4 * (minorant->error + x * minorant->widened) + 1e-9 * size;
     double tau = eps__shift(EPS__LOWER, minorant->least - fall + rest, 8 * EPS__UNIT_ROUNDOFF * size);
     for (int estimate = 0; estimate < 2; estimate++) {

@@ -22,11 +22,11 @@
 #include "lib/sampling/law.h"
 
 enum {
-    FEW_ATOMS = 8,      /* up to so many atoms are listed exactly */
-    BINOMIAL_FROM = 24, /* from so many equal participations on, a binomial law is used */
+    FEW_ATOMS = 8,      /* the most atoms that are listed exactly */
+    BINOMIAL_FROM = 24, /* the least number of equal participations for which a binomial law is used */
     ATOMS_MAX = 160,    /* the length of a thinned list of atoms */
     ROUGH_ATOMS = 24,   /* the same for unproven compositions */
-    SAMPLE = 48         /* about so many classes represent all in an unproven composition */
+    SAMPLE = 48         /* the approximate number of classes in an unproven composition */
 };
 
 struct row {

@@ -22,9 +22,9 @@
 #include "lib/numerics/normal.h"
 
 enum {
-    KEPT_PRODUCTS = 1 << 21, /* up to so many products are kept; beyond, only their power sums */
-    FEW_PAIRS = 100,         /* up to so many pairs, every method of tail bounds is used */
-    MANY_PAIRS = 1 << 14,    /* up to so many, the method that sorts the weights is used */
+    KEPT_PRODUCTS = 1 << 21, /* the most products that are kept; if there are more, only power sums are */
+    FEW_PAIRS = 100,         /* the most pairs for which every method of tail bounds is used */
+    MANY_PAIRS = 1 << 14,    /* the most pairs for which the method that sorts the weights is used */
     CHUNK = 64,              /* the entries per parallel task */
     TILTS = 6                /* the tilts that are tried with power sums */
 };

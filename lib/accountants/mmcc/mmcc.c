@@ -370,7 +370,7 @@ struct size {
     double numbers;     /* the numbers of 8 bytes that are stored */
 };
 
-enum { FULL_TABLE = 1 << 14 }; /* up to so many tail bounds, slower methods are used, too */
+enum { FULL_TABLE = 1 << 14 }; /* the most tail bounds for which slower methods are used, too */
 
 #define TRIAL 8e6 /* the operations of a trial that do not depend on the rows */
 

@@ -1,9 +1,9 @@
 /*
  * Toeplitz rows. The tail bound of row i and column j = i - m depends on m and on the number of columns before j within
- * the band: a table over (m, j), with j capped at the bandwidth. The products <C_{1:i-1,j}, C_{1:i-1,j'}> depend on (m,
- * j' - j), for later as for earlier columns j'. They grow by one term when m does, and the logarithm of the moment
- * generating function grows by one term when j does. So the table costs as much as its number of entries, plus a few
- * evaluations for the best tilt of each m, and no n x n matrix is formed.
+ * the band: a table over (m, j), with j capped at the bandwidth. For later as for earlier columns j', the product
+ * <C_{1:i-1,j}, C_{1:i-1,j'}> depends on m and j' - j. It gains one term when m grows by 1, and the logarithm of the
+ * moment generating function gains one term when j grows by 1. So the cost of the table is proportional to its number
+ * of entries, plus a few evaluations for the best tilt of each m, and no n x n matrix is formed.
  *
  * With cyclic Poisson sampling, rows are taken in blocks of g, and the columns of one part are g apart. The structure
  * is the same, with g steps in place of one. Part 0 is the worst: the matrix of any other part is a leading block of
@@ -20,18 +20,18 @@
 
 enum {
     BATCH = 64,            /* the rows of the table that are computed in parallel */
-    SHORT_TABLE = 100,     /* up to so many tail bounds, every method is used */
-    SORTED_TABLE = 1 << 14 /* up to so many, the method that sorts the weights is used */
+    SHORT_TABLE = 100,     /* the most tail bounds for which every method is used */
+    SORTED_TABLE = 1 << 14 /* the most tail bounds for which the method that sorts the weights is used */
 };
 
 struct toeplitz_rows {
     struct eps__rows base;
     size_t stamps;
-    size_t rounds;  /* the number of blocks of rows in one stamp; "rows" below means these blocks */
-    size_t bands;   /* the number of rows that a column reaches */
-    size_t whole;   /* the number of rows that are not cut: rounds or rounds - 1 */
-    size_t first;   /* the m of the column's first nonzero row: later rows have something above */
-    size_t steady;  /* whole rows from this index on are equal; at most `whole` */
+    size_t rounds;  /* the number of blocks of rows in one stamp */
+    size_t bands;   /* the number of blocks that a column reaches */
+    size_t whole;   /* the number of blocks that are not cut: rounds or rounds - 1 */
+    size_t first;   /* the m of the column's first nonzero block: later blocks have something above */
+    size_t steady;  /* whole blocks from this index on are equal; at most `whole` */
     double *entry;  /* by m: the norm of the column's m-th block of rows */
     double *last;   /* the same in the last block, which may be cut */
     double *odds;   /* the table of log odds: row m starts at offset[m] and is indexed by j */

@@ -17,7 +17,7 @@ struct pld_stepper {
     struct eps__stepper base;
     const struct eps__setting *setting;
     enum eps_direction direction;
-    struct eps__pld_parts parts; /* exactly one, and none for balls in bins */
+    struct eps__pld_parts parts; /* exactly one part; none for balls in bins */
 };
 
 static enum eps_status add(struct eps__stepper *stepper, struct eps__composition *composition,

@@ -17,13 +17,13 @@
 
 enum {
     OPENED = 2, /* the number of profiles that a search for a noise multiplier opens, for cost() */
-    FEW = 4     /* so many orders may take LOW operations */
+    FEW = 4     /* the orders to which the higher limit LOW applies */
 };
 
 #define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
 #define FURTHER 1e8          /* the most for all orders */
 #define PACE 3.0             /* nanoseconds per operation */
-#define EXAMPLES_MOST 100000 /* a cap on the examples per user: so many exceed every limit on operations */
+#define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
 struct b_min_sep_law {
     struct eps__renyi_law base;
