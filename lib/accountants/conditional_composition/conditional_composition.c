@@ -1,14 +1,16 @@
 /*
  * Conditional composition for balls in bins (RA section 4).
  *
- * An example adds m_i to the noise, i its bin. Row by row, given the rows before, its bin has a law of its own, under which the
- * row is a mixture of Gaussians; that law is bounded, in the order of the row's means, by one that does not depend on
- * what was seen, unless a bad event happens (A9, A10). The rows then compose like dominating pairs, and delta(eps) is at
- * most delta_1, the bad events' (accountants/bad_events.h), plus delta_2(eps), the composition's.
+ * An example in bin i adds m_i to the noise. Given the rows before, its bin has a posterior law, and the next row is a
+ * mixture of Gaussians under it. Unless a bad event happens, this law is dominated, in the order of the row's means, by
+ * one that does not depend on the rows before (A9, A10). The rows then compose like dominating pairs, and delta(eps) is
+ * at most delta_1, the probability of the bad events (accountants/bad_events.h), plus delta_2(eps), the delta of the
+ * composition.
  *
- * The two directions have their own bad events: add is measured without the example, remove with it, in whichever bin. Rows
- * that are equal up to a factor are merged, and may be taken backwards: the Gram matrix of the m_i is all that matters (A7).
- * Which way is taken, each direction decides by quick answers; either way is proven.
+ * The two directions have different bad events: remove measures them with the example, in a random bin, and add without
+ * it. Only the Gram matrix of the m_i matters, so rows that are equal up to a factor are merged, and the rows may be
+ * taken in reverse order (A7). Each direction chooses the order by fast unproven answers. Both orders give proven
+ * bounds.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,34 +28,34 @@
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/merged.h"
 
-#define REACH 190.0 /* a sigma under the largest norm / 190 is out of a PLD's reach */
-#define STALE 2.5   /* minorants found for one ln beta serve another that is so near */
+#define REACH 190.0 /* the largest sensitivity over sigma that a PLD resolves */
+#define STALE 2.5   /* minorants that were chosen for one ln beta are used for others within this distance */
 
 /* The bins of one class: every `classes`-th one. */
 struct part {
     struct eps__cc_steps *steps;
     struct eps__composition *composition;
-    double share; /* of all bins */
+    double share; /* the class's share of all bins */
 };
 
 struct side {
     enum eps_direction direction;
-    bool reversed; /* the rows from the last one on */
+    bool reversed; /* the rows are taken in reverse order */
     struct part *parts;
     size_t classes;
-    struct eps__cc_sample *sample;    /* of the first class */
-    double sample_log_beta;           /* the ln beta it was made for */
-    struct eps__composition *quickly; /* of the sample, proves nothing */
-    bool chosen, composed;
+    struct eps__cc_sample *sample;    /* a sample of the first class's rows */
+    double sample_log_beta;           /* the ln beta for which it was made */
+    struct eps__composition *quickly; /* the composition of the sample, which is unproven */
+    bool chosen, composed;            /* delta_1 and the order are chosen; the proven compositions exist */
     struct eps__bad_events spent;
 };
 
 /* Estimated operations. */
 struct work {
-    double once;   /* of making the rows */
-    double sample; /* of a sample of their minorants */
-    double trial;  /* of composing that for one delta_1 */
-    double proven; /* of all minorants and their composition */
+    double once;   /* making the rows */
+    double sample; /* finding the minorants of a sample */
+    double trial;  /* composing the sample for one delta_1 */
+    double proven; /* finding all minorants and composing the rows */
 };
 
 struct cc_profile {
@@ -68,7 +70,7 @@ struct cc_profile {
 
 /* ------------------------------------------------------------ rows */
 
-/* How often an example's bin is drawn: the rows of one epoch then are those of all. */
+/* The number of draws of an example's bin. With several draws, the rows of one epoch represent all epochs. */
 static size_t draws_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -131,7 +133,7 @@ static enum eps_status make_steps(const struct cc_profile *m, struct side *side,
     return status;
 }
 
-/* So many classes, this way; of the first one the steps. */
+/* Sets the number of classes and the order of the rows, and makes the steps of the first class. */
 static enum eps_status set_parts(const struct cc_profile *m, struct side *side, size_t classes, bool reversed)
 {
     forget_parts(side);
@@ -195,7 +197,7 @@ static enum eps_status compose(const struct cc_profile *m, struct side *side)
     return status;
 }
 
-/* ------------------------------------------------------------ the choice of delta_1, of the way and of the classes */
+/* ------------------------------------------------------------ the choice of delta_1, the order and the classes */
 
 struct asked {
     const struct cc_profile *m;
@@ -218,7 +220,7 @@ static double ask_epsilon(void *user, double log_delta2)
     return eps__composition_guess(((const struct asked *)user)->side->quickly, log_delta2);
 }
 
-/* How good this way is: the smaller the better. */
+/* The approximate result of a number of classes and an order of the rows; smaller is better. */
 static enum eps_status try_way(const struct cc_profile *m, struct side *side, size_t classes, bool reversed,
                                double *value)
 {
@@ -234,7 +236,8 @@ static enum eps_status try_way(const struct cc_profile *m, struct side *side, si
     return status;
 }
 
-/* Both ways; then, of one draw, so many classes that the bins of one hardly overlap, and fewer as long as that is better. */
+/* Tries both orders with a single class. Then, if the bin is drawn once, it tries enough classes that the bins of one
+ * hardly overlap, and halves their number as long as the result improves. */
 static enum eps_status arrange(const struct cc_profile *m, struct side *side)
 {
     double best, value;
@@ -251,7 +254,7 @@ static enum eps_status arrange(const struct cc_profile *m, struct side *side)
     }
     for (size_t tried = most; status == EPS_OK && tried > 1; tried /= 2) {
         status = try_way(m, side, tried, reversed, &value);
-        /* The first class is asked for all: where it has nothing to bound it is not like the others. */
+        /* The first class represents all of them. If it needs no bounds it is not typical. */
         if (status != EPS_OK || !(value < best) || side->parts[0].steps->bounds == 0)
             break;
         best = value;
@@ -262,7 +265,7 @@ static enum eps_status arrange(const struct cc_profile *m, struct side *side)
     return status;
 }
 
-/* Chooses the way and delta_1; nothing is proven yet. */
+/* Chooses the classes, the order of the rows and delta_1 by unproven compositions, on the first call. */
 static enum eps_status choose(const struct cc_profile *m, struct side *side)
 {
     const struct eps_query *query = &m->setting->job->query;
@@ -289,7 +292,8 @@ static enum eps_status choose(const struct cc_profile *m, struct side *side)
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta is at most the mean of the classes' own, each with bad events of delta_1 (A12). */
+/* delta is at most the weighted mean of the classes' deltas, each of which includes delta_1 for its bad events
+ * (A12). */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
@@ -317,7 +321,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return EPS_OK;
 }
 
-/* What delta_1 the quick answers have spent. */
+/* ln of the delta_1 that the unproven answers include. */
 static double log_delta1_of(const struct side *side)
 {
     return side->parts[0].steps->bounds > 0 ? side->spent.log_delta1 : -INFINITY;
@@ -343,7 +347,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     *eps = 0;
     if (status != EPS_OK)
         return status == EPS_TOO_COSTLY ? EPS_OK : status;
-    /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
+    /* A delta below delta_1 is out of reach: then the epsilon at which delta_2 is a hundredth of delta_1. */
     double delta1 = log_delta1_of(side);
     double left =
         log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
@@ -393,14 +397,14 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
         return eps__decline(
             error, "/sampling/redraw",
-            "conditional_composition serves a bin that is drawn anew in every epoch where no row of the "
-            "strategy reaches over one: identity, or stamps that divide the bins; leave redraw out");
+            "conditional_composition with redraw needs a strategy no row of which spans two epochs, such as identity "
+            "or stamps that divide the bins: change the strategy or remove redraw");
     if (!eps__adjacency_known(error, "conditional_composition", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
     if (setting->job->query.curve)
         return eps__decline(error, "/curve",
-                            "conditional_composition spends a fixed part of delta and has no curve of its own; name "
-                            "two of epsilon, delta and noise_multiplier");
+                            "conditional_composition has no privacy curve, because it spends a fixed part of delta on "
+                            "bad events: give two of epsilon, delta and noise_multiplier instead");
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix",
                             "amplification by conditional_composition needs a strategy whose entries are all >= 0");
@@ -413,15 +417,22 @@ static bool exact(const struct eps__setting *setting)
     return false;
 }
 
-/* As measured (tests/bench/bench_costs.c). */
-enum { LAWS = 15, QUICK_LAWS = 5, SAMPLED = 48, TRIALS = 14, OPENED = 16, PROVEN = 6 };
+/* For cost(), as measured (tests/bench/bench_costs.c). */
+enum {
+    LAWS = 15,      /* the laws psi that are evaluated for a bound */
+    QUICK_LAWS = 5, /* the same in a quick search */
+    SAMPLED = 48,   /* the rows of a sample */
+    TRIALS = 14,    /* the trials of delta_1 in a profile */
+    OPENED = 16,    /* the profiles that a search for a noise multiplier opens */
+    PROVEN = 6      /* those of them that are proven */
+};
 
 struct size {
-    double bins, rows; /* rows: merged ones */
-    double width;      /* entries of a row */
-    double law;        /* operations of one law psi */
-    double pairs;      /* of one pair on the grid */
-    double read;       /* of reading the rows */
+    double bins, rows; /* the number of bins, and of rows after merging */
+    double width;      /* the entries of a row */
+    double law;        /* the operations for one law psi */
+    double pairs;      /* the operations for one pair on the grid */
+    double read;       /* the operations for reading the rows */
 };
 
 static struct size size_of(const struct eps__setting *setting)
@@ -444,7 +455,7 @@ static struct size size_of(const struct eps__setting *setting)
 static struct work work_of(const struct eps__setting *setting)
 {
     struct size size = size_of(setting);
-    /* Where the bins of a class may be apart, they mostly are. */
+    /* If classes can be formed whose bins do not overlap, they usually are, and few bounds are needed. */
     double bounds = size.width * (4 * size.width <= size.bins && size.width > 1 ? 0.1 : 1);
     double sampled = fmin(size.rows, SAMPLED), walk = size.rows * (size.width * size.width + 10 * size.bins);
     return (struct work){.once = size.read + 2 * walk,
@@ -474,9 +485,10 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     struct eps_error *error)
 {
     if (sigma <
-        eps__lower(least_sigma(setting), 1e7)) /* what a step is looked at on grows with the square of its shifts */
+        eps__lower(least_sigma(setting), 1e7)) /* the range of a step's losses grows with the square of its shifts */
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "conditional_composition does not resolve a noise multiplier under %.3g here; raise it",
+                          "conditional_composition cannot resolve a noise multiplier below %.3g for this mechanism: "
+                          "increase it",
                           least_sigma(setting));
     struct cc_profile *m = calloc(1, sizeof *m);
     if (!m)

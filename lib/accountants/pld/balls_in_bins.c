@@ -1,10 +1,11 @@
 /*
- * Balls in bins: what an example adds to the batches of the one bin it is in, in all epochs, is a vector m_i. Where
- * those of different bins are orthogonal only their norms matter, so that k epochs of the identity are one epoch at
- * sigma/sqrt(k), and the law of P/Q is known (pld/known/balls_in_bins.h). Where bins that are near share rows, they are
- * put into classes of which no two do (bin_classes.h): delta is at most the mean of the classes', each with a law that
- * is known, of one or two numbers of bins. A bin drawn anew in every epoch is the same thing where there is one epoch
- * or one bin; else see balls_in_bins_redraw.c.
+ * Balls in bins. An example in bin i contributes the vector m_i, the sum over the epochs of the columns of its bin.
+ *
+ * If the m_i are orthogonal, only their norms matter, and the law of P/Q is known (pld/known/balls_in_bins.h). For
+ * example, k epochs of the identity are one epoch at sigma/sqrt(k). If neighbouring bins share rows, the bins are
+ * partitioned into classes within which none do (bin_classes.h): delta is at most the weighted mean of the classes'
+ * deltas, and each class has a known law. At most two sizes of classes occur. With redraw this file serves one epoch or
+ * one bin, where redraw makes no difference; balls_in_bins_redraw.c serves the rest.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,13 +23,13 @@
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
-#define SHIFT_MAX 20.0 /* a sigma under norm / 20 is out of reach */
+#define SHIFT_MAX 20.0 /* the largest norm of an m_i over sigma that is resolved */
 
 enum { PARTS_MAX = 2, STEPS_MAX = 30 };
 
-/* All classes of one size: their share of the bins, and the law of each of them. */
+/* All classes of one size. */
 struct part {
-    double log_share[2]; /* by estimate */
+    double log_share[2]; /* ln of their share of the bins, by estimate */
     struct eps__balls_in_bins *law;
 };
 
@@ -40,7 +41,7 @@ struct balls_in_bins_profile {
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta is at most the mean of the classes' own (A21). */
+/* delta is at most the weighted mean of the classes' deltas (A21). */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
@@ -48,7 +49,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     const struct part *parts = balls_in_bins->parts[direction];
     double sum = -INFINITY, own;
     (void)error;
-    if (balls_in_bins->len == 1) /* all bins are alike in this */
+    if (balls_in_bins->len == 1) /* all classes have the same size, and so the same delta */
         return eps__balls_in_bins_log_delta(parts[0].law, estimate, eps, out);
     for (size_t i = 0; i < balls_in_bins->len; i++) {
         enum eps_status status = eps__balls_in_bins_log_delta(parts[i].law, estimate, eps, &own);
@@ -77,7 +78,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
     return EPS_OK;
 }
 
-/* Between those of the classes. */
+/* Bisection between the smallest and the largest epsilon of the classes. */
 static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
                              double *eps)
 {
@@ -96,7 +97,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     return EPS_OK;
 }
 
-/* One bin by itself has a closed form, which is as fine as can be. */
+/* A class of one bin has a closed form, which cannot be refined. */
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
 {
     struct balls_in_bins_profile *balls_in_bins = (struct balls_in_bins_profile *)profile;
@@ -125,12 +126,12 @@ static size_t bins_of(const struct eps__setting *setting)
     return eps__sampling_bins(&setting->job->mechanism);
 }
 
-/* Every column is counted in one bin. The columns of a bin share no row. */
 struct norms {
-    double least, largest; /* of all bins' norms: bounds from below */
-    double upper;          /* of all of them: a bound from above (A20) */
+    double least, largest; /* the least and the largest norm |m_i|, both rounded down */
+    double upper;          /* the largest norm, rounded up (A20) */
 };
 
+/* Every column is counted in exactly one bin. The columns of a bin share no row, so their squared norms add up. */
 static struct norms bin_norms(const struct eps__setting *setting)
 {
     size_t n = setting->job->mechanism.n, bins = bins_of(setting), counted = 0;
@@ -187,12 +188,13 @@ bool eps__pld_balls_in_bins_serves(const struct eps__setting *setting, struct ep
     struct eps__bin_classes classes = eps__bin_classes(setting->strategy, bins);
     return classes.len < bins ||
            eps__decline(error, "/matrix",
-                        "pld under balls in bins needs bins that share no row of the strategy: stamps or bands that "
-                        "are fewer than the bins, over several epochs at most half as many");
+                        "pld under balls in bins needs bins that share no row of the strategy: use stamps, or fewer "
+                        "bands than bins (over several epochs, at most half as many)");
 }
 
-/* As measured (tests/bench/bench_costs.c): grids grow with the bins of a class and with the tolerance, until they are as long
- * as can be; sums over the bins of a class, and the norms of all columns. */
+/* A model of measured costs (tests/bench/bench_costs.c). Its terms are the grids, which grow with the number of bins of
+ * a class and with 1/tolerance up to a maximum length, the sums over the bins of a class, and the norms of all
+ * columns. */
 void eps__pld_balls_in_bins_cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     if (eps__pld_redraws(setting)) {
@@ -217,7 +219,7 @@ double eps__pld_balls_in_bins_least_sigma(const struct eps__setting *setting)
     return bin_norms(setting).upper / SHIFT_MAX;
 }
 
-/* The classes of each size, in both directions. */
+/* Makes the laws of the classes of each size, in both directions. */
 static enum eps_status make_parts(struct balls_in_bins_profile *made, const struct eps__setting *setting, double sigma,
                                   const struct eps__accuracy *accuracy)
 {
@@ -252,7 +254,7 @@ enum eps_status eps__pld_balls_in_bins_open(const struct eps__setting *setting, 
     double least = eps__pld_balls_in_bins_least_sigma(setting);
     if (sigma < eps__lower(least, 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "pld does not resolve a noise multiplier under %.3g here; raise it", least);
+                          "pld cannot resolve a noise multiplier below %.3g for this mechanism: increase it", least);
     struct balls_in_bins_profile *made = calloc(1, sizeof *made);
     if (!made)
         return EPS_NO_MEMORY;

@@ -1,7 +1,7 @@
 /*
- * Bins that are drawn anew in every epoch, with a diagonal strategy: an epoch's output depends on an example by its
- * batch of that epoch alone, and the draws are independent, so that the epochs are, and balls in bins in each
- * (pld/known/balls_in_bins.h) composes (pld/known/curves.h).
+ * Balls in bins with redraw and a diagonal strategy. An epoch's output depends on an example only through its bin in
+ * that epoch, and the bins of different epochs are independent. So the mechanism is a composition (pld/known/curves.h)
+ * of one epoch of balls in bins (pld/known/balls_in_bins.h) after another.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,11 +17,11 @@
 #include "lib/pld/known/curves.h"
 #include "lib/sampling/scheme.h"
 
-#define SHIFT_MAX 5.0 /* a sigma under an epoch's norm / 5 is out of reach */
+#define SHIFT_MAX 5.0 /* the largest column norm over sigma that is resolved */
 
 enum { EPOCH_CLASSES_MAX = 8 };
 
-/* Epochs whose columns' norms lie between the two. */
+/* Epochs whose column norms lie in [lower, upper]. */
 struct epoch_class {
     double lower, upper;
     size_t epochs;
@@ -30,14 +30,14 @@ struct epoch_class {
 struct epoch_classes {
     struct epoch_class items[EPOCH_CLASSES_MAX];
     size_t len;
-    bool even, few;        /* in each epoch the norms are one; no more classes than there is room for */
-    double largest, total; /* the largest norm, and that of all epochs together, rounded up */
+    bool even, few;        /* the norms within each epoch are equal; the classes fit into `items` */
+    double largest, total; /* the largest norm; the root of the sum of all epochs' squared norms, rounded up */
 };
 
 struct redraw_profile {
     struct eps__profile base;
     struct eps__curves *directions[EPS_DIRECTIONS];
-    double shift; /* of all epochs together, if nothing were drawn: rounded up */
+    double shift; /* of the Gaussian mechanism in which the bins are known, over all epochs; rounded up */
 };
 
 /* ------------------------------------------------------------ the epochs */
@@ -68,7 +68,7 @@ static void add_epoch(const struct eps__setting *setting, struct epoch_classes *
         classes->items[classes->len++] = (struct epoch_class){lower, upper, 1};
 }
 
-/* The epochs by their norms (A23). Every column is counted in one epoch. */
+/* Sorts the epochs into classes by their norms (A23). Every column is counted in exactly one epoch. */
 static void find_epoch_classes(const struct eps__setting *setting, struct epoch_classes *classes)
 {
     size_t n = setting->job->mechanism.n, bins = bins_of(setting), epochs = n / bins, counted = 0;
@@ -97,7 +97,8 @@ static struct eps__curves *of(const struct eps__profile *profile, enum eps_direc
     return ((const struct redraw_profile *)profile)->directions[direction];
 }
 
-/* That nothing is drawn at all is a bound, too: the hockey-stick divergence is jointly convex. */
+/* The Gaussian mechanism in which the bins are known is another upper bound: the hockey-stick divergence is jointly
+ * convex. */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
@@ -149,11 +150,12 @@ bool eps__pld_redraw_serves(const struct eps__setting *setting, struct eps_error
     struct epoch_classes classes;
     if (!eps__strategy_is_diagonal(setting->strategy))
         return eps__decline(error, "/sampling/redraw",
-                            "pld serves bins that are drawn anew where the strategy has one band, such as identity");
+                            "pld with redraw needs a strategy with one band, such as identity");
     find_epoch_classes(setting, &classes);
     if (!classes.even)
-        return eps__decline(error, "/matrix", "pld needs the columns of an epoch to have one norm");
-    return classes.few || eps__decline(error, "/matrix", "pld needs the epochs' columns to have no more than 8 norms");
+        return eps__decline(error, "/matrix", "pld with redraw needs all columns of an epoch to have the same norm");
+    return classes.few ||
+           eps__decline(error, "/matrix", "pld with redraw needs epochs with at most 8 different column norms");
 }
 
 void eps__pld_redraw_cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -210,7 +212,7 @@ enum eps_status eps__pld_redraw_open(const struct eps__setting *setting, double 
     double least = classes.largest / SHIFT_MAX;
     if (sigma < eps__lower(least, 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "pld does not resolve a noise multiplier under %.3g here; raise it", least);
+                          "pld cannot resolve a noise multiplier below %.3g for this mechanism: increase it", least);
     struct redraw_profile *made = calloc(1, sizeof *made);
     if (!made)
         return EPS_NO_MEMORY;

@@ -1,7 +1,8 @@
 /*
- * Where only the last and the first bins of an epoch are no neighbours, bin i is of class i mod `apart`. Around a cycle the bins
- * are cut into as many arcs as can be, of two lengths; along an arc the classes follow each other, in a shorter one without one of
- * them, another one each time, so that all classes are of one size but for one bin (A22).
+ * The partition of bins into classes (A22). If the distance is not cyclic, bin i is in class i mod `apart`. If it is
+ * cyclic, the cycle of bins is cut into as many arcs as possible, of two lengths. Along a longer arc the classes follow
+ * in order. A shorter arc skips one class, a different one each time, so that the sizes of the classes differ by at
+ * most one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -36,7 +37,8 @@ struct eps__bin_classes eps__bin_classes(const struct eps_strategy *strategy, si
     return eps__bin_classes_make(bins, eps_strategy_bands(strategy), around);
 }
 
-/* The class that the shorter arc `index` of so many is without: from the last one downwards, by at most one from arc to arc. */
+/* The class that shorter arc `index` of `shorter` skips. It descends from the last class, by at most one from arc to
+ * arc. */
 static size_t missing(const struct eps__bin_classes *classes, size_t index, size_t shorter)
 {
     size_t down = shorter < classes->len ? index : index * classes->len / shorter;
@@ -56,12 +58,12 @@ size_t eps__bin_class(const struct eps__bin_classes *classes, size_t bin)
     return at + (at >= missing(classes, (bin - before) / arc, classes->arcs - classes->longer));
 }
 
-/* A class as it is found, bin by bin. */
+/* What is known of a class after counting some of the bins. */
 struct found {
     size_t count, first, last;
 };
 
-/* What was found, in the two sizes that there are. */
+/* Counts the classes of each of the two sizes. */
 static void count_sizes(struct eps__class_sizes *out, const struct eps__bin_classes *classes, const struct found *found)
 {
     size_t least = classes->bins / classes->len, counted = 0;

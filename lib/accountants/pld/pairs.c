@@ -1,6 +1,6 @@
 /*
- * What a scheme knows of its step (sampling/pairs.h) as mixtures of Gaussians on the line, either estimate's trimmed atoms on
- * its own side, at a column's norm.
+ * Converts a scheme's pairs (sampling/pairs.h) into pairs of one-dimensional Gaussian mixtures for a given column norm.
+ * The mass of trimmed atoms is moved so that each estimate remains a bound on its side.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,15 +11,15 @@
 
 /* ------------------------------------------------------------ mixtures */
 
-/* How an example shifts the mean of one step: +- `unit` times a draw from the law, in units of sigma. */
+/* The shift of one step's mean by an example: `unit` times a draw from the law, in units of sigma. */
 struct shifts {
     bool present;
     const struct eps__law *law;
     double unit;
 };
 
-/* N(0, 1), or with shifts: the mixture over its atoms j of N(j unit, 1). Trimmed atoms go where they keep the estimate
- * on its side: larger shifts dominate smaller ones (TPS lemma 2.4). */
+/* N(0, 1) or, if shifts are present, the mixture of N(j unit, 1) over the atoms j of the law. Larger shifts dominate
+ * smaller ones (TPS lemma 2.4), which decides where the mass of trimmed atoms goes for each estimate. */
 static bool mixture_of(struct eps__mixture *mixture, const struct shifts *shifts, bool numerator,
                        enum eps__estimate estimate, double *lost)
 {

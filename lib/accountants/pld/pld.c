@@ -1,14 +1,17 @@
 /*
- * The privacy-loss-distribution accountant: dominating pairs of the steps, composed (pld/compose/composition.h).
+ * The accountant of privacy loss distributions: it composes dominating pairs of the steps (pld/compose/composition.h).
  *
- * Served here: no sampling (one Gaussian); Poisson sampling with a diagonal strategy (subsampled Gaussians, one a
- * step; groups of examples); the last iterate of linear losses (one Binomial mixture); cyclic Poisson sampling with no
- * more bands than groups (the rounds of one example touch disjoint rows, so each is a subsampled Gaussian of its
- * column's norm); truncated batches of the last two schemes (a public outcome says which of two pairs it is); and balls
- * in bins (balls_in_bins.h), which is no composition of steps.
+ * It serves
+ * - no sampling: one Gaussian;
+ * - Poisson sampling with a diagonal strategy: one subsampled Gaussian per step, also with several examples per user;
+ * - the last iterate of linear losses: one mixture with binomial weights;
+ * - cyclic Poisson sampling with at most as many bands as groups: the rounds of one example touch disjoint rows, so
+ *   each is a subsampled Gaussian with the norm of its column;
+ * - truncated batches under Poisson and cyclic Poisson sampling: a public outcome selects one of two pairs;
+ * - balls in bins (balls_in_bins.h), which is not a composition of steps.
  *
- * Of a data set in groups, every part is a mechanism of its own, and its privacy is that of the worst part. For a
- * Toeplitz strategy that is the first one: it has the most rounds, and its columns are the longest.
+ * With groups, each part of the data set is a separate mechanism, and delta is that of the worst part. For a Toeplitz
+ * strategy this is the first part: it has the most rounds, and its columns have the largest norms.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -27,7 +30,7 @@
 #include "lib/sampling/scheme.h"
 #include "lib/sampling/truncation.h"
 
-/* One part of the data set in one direction: every variant of its pairs dominates it. */
+/* One part of the data set in one direction. Each variant of its pairs dominates it. */
 struct composed {
     struct eps__outcomes *variants[EPS__VARIANTS_MAX];
     size_t len;
@@ -35,14 +38,14 @@ struct composed {
 
 struct pld_profile {
     struct eps__profile base;
-    struct composed *parts[EPS_DIRECTIONS]; /* delta is the largest of theirs */
+    struct composed *parts[EPS_DIRECTIONS]; /* delta is the largest over the parts */
     size_t parts_len;
 };
 
 /* ------------------------------------------------------------ the profile */
 
-/* The least of the variants: each is a bound. EPS_TOO_COSTLY if all are; for the lower estimate if one is, because it
- * might be the least. */
+/* The least over the variants, each of which is a bound. EPS_TOO_COSTLY if all variants are too costly or, for the
+ * lower estimate, if one is, because that one might be the least. */
 static enum eps_status composed_log_delta(const struct composed *part, enum eps__estimate estimate, double eps,
                                           double *out)
 {
@@ -61,8 +64,8 @@ static enum eps_status composed_log_delta(const struct composed *part, enum eps_
     return !found || (missed && estimate == EPS__LOWER) ? EPS_TOO_COSTLY : EPS_OK;
 }
 
-/* Where a part is too costly, and others are not, it is likely not the worst one: then a rough upper bound does, and none
- * from below is needed (A4). */
+/* The bound for a part that is too costly while another part is not. It is probably not the worst part, so a rough
+ * upper bound suffices, and a lower bound is not needed (A4). */
 static enum eps_status rough_log_delta(const struct composed *part, enum eps__estimate estimate, double eps,
                                        double *out)
 {
@@ -101,7 +104,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return costly > 0 && costly == pld->parts_len ? EPS_TOO_COSTLY : EPS_OK;
 }
 
-/* The worst part, each by its best variant, of what `quick` says of them. */
+/* The largest over the parts of the least over their variants of quick(variant, at). */
 static enum eps_status quickly(const struct pld_profile *pld, enum eps_direction direction,
                                enum eps_status (*quick)(struct eps__outcomes *, double, double *), double at,
                                double *out)
@@ -184,11 +187,11 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 static bool exact(const struct eps__setting *setting)
 {
     (void)setting;
-    return false; /* it converges, but never in closed form */
+    return false; /* the bracket narrows with the resolution but is never exact up to rounding */
 }
 
-/* The worst part of the data set is one of them, and its rounds share no row: contributions along its columns attain the pairs of
- * independent rounds and of bins that are all alike, against nothing but noise. */
+/* The worst part is an actual part of the data set, and its rounds share no row. So contributions along its columns
+ * attain the pairs of independent rounds, and of bins of equal norm, if Q is noise alone. */
 static bool attained(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -201,7 +204,7 @@ static bool attained(const struct eps__setting *setting)
     return !mechanism->sampling.truncation && (eps__scheme_of(mechanism)->pairs->attained >> mechanism->adjacency & 1);
 }
 
-/* Classes of bins are a bound, which may be more than another one. */
+/* The bound by classes of bins may be worse than that of another accountant. */
 static bool tight(const struct eps__setting *setting)
 {
     return !eps__pld_is_balls_in_bins(setting) || eps__pld_balls_in_bins_exact(setting);
@@ -235,12 +238,12 @@ static size_t variants_of(const struct eps_mechanism *mechanism)
     return variants;
 }
 
-/* Is a full batch so unlikely that it leaves next to nothing to compose? */
+/* Whether a full batch is so unlikely that its outcome adds almost nothing to the work. */
 static bool hardly_ever_full(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     uint64_t sizes[2] = {0};
-    size_t len = eps__sampling_part_sizes(mechanism, sizes); /* the last is the larger one */
+    size_t len = eps__sampling_part_sizes(mechanism, sizes); /* the last size is the largest */
     return eps__truncate(sizes[len - 1], setting->p, mechanism->sampling.max_batch_size).full.upper < 1e-20;
 }
 
@@ -255,15 +258,16 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double size = largest_amplitude(mechanism);
     if (size > 1)
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
-    /* A window of twelve standard deviations at a spacing of sqrt(6 tolerance/10) of a step's. */
+    /* A window of 12 standard deviations, with a spacing of sqrt(0.6 tolerance) times one step's standard deviation. */
     double steps = step_count(setting), grid = 12 * sqrt(steps) / sqrt(0.6 * tolerance) + 4096;
     double searches = setting->job->query.noise_multiplier > 0 ? 1 : 6, pairs = 1;
-    /* Full batches are counted, some of them, with two pairs for each of their branches; both ends of replace_one move. */
+    /* Truncation composes several numbers of full batches, with two pairs for each branch; under replace_one both laws
+     * of a pair are mixtures. */
     if (mechanism->sampling.truncation)
         pairs = hardly_ever_full(setting) ? 2 : 12;
     else if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
         pairs = 2;
-    /* As measured (tests/bench/bench_costs.c): cells are few where atoms are many; one step has a closed form. */
+    /* A model of measured costs (tests/bench/bench_costs.c). Many atoms have few cells; one step has a closed form. */
     double step = 1e6 * (2 + 0.1 * atoms) / sqrt(tolerance * 1e3);
     *operations = steps > 1 ? searches * pairs * (2e7 + 4 * (grid * 200 + step)) : searches * (3e6 + 1e4 * atoms);
     *bytes = 2 * 64 * grid + 1e6;
@@ -284,7 +288,7 @@ static double least_sigma(const struct eps__setting *setting)
     return norm * (sampling->truncation ? 2 : most) / EPS__SHIFT_MOST;
 }
 
-/* What all parts and directions are composed with. */
+/* The arguments that all parts and directions share. */
 struct opening {
     const struct eps__setting *setting;
     const struct eps__accuracy *accuracy;
@@ -292,7 +296,7 @@ struct opening {
     double sigma, log_floor;
 };
 
-/* One variant of every part whose data set has `dataset` examples, from slot `first` on. */
+/* Composes one variant of every part, each of `dataset` examples, into the parts of *pld from index `first` on. */
 static enum eps_status compose_variant(struct pld_profile *pld, const struct opening *opening,
                                        const struct eps__pld_parts *parts, uint64_t dataset, size_t variant,
                                        size_t first)
@@ -324,7 +328,7 @@ static enum eps_status compose_all(struct pld_profile *pld, const struct eps__se
     opening.cache_use = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->cache_use;
     opening.log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
     uint64_t sizes[2] = {0};
-    bool truncated = mechanism->sampling.truncation; /* only then does the size matter */
+    bool truncated = mechanism->sampling.truncation; /* the size of a part matters only with truncation */
     size_t sizes_len = truncated ? eps__sampling_part_sizes(mechanism, sizes) : 1;
     pld->parts_len = sizes_len * parts->len;
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
@@ -348,7 +352,8 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
         return eps__pld_balls_in_bins_open(setting, sigma, accuracy, profile, error);
     if (sigma < eps__lower(least_sigma(setting), 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));
+                          "pld cannot resolve a noise multiplier below %.3g for this mechanism: increase it",
+                          least_sigma(setting));
     struct pld_profile *pld = calloc(1, sizeof *pld);
     if (!pld)
         return EPS_NO_MEMORY;

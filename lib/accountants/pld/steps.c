@@ -1,5 +1,6 @@
 /*
- * One part, of whose steps one pair each is known: then the steps are all there is. Bins have a curve, where their law is known.
+ * The pld accountant's bound as a list of steps, if one part of the data set is the worst and each step has one pair,
+ * or as a list of curves for balls in bins.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +17,7 @@ struct pld_stepper {
     struct eps__stepper base;
     const struct eps__setting *setting;
     enum eps_direction direction;
-    struct eps__pld_parts parts; /* one */
+    struct eps__pld_parts parts; /* exactly one part; none for balls in bins */
 };
 
 static enum eps_status add(struct eps__stepper *stepper, struct eps__composition *composition,

@@ -1,6 +1,6 @@
 /*
- * The law of X for b-min-sep sampling whose separation is at least the strategy's bands: cold, warm, or with several examples
- * of one user.
+ * The law of X for b-min-sep sampling with at most as many bands as the separation: with a cold start and one or
+ * several examples per user, or with a warm start.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,12 +15,15 @@
 #include "lib/numerics/binomial.h"
 #include "lib/sampling/scheme.h"
 
-enum { OPENED = 2, FEW = 4 };
+enum {
+    OPENED = 2, /* the number of profiles that a search for a noise multiplier opens, for cost() */
+    FEW = 4     /* the orders to which the higher limit LOW applies */
+};
 
-#define LOW 4e9              /* operations on the first FEW orders at one sigma, in the direction of remove */
-#define FURTHER 1e8          /* on all of them */
-#define PACE 3.0             /* nanoseconds of one */
-#define EXAMPLES_MOST 100000 /* of one user: more than fit, whatever else is asked */
+#define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
+#define FURTHER 1e8          /* the most for all orders */
+#define PACE 3.0             /* nanoseconds per operation */
+#define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
 struct b_min_sep_law {
     struct eps__renyi_law base;
@@ -33,7 +36,7 @@ static bool concerns(const struct eps__setting *setting)
     return eps__scheme_of(&setting->job->mechanism)->min_separation;
 }
 
-/* All but the matrix. */
+/* The parameters of the law, without the Gram matrix. */
 static struct eps__b_min_sep b_min_sep_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -47,7 +50,8 @@ static struct eps__b_min_sep b_min_sep_of(const struct eps__setting *setting)
                                    .warm = mechanism->sampling.warm_start};
 }
 
-/* The orders that fit, the operations that they may take, and do. In the add direction few moments are better than the geometric mean. */
+/* The largest order within the limits; 1 if there is none. *budget is the limit on operations, *spent their number. In
+ * the add direction few moments improve on the geometric mean. */
 static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *budget, double *spent)
 {
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
@@ -67,21 +71,19 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     const struct eps_sampling *sampling = &mechanism->sampling;
     double budget, spent;
     if (setting->job->query.accountant.bandwidth > 0)
-        return eps__decline(error, "/accountant/bandwidth",
-                            "renyi takes all bands under b_min_sep; leave bandwidth out");
+        return eps__decline(error, "/accountant/bandwidth", "renyi uses all bands under b_min_sep: remove bandwidth");
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
-        return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy under b_min_sep");
+        return eps__decline(error, "/matrix", "renyi under b_min_sep needs a lower-triangular strategy");
     if (eps_strategy_bands(setting->strategy) > sampling->separation)
         return eps__decline(
             error, "/sampling/separation",
-            "renyi serves b_min_sep where the separation is at least the strategy's bands; raise it, or "
-            "use fewer bands");
+            "renyi under b_min_sep needs a separation of at least the number of bands: increase it or use fewer bands");
     if (fits(setting, EPS_REMOVE, &budget, &spent) < 2)
         return eps__decline(
             error, "/sampling/separation",
-            "renyi's sums over pairs do not fit here; use fewer steps or examples_per_user, or a smaller "
-            "separation");
+            "renyi would need too many operations for this mechanism: use fewer steps, fewer examples per user or a "
+            "smaller separation");
     return true;
 }
 
@@ -115,8 +117,9 @@ static void destroy(struct eps__renyi_law *base)
 }
 
 /*
- * With draws of probability q instead of p (A19): of the steps at which the user waits, each has a Binomial(k, q) of examples. 2 m =
- * E_q x'G x + 2 KL, the trace, is over single steps, as two that are near enough to meet are never both taken; the total is E_q x' G E_q x.
+ * The geometric mean with draws of probability q in place of p (A19): at each step at which the user waits, Binomial(k,
+ * q) examples are drawn. The trace is 2 m = E_q x'G x + 2 KL. It sums over single steps only, because two steps with a
+ * nonzero entry of G are less than the separation apart and never both drawn. The total is E_q x' G E_q x.
  */
 static struct eps__geometric tilted(const struct eps__b_min_sep *b_min_sep, double *waits, double q)
 {
@@ -142,7 +145,8 @@ static struct eps__geometric tilted(const struct eps__b_min_sep *b_min_sep, doub
         .total = {eps__lower(alls.lower, 2 * error + 16), eps__raise(alls.upper, 2 * error + 16)}};
 }
 
-/* A46: the sum over the steps of the probability that the others alone fill the batch, times that the example is drawn. */
+/* The sum over the steps of the probability that the other examples fill the batch, times the probability that the
+ * example is drawn; rounded up (A46). */
 static double cut_of(const struct eps__setting *setting, const struct eps__b_min_sep *b_min_sep, double *waits)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
@@ -211,7 +215,7 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
-/* As for Poisson sampling at the rate at which examples are drawn in the long run. */
+/* The approximation for Poisson sampling, with p replaced by the long-run rate at which the user is drawn. */
 static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
                                           double *variance)
 {

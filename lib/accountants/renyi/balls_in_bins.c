@@ -1,5 +1,5 @@
 /*
- * The law of X for balls in bins, drawn once or anew in every epoch.
+ * The law of X for balls in bins, with or without redraw.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,16 +13,16 @@
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
 
-enum { OPENED = 4 };
+enum { OPENED = 4 }; /* the number of profiles that a search for a noise multiplier opens, for cost() */
 
-#define EFFORT 1e8       /* operations on the moments of one sigma, in either direction */
-#define QUICK_EFFORT 2e6 /* where a bound is only a starting point */
+#define EFFORT 1e8       /* the most operations for the moments at one sigma, in either direction */
+#define QUICK_EFFORT 2e6 /* the same for a starting point */
 
 struct bins_law {
     struct eps__renyi_law base;
     const struct eps__setting *setting;
-    struct eps__bin_gram bins; /* of one draw */
-    size_t draws;              /* of a bin: one, or one an epoch */
+    struct eps__bin_gram bins; /* the Gram matrix for one draw of the bin */
+    size_t draws;              /* the number of draws: one, or with redraw one per epoch */
     struct eps__effort effort, quick_effort;
 };
 
@@ -31,7 +31,6 @@ static bool concerns(const struct eps__setting *setting)
     return eps__sampling_bins(&setting->job->mechanism) > 0;
 }
 
-/* How often an example's bin is drawn. */
 static size_t draws_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -44,13 +43,13 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     size_t bins = eps__sampling_bins(mechanism);
     if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
         return eps__decline(error, "/sampling/redraw",
-                            "renyi serves a bin that is drawn anew in every epoch where no row of the strategy reaches "
-                            "over one: identity, or stamps that divide the bins; leave redraw out");
+                            "renyi with redraw needs a strategy no row of which spans two epochs, such as identity or "
+                            "stamps that divide the bins: change the strategy or remove redraw");
     if (!eps__strategy_lower_triangular(setting->strategy))
         return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy or a tree");
     if (bins > EPS__MERGED_BINS_MOST && !eps__strategy_is_diagonal(setting->strategy))
         return eps__decline(error, "/sampling/bins",
-                            "renyi serves at most 4096 bins unless the strategy is diagonal; use fewer bins");
+                            "renyi serves at most 4096 bins unless the strategy is diagonal: use fewer bins");
     return true;
 }
 
@@ -60,7 +59,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double bands = fmin((double)eps_strategy_bands(setting->strategy), bins);
     bool diagonal = eps__strategy_is_diagonal(setting->strategy);
     double opened = diagonal || setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
-    double numbers = diagonal ? bins : bins * bins, known = diagonal ? 2 : 3; /* as measured, in efforts */
+    double numbers = diagonal ? bins : bins * bins, known = diagonal ? 2 : 3; /* multiples of EFFORT, as measured */
     *operations = 2 * opened * (0.25 * n * bands * bands + 100 * numbers + known * EFFORT);
     *bytes = 2 * (8 * 6 * numbers) + 8e8;
 }

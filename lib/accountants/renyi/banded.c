@@ -19,7 +19,7 @@ double eps__banded_changes(const struct eps__setting *setting)
     return toeplitz ? fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * bands, n) : n;
 }
 
-/* gram[i][d] = sum over rows r of C[r, i] C[r, i - d]: at most bands terms, none negative. */
+/* gram[i][d] = the sum over rows r of C[r, i] C[r, i - d], which has at most `bands` terms, all of them >= 0. */
 static enum eps_status band_gram(double *gram, const struct eps_strategy *strategy, size_t n, size_t bands, double *row)
 {
     enum eps_status status = EPS_OK;
@@ -32,14 +32,15 @@ static enum eps_status band_gram(double *gram, const struct eps_strategy *strate
     return status;
 }
 
-/* The same where every row is the last one, shifted: the rows r = i + e, as many as there are, e < bands - d. */
+/* The same for a Toeplitz strategy, whose rows are shifts of the last one. Step i sums over the rows r = i + e that
+ * exist, with e < bands - d. */
 static enum eps_status toeplitz_gram(double *gram, const struct eps_strategy *strategy, size_t n, size_t bands,
                                      double *row)
 {
     enum eps_status status = eps_strategy_band_row(strategy, row, NULL, n - 1);
     for (size_t d = 0; status == EPS_OK && d < bands; d++) {
         double sum = 0;
-        for (size_t e = 0; e < n - d; e++) { /* the step i = n - 1 - e */
+        for (size_t e = 0; e < n - d; e++) { /* step i = n - 1 - e */
             if (e < bands - d)
                 sum += row[e] * row[e + d];
             gram[(n - 1 - e) * bands + d] = sum;

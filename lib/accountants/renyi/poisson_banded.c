@@ -12,13 +12,15 @@
 #include "lib/base/error.h"
 #include "lib/moments/laws/poisson.h"
 
+/* For cost(): the profiles and the starting points that a search for a noise multiplier computes, and the polynomials
+ * that a search for epsilon and a curve certify. */
 enum { OPENED = 4, TRIED = 30, SOUGHT = 25, CURVE = 220 };
 
-#define SECOND 1.2e8  /* operations on E X^2 at one sigma, in either direction */
-#define FURTHER 1.1e7 /* times the square of the bands: the same, on all orders, so that mmcc takes about as much */
-#define FURTHER_MOST 4e8
-#define POLISH 1.2e4 /* times the square of the moments: a polynomial that is certified */
-#define TRIAL 1e6    /* operations on a starting point */
+#define SECOND 1.2e8     /* the most operations for E X^2 at one sigma, in either direction */
+#define FURTHER 1.1e7    /* times bands^2: the most operations for all orders, about as many as mmcc takes */
+#define FURTHER_MOST 4e8 /* an upper limit on that product */
+#define POLISH 1.2e4     /* times the number of moments squared: the operations that certify a polynomial */
+#define TRIAL 1e6        /* the operations for a starting point */
 
 struct poisson_law {
     struct eps__renyi_law base;
@@ -26,14 +28,14 @@ struct poisson_law {
     struct eps__banded_gram banded;
 };
 
-/* In the add direction few moments are better than the geometric mean. */
+/* The limit on operations for all orders. In the add direction few moments improve on the geometric mean. */
 static double further_of(size_t bands, enum eps_direction direction)
 {
     double all = fmin(FURTHER * (double)bands * (double)bands, FURTHER_MOST);
     return direction == EPS_REMOVE ? all : all / 4;
 }
 
-/* The orders that fit, about, and what they take. */
+/* The largest order within the limits, approximately; 1 if there is none. *spent is the number of operations. */
 static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *spent)
 {
     size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)eps__banded_changes(setting);
@@ -60,12 +62,11 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!eps__poisson_serves(setting, error))
         return false;
     if (!eps__strategy_lower_triangular(setting->strategy))
-        return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy under poisson");
+        return eps__decline(error, "/matrix", "renyi under poisson needs a lower-triangular strategy");
     if (fits(setting, EPS_REMOVE, &spent) < 2)
-        return eps__decline(
-            error, "/matrix/bands",
-            "renyi serves poisson only where the strategy has few bands: about 9 if it is Toeplitz, 6 if "
-            "not; use fewer bands");
+        return eps__decline(error, "/matrix/bands",
+                            "renyi under poisson serves only strategies with few bands, about 9 if Toeplitz and 6 if "
+                            "not: use fewer bands");
     return true;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The law of X for plain Poisson sampling with trees. Patterns in which many more take part than are expected are left
- * out: they would decide the moments, and are so rare that delta itself pays for them.
+ * The law of X for plain Poisson sampling with tree strategies. Participation patterns with far more participations
+ * than expected are left out, because they would dominate the moments. Their probability is added to delta.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,24 +12,25 @@
 #include "lib/base/error.h"
 #include "lib/moments/laws/poisson_tree.h"
 
-enum { OPENED = 8 };
+enum { OPENED = 8 }; /* the number of profiles that a search for a noise multiplier opens, for cost() */
 
-#define LONG_COST 2.5 /* what an operation in long double costs, in those of doubles */
-#define SECOND 1.6e7  /* operations in long double on E X^2 at one sigma */
-#define FURTHER 1e8   /* on all moments, for remove */
-#define FURTHER_ADD 1e7
-#define HIGHER 5e7            /* on higher orders */
-#define RARE_SHARE 0x1p-3     /* of delta, what is spent on rare patterns */
-#define EXPONENT_MOST 10000.0 /* of two copies within the caps: long double holds e^11355 */
+#define LONG_COST 2.5         /* the cost of an operation in long double, relative to double */
+#define SECOND 1.6e7          /* the most operations in long double for E X^2 at one sigma */
+#define FURTHER 1e8           /* the most for all moments in the remove direction */
+#define FURTHER_ADD 1e7       /* the most for all moments in the add direction */
+#define HIGHER 5e7            /* the most for higher orders */
+#define RARE_SHARE 0x1p-3     /* the share of delta that is spent on rare patterns */
+#define EXPONENT_MOST 10000.0 /* the largest exponent of two copies within the caps; long double holds e^11355 */
 
 struct tree_law {
     struct eps__renyi_law base;
     const struct eps__setting *setting;
-    struct eps__poisson_tree trees[EPS__LEVELS_MAX]; /* that differ in their caps */
+    struct eps__poisson_tree trees[EPS__LEVELS_MAX]; /* one per level; they differ in their caps */
     size_t stamps;
 };
 
-/* The same, level by level, where delta is asked for: down to 1e-12 one of them is a small part of it. */
+/* The probabilities of rare patterns by level, if delta is the unknown. For every delta down to 1e-12 one of them is a
+ * small part of it. */
 static const double rares[EPS__LEVELS_MAX] = {1e-14, 1e-9, 1e-6, 1e-3};
 
 static bool delta_given(const struct eps__setting *setting)
@@ -42,7 +43,7 @@ static size_t levels_of(const struct eps__setting *setting)
     return delta_given(setting) ? 1 : EPS__LEVELS_MAX;
 }
 
-/* The trees of a level, the first of which leaves out the least, at this weight of a meeting. */
+/* The tree of a level. Level 0 leaves out the least probability. `weight` is (scale/sigma)^2. */
 static struct eps__poisson_tree tree_of(const struct eps__setting *setting, size_t level, double weight)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
@@ -53,7 +54,8 @@ static struct eps__poisson_tree tree_of(const struct eps__setting *setting, size
     return tree;
 }
 
-/* Operations in long double at one sigma: mmcc takes more. For add, few moments are better than the geometric mean. */
+/* The limits on operations in long double at one sigma, which keep renyi cheaper than mmcc. In the add direction few
+ * moments improve on the geometric mean. */
 static struct eps__tree_effort effort_of(const struct eps__setting *setting, enum eps_direction direction)
 {
     double levels = (double)levels_of(setting);
@@ -76,8 +78,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (eps__poisson_tree_fits(&tree, &effort) < 2)
         return eps__decline(
             error, "/sampling/p",
-            "renyi serves trees only where an example takes part in few steps of a tree, about 100; use "
-            "a smaller p, or more stamps");
+            "renyi serves a tree strategy only if an example takes part in few steps of a tree, about 100: use a "
+            "smaller p or more stamps");
     return true;
 }
 
@@ -96,7 +98,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     *bytes = 2 * 3e8;
 }
 
-/* E X^2 is at most e^(weight times the most that any two patterns within the caps have in common). */
+/* E X^2 is at most e^(weight m), where m is the largest inner product of two patterns within the caps. */
 static double least_sigma(const struct eps__setting *setting)
 {
     struct eps__poisson_tree tree = tree_of(setting, 0, 0);
@@ -114,7 +116,7 @@ static void destroy(struct eps__renyi_law *base)
     free(base);
 }
 
-/* Pairs of leaves, each as often as they have nodes in common. */
+/* The sum over pairs of leaves of the number of tree nodes that contain both. */
 static double total_of(const struct eps__poisson_tree *tree)
 {
     double sum = 0;
@@ -136,7 +138,7 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
     struct tree_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
-    /* A larger weight is a larger Gram matrix, and what is added is one (M20). */
+    /* Rounding the weight up adds a Gram matrix to the exact one, so the result dominates (M20). */
     double weight = eps__raise(blocks.scale * blocks.scale / (sigma * sigma), 8), stamps = (double)blocks.stamps;
     law->base.class = &eps__renyi_poisson_tree;
     law->setting = setting;
@@ -168,7 +170,7 @@ static enum eps_status know_level(const struct eps__renyi_law *base, size_t leve
     return status;
 }
 
-/* ln E X^a, about: each step by itself, with p in the place of the other steps' participations. */
+/* An approximation of ln E X^a: each step by itself, with interactions between steps replaced by their mean. */
 static double log_order(const struct tree_law *law, unsigned a)
 {
     const struct eps__poisson_tree *tree = &law->trees[0];
