@@ -1,5 +1,5 @@
 /*
- * The table of what Monte Carlo draws from: one row a class of laws.
+ * The table of the classes of laws. The first row that concerns a mechanism serves it, so truncated precedes b_min_sep.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
