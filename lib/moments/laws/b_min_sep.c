@@ -82,7 +82,8 @@ double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigne
     double held = eps__multisets((double)stages.len, a - 1) * (double)(b_min_sep->separation + 1);
     double reach = 0.5 * a * a * (double)b_min_sep->examples * (double)b_min_sep->examples;
     *numbers = held + len * (4 + (double)a / 2) + 3 * begins + reach * (double)b_min_sep->banded.width;
-    /* From the likeliest state any is within the steps of two separations, in which a copy is drawn three times at most (M23). */
+    /* From the likeliest state any is within the steps of two separations, in which a copy is drawn three times at most
+     * (M23). */
     double waitings = p < 1 ? -(2 * (double)b_min_sep->separation + 2) * log1p(-p) : 0;
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= EPS__B_MIN_SEP_COPIES_MAX ||
         a * (double)b_min_sep->examples * (drawings + waitings) > SMALLEST)
@@ -107,7 +108,8 @@ enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad 
     return status;
 }
 
-/* Whether an order that takes `more` in long doubles has quadruple precision: as long as all orders fit with it, from the first on. */
+/* Whether an order that takes `more` in long doubles has quadruple precision: as long as all orders fit with it, from
+ * the first on. */
 static bool exactly(double *spent, double more, double operations)
 {
     *spent += (EPS__B_MIN_SEP_QUAD_COST - 1) * more;

@@ -1,7 +1,7 @@
 /*
- * b-min-sep sampling as its moments see it: an example that waits is drawn with probability p, and one that was drawn sits
- * out the next b - 1 steps. Where the bands of C are at most b, two copies of it meet only while one of them sits out, so
- * that a copies are told apart by how long each still does, and E X^a is a sum forward in time (M23).
+ * b-min-sep sampling as its moments see it: an example that waits is drawn with probability p, and one that was drawn
+ * sits out the next b - 1 steps. Where the bands of C are at most b, two copies of it meet only while one of them sits
+ * out, so that a copies are told apart by how long each still does, and E X^a is a sum forward in time (M23).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,13 +30,14 @@ double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigne
 enum eps__b_min_sep_precision { EPS__B_MIN_SEP_LONG, EPS__B_MIN_SEP_QUAD };
 #define EPS__B_MIN_SEP_QUAD_COST 12.0
 
-/* *raw = E X^a, a >= 2, within *units of quadruple roundoff of itself; what is no number is not known. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
- * EPS_TIMEOUT. */
+/* *raw = E X^a, a >= 2, within *units of quadruple roundoff of itself; what is no number is not known. EPS_OK,
+ * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad *raw, double *units,
                                    const struct eps__b_min_sep *b_min_sep, unsigned a,
                                    enum eps__b_min_sep_precision precision);
 
-/* How many orders so many operations allow, of at most max_order (0: any), 1 where there are none; *spent: what they take. */
+/* How many orders so many operations allow, of at most max_order (0: any), 1 where there are none; *spent: what they
+ * take. */
 unsigned eps__b_min_sep_fits(const struct eps__b_min_sep *b_min_sep, double operations, unsigned max_order,
                              double *spent);
 

@@ -346,7 +346,8 @@ static double part_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t
     return weight_of(draws, i, t) * (shift == 0 ? sum : ldexp(sum, shift));
 }
 
-/* Which transition, of those at step i that take some copy: those that take the most come first, as they are the rarest, mostly. */
+/* Which transition, of those at step i that take some copy: those that take the most come first, as they are the
+ * rarest, mostly. */
 static size_t taken(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, struct source *source)
 {
     size_t first = draws->first[state] + 1, end = draws->first[state + 1], len = 0, last = 0;

@@ -177,7 +177,8 @@ static void make_transitions(struct eps__b_min_sep_layout *layout)
     assert(index == layout->len && from == layout->states);
 }
 
-/* Cold: all wait. Warm: each copy waits with probability 1/(1 + (b - 1) p), and sits out r steps with p times that, 1 <= r < b. */
+/* Cold: all wait. Warm: each copy waits with probability 1/(1 + (b - 1) p), and sits out r steps with p times that, 1
+ * <= r < b. */
 static enum eps_status make_begins(struct eps__b_min_sep_layout *layout)
 {
     size_t separation = layout->b_min_sep->separation;

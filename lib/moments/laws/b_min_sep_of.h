@@ -80,8 +80,8 @@ static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
 }
 
 /*
- * Whether step i multiplied every number by one factor, but for its rounding, `units` of it: then *least is the least of their factors
- * and *spread the units that the largest is above it.
+ * Whether step i multiplied every number by one factor, but for its rounding, `units` of it: then *least is the least
+ * of their factors and *spread the units that the largest is above it.
  */
 static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
 {

@@ -96,8 +96,8 @@ static bool next_rising(unsigned *numbers, unsigned len, unsigned limit)
     return false;
 }
 
-/* What a transition takes: to be made, for each copy; to be weighed, for each band; in a step. Measured. And the steps until a
- * chain has converged, about: so many, and so many for each band. */
+/* What a transition takes: to be made, for each copy; to be weighed, for each band; in a step. Measured. And the steps
+ * until a chain has converged, about: so many, and so many for each band. */
 struct pace {
     double made, weighed, step, steps, steps_a_band;
 };

@@ -169,8 +169,8 @@ static void OF(step)(struct OF(walk) * walk)
     walk->next = swapped;
 }
 
-/* Whether the last step multiplied every number by one factor, but for its rounding; *least: the least factor, *spread: the
- * units that the largest is above it. */
+/* Whether the last step multiplied every number by one factor, but for its rounding; *least: the least factor, *spread:
+ * the units that the largest is above it. */
 static bool OF(converged)(const struct OF(walk) * walk, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
@@ -200,8 +200,8 @@ static void OF(scale)(struct OF(walk) * walk, NUMBER factor, size_t times)
         walk->state[s] *= power;
 }
 
-/* All steps, or as many as there is patience for, and then *sum is left alone. *units: of quadruple precision, what the sum over the
- * states is off by. */
+/* All steps, or as many as there is patience for, and then *sum is left alone. *units: of quadruple precision, what the
+ * sum over the states is off by. */
 static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk) * walk, eps__quad *sum, double *units)
 {
     const struct eps__banded_gram *banded = walk->banded;

@@ -314,7 +314,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
                                                .examples = (unsigned)sampling->examples_per_user,
                                                .warm = sampling->warm_start};
     eps__b_min_sep_steps_fill(&law->steps);
-    bool copies = aim->tilted && aim->direction == EPS_REMOVE; /* A25 counts copies like examples */
+    bool copies = aim->tilted && aim->direction == EPS_REMOVE; /* of the example; each counts like an example */
     enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation,
                                                   copies ? EPS__B_MIN_SEP_DRAWN_MAX : law->steps.examples);
     if (status == EPS_OK && !aim->tilted && overlaps(setting) && aim->direction == EPS_ADD) {
