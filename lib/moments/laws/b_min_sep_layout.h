@@ -16,11 +16,12 @@
 enum { EPS__B_MIN_SEP_COPIES_MAX = 64 };
 
 /*
- * The numbering of stages: - stage 0 waits; - stages r <= b - width sit out r more steps, and meet no other copy any
- * more; - from `meeting` on, stages that were drawn d < width steps ago, by d and by how many of the user's examples
- * were drawn; - from `virtual_` on, after a warm start, stages that sit out more than b - width steps because of the
- * history before the
- *   first step. They meet no other copy, and none are left after b steps.
+ * The numbering of stages:
+ * - stage 0 waits;
+ * - stages r <= b - width sit out r more steps, and meet no other copy any more;
+ * - from `meeting` on, stages that were drawn d < width steps ago, by d and by the number of examples that were drawn;
+ * - from `virtual_` on, after a warm start, stages that sit out more than b - width steps because of the history before
+ *   the first step. They meet no other copy, and none are left after b steps.
  */
 struct eps__b_min_sep_stages {
     size_t separation, width, examples;

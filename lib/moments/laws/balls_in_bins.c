@@ -1,8 +1,9 @@
 /*
- * See balls_in_bins.h. This file chooses the sums that are worth their cost: - powers of series (powers.h) for a
- * diagonal matrix, all orders; - sums over graphs (low_orders.h) for any matrix, orders 2 to 4; - chains (chain.h) for
- * a banded matrix, up to the order at which the states become too many: exact over the whole band,
- *   or a bound over a narrower one, which reaches higher orders.
+ * See balls_in_bins.h. This file chooses the sums that are worth their cost:
+ * - powers of series (powers.h) for a diagonal matrix, all orders;
+ * - sums over graphs (low_orders.h) for any matrix, orders 2 to 4;
+ * - chains (chain.h) for a banded matrix, up to the order at which the states become too many: exact over the whole
+ *   band, or a bound over a narrower one, which reaches higher orders.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

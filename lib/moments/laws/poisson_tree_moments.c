@@ -111,7 +111,7 @@ double eps__poisson_tree_spends(const struct eps__poisson_tree *tree, const stru
 
 /* ------------------------------------------------------------ moments */
 
-/* A number within so many units of quadruple roundoff of itself. */
+/* A number, and its error bound in units of quadruple roundoff. */
 struct known {
     eps__quad value;
     double units;
