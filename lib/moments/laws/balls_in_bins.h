@@ -37,7 +37,7 @@ enum eps_status eps__orders_alloc(struct eps__orders *orders, unsigned len);
 
 enum { EPS__LAWS_MAX = 3 };
 
-/* Central moments, within their errors, of one or more laws. For balls in bins each of them dominates the mechanism's. */
+/* Central moments, within their errors, of one or more laws. For balls in bins each law dominates the mechanism's. */
 struct eps__laws {
     size_t len;
     struct eps__moments items[EPS__LAWS_MAX];
