@@ -165,10 +165,10 @@ def test_a_seed_of_the_clients_own_is_an_assumption(server):
     derived = server.solve(EPSILON)
     seed = derived["result"]["monte_carlo"]["remove"]["seed"]
     assert "seed" not in derived["job"]["accountant"] and 0 <= seed <= 2**53
-    assert any("of which the seed is a hash" in text for text in derived["result"]["assumptions"])
+    assert any("whose hash is the seed" in text for text in derived["result"]["assumptions"])
     own = server.solve(tuned(EPSILON, seed=seed))
     assert own["job"]["accountant"]["seed"] == seed
-    assert any(f"the seed {seed}, which is the client's own" in text for text in own["result"]["assumptions"])
+    assert any(f"the seed {seed}, which the client set" in text for text in own["result"]["assumptions"])
     assert own["result"]["epsilon"] == derived["result"]["epsilon"]
     other = server.solve(tuned(EPSILON, seed=7))["result"]
     for direction in drawn(other):

@@ -14,7 +14,7 @@
 
 enum { CELLS = 512 };
 
-#define FAILURE 1e-3
+#define FAILURE 1e-3 /* probability that a lower bound of an audit is wrong */
 
 bool eps__mc_audits(const struct eps__setting *setting, double *operations, struct eps_error *error)
 {
@@ -25,19 +25,20 @@ bool eps__mc_audits(const struct eps__setting *setting, double *operations, stru
     if (!class || mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE || !eps__strategy_nonnegative(setting->strategy) ||
         !class->serves(setting, error) || !class->exact(setting))
         return eps__decline(error, "/accountant/audit",
-                            "nothing is drawn for this mechanism that the truth could be told from; leave audit out");
+                            "no draws bound the true value for this mechanism from below; leave audit out");
     class->cost(setting, operations, &bytes);
     *operations *= EPS_DIRECTIONS * (double)setting->job->query.accountant.audit;
     return true;
 }
 
-/* What the mean of values of at most `most` is at least. */
+/* A lower bound on the true mean of values in [0, most], at the estimator's point k. */
 static double least_mean(const struct eps__mc_estimator *estimator, size_t k, double most)
 {
     double mean = eps__lower(fmin(eps__mc_estimator_mean(estimator, k) / most, 1), 2);
     return eps__lower(most * eps__mc_least((double)estimator->count, mean, FAILURE), 2);
 }
 
+/* Opens the tilted law if its values are below 1/2 at eps, else the plain one. *most: the bound on its values. */
 static enum eps_status open_law(struct eps__mc_law **law, const struct eps__mc_law_class *class,
                                 const struct eps__setting *setting, enum eps_direction direction, double sigma,
                                 double eps, double *most)
@@ -64,7 +65,7 @@ enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting
     const struct eps__mc_law_class *class = eps__mc_law_class_of(&setting->job->mechanism);
     bool epsilon = result->solved_for == EPS_SOLVE_EPSILON, complete, over;
     double answer = epsilon ? result->epsilon : result->delta, sigma = result->noise_multiplier, most;
-    /* epsilons from half the answer on: what is less than that is said to be 0 */
+    /* For epsilon, the grid begins at half the answer; a smaller lower bound is reported as 0. */
     struct eps__mc_grid grid = {epsilon ? 0.5 * answer : result->epsilon, epsilon ? 0.5 * answer / CELLS : 0,
                                 epsilon && answer > 0 ? CELLS + 1 : 1};
     struct eps__mc_estimator estimator = {0};

@@ -17,10 +17,15 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/hash.h"
 
-enum { ALIGNED = 64, WAVE = 16, BLOCK_MOST = 4096, BATCHES = EPS__MC_CHUNK / EPS__LANES };
+enum {
+    ALIGNED = 64,      /* bytes, of scratch space */
+    WAVE = 16,         /* blocks that are computed at a time */
+    BLOCK_MOST = 4096, /* chunks */
+    BATCHES = EPS__MC_CHUNK / EPS__LANES
+};
 
-#define BLOCK_OPERATIONS 4e8 /* of one block, about: what is lost where the process is killed */
-#define POLL_OPERATIONS 3e6
+#define BLOCK_OPERATIONS 4e8 /* approximate operations of a block; this much work is lost if the process is killed */
+#define POLL_OPERATIONS 3e6  /* operations between two polls for cancellation */
 
 double eps__mc_now(void)
 {
@@ -39,8 +44,9 @@ static void hash_bytes(void *to, const void *bytes, size_t len)
     eps__hash_bytes(to, bytes, len);
 }
 
-/* Every member of the mechanism, so that a new one is among them. The strategy's id stands for the matrix, which may be large,
- * and for the workload, which no draw depends on; p for the sizes that it was derived from. */
+/* Hashes every member of the mechanism, so that new members are included automatically. Exceptions: the strategy's id
+ * replaces the matrix, which may be large, and the workload, on which no draw depends; p in force replaces the sizes
+ * that it was derived from. */
 static void hash_mechanism(struct eps__hash *hash, const struct eps__setting *setting)
 {
     struct eps_mechanism mechanism = setting->job->mechanism, fresh;
@@ -72,20 +78,21 @@ uint64_t eps__mc_seed(const struct eps__setting *setting)
     return seed >> 11; /* 53 bits */
 }
 
-/* One wave of blocks, which threads share. */
+/* A wave of blocks that are computed in parallel, shared by the threads. */
 struct wave {
     const struct eps__mc_run *run;
     struct eps__mc_estimator estimators[WAVE];
     enum eps_status status[WAVE];
-    bool late[WAVE];        /* its time was over before it began: it is empty, and those after it do not count either */
-    uint64_t first, chunks; /* of the first block; of all */
-    uint64_t block;         /* chunks of one */
-    atomic_uint_fast64_t drawn; /* chunks, each once, those that were fetched with them; at most all */
+    bool late[WAVE]; /* the time was over before the block began; it is empty, and later blocks are ignored too */
+    uint64_t first;  /* the index of the wave's first block */
+    uint64_t chunks; /* of the whole run */
+    uint64_t block;  /* chunks of one block */
+    atomic_uint_fast64_t drawn; /* chunks that were drawn or fetched so far, at most `chunks` */
     struct eps__stream stream;
-    uint8_t key[EPS__HASH_BYTES];
+    uint8_t key[EPS__HASH_BYTES]; /* the hash of the run */
 };
 
-/* What sets these draws apart from all others: the mechanism, the law, the seed, and what they are for. */
+/* Hashes all that the draws depend on: the mechanism, the law, the seed and the purpose. */
 static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run,
                      const struct eps__mc_estimator *estimator)
 {
@@ -105,7 +112,7 @@ static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *
 
 /* ------------------------------------------------------------ a block */
 
-/* As a blob: the count, the largest, the sums. */
+/* A stored block holds the count, the largest value, and the sums, in bytes. */
 static size_t blob_len(const struct eps__mc_estimator *estimator)
 {
     return sizeof(double) * (EPS__MC_HEADER + estimator->grid.len * EPS__MC_SUMS);
@@ -122,6 +129,7 @@ static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uin
     eps__hash_final(&hash, key);
 }
 
+/* Reads a block from the context's cache. False if it is missing or of another size. */
 static bool fetch(struct eps__mc_estimator *estimator, const struct eps_context *context, const uint8_t *key,
                   uint64_t draws)
 {
@@ -142,6 +150,7 @@ static bool fetch(struct eps__mc_estimator *estimator, const struct eps_context 
     return whole;
 }
 
+/* Writes a block to the context's cache. */
 static void offer(const struct eps__mc_estimator *estimator, const struct eps_context *context, const uint8_t *key)
 {
     if (!context || !context->cache_get || !context->cache_put)
@@ -152,7 +161,7 @@ static void offer(const struct eps__mc_estimator *estimator, const struct eps_co
     context->cache_put(context->user, EPS_CACHE_CHUNK, key, blob, blob_len(estimator));
 }
 
-/* So many more chunks are there: of these draws' share of the task, or of its time where that is nearer to its end. */
+/* Reports progress after `chunks` more chunks: the share of the draws, or of the time if that is larger. */
 static void tell(struct wave *wave, uint64_t chunks)
 {
     const struct eps__mc_run *run = wave->run;
@@ -177,7 +186,7 @@ static bool stops(void *user)
     return stop->status != EPS_OK;
 }
 
-/* The draws of one chunk. */
+/* Makes the draws of one chunk. */
 static enum eps_status draw_chunk(struct eps__mc_estimator *estimator, struct wave *wave, uint64_t chunk,
                                   double *scratch)
 {
@@ -234,7 +243,7 @@ static void run_block(void *arg, size_t index)
     wave->status[index] = status;
 }
 
-/* ------------------------------------------------------------ waves of them */
+/* ------------------------------------------------------------ waves of blocks */
 
 static void run_wave(struct wave *wave, size_t len)
 {
@@ -247,7 +256,7 @@ static void run_wave(struct wave *wave, size_t len)
         run_block(wave, i);
 }
 
-/* Whether the mean over all draws is over `enough` whatever those still to come are worth. */
+/* Whether the mean over all samples exceeds `enough` even if all remaining draws have the value 0. */
 static bool is_over(const struct eps__mc_estimator *estimator, const struct eps__mc_run *run, uint64_t samples)
 {
     if (!(run->enough < INFINITY) || estimator->count == 0)
@@ -256,7 +265,7 @@ static bool is_over(const struct eps__mc_estimator *estimator, const struct eps_
     return eps__lower(least, 2 * (double)estimator->count + 1e6) > run->enough;
 }
 
-/* No value is over what the law says it is at most. */
+/* Whether all values are within the bound of the law. */
 static bool is_bounded(const struct eps__mc_estimator *estimator, const struct eps__mc_law *law)
 {
     double most = law->class->log_most ? law->class->log_most(law, estimator->grid.first) : 0;
@@ -286,7 +295,7 @@ static enum eps_status draw_waves(struct wave *wave, struct eps__mc_estimator *e
     return status;
 }
 
-/* As few operations as a block should have, in whole chunks; a short run is still shared out. */
+/* The chunks of a block: about BLOCK_OPERATIONS, but few enough that a short run occupies a whole wave. */
 static uint64_t block_of(const struct eps__mc_law *law, uint64_t chunks)
 {
     double one = law->operations * BATCHES;

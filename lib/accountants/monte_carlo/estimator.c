@@ -1,6 +1,6 @@
 /*
- * See estimator.h. For epsilon_j <= epsilon_k and c = e^(epsilon_j - epsilon_k), a draw in cell k is worth w (1 - c e)
- * = w (1 - e) + (1 - c) w e at epsilon_j: neither term is negative.
+ * See estimator.h. For epsilon_j <= epsilon_k and c = e^(epsilon_j - epsilon_k), a draw in cell k has the value
+ * w (1 - c e) = w (1 - e) + (1 - c) w e at epsilon_j. Neither term is negative.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -43,7 +43,7 @@ void eps__mc_estimator_reset(struct eps__mc_estimator *estimator)
     estimator->largest = 0;
 }
 
-/* The last cell that begins at most at the loss, which is at least the first one's. */
+/* The cell of a loss, which is at least grid->first. */
 static size_t cell_of(const struct eps__mc_grid *grid, double loss)
 {
     if (grid->len == 1)
@@ -61,7 +61,7 @@ void eps__mc_estimator_add(struct eps__mc_estimator *estimator, const struct eps
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
         double own = eps__shift(estimator->estimate, loss[lane], law->loss_error);
         if (isnan(own) || isnan(log_weight[lane])) {
-            estimator->largest = INFINITY; /* more than any value may be */
+            estimator->largest = INFINITY; /* exceeds every bound on a value, so eps__mc_draw() fails */
             continue;
         }
         if (!(own > estimator->grid.first))
@@ -94,7 +94,7 @@ void eps__mc_estimator_join(struct eps__mc_estimator *estimator, const struct ep
     estimator->largest = fmax(estimator->largest, other->largest);
 }
 
-/* 1 - c, rounded to the estimator's side. */
+/* 1 - c for the points j and k, rounded to the estimator's side. */
 static double part_of(const struct eps__mc_estimator *estimator, size_t j, size_t k)
 {
     double apart = eps__mc_grid_at(&estimator->grid, k) - eps__mc_grid_at(&estimator->grid, j);
@@ -109,8 +109,7 @@ double eps__mc_estimator_mean(const struct eps__mc_estimator *estimator, size_t 
         const double *sums = estimator->sums + k * EPS__MC_SUMS;
         total += sums[EPS__MC_VALUE] + part_of(estimator, j, k) * sums[EPS__MC_REST];
     }
-    /* A27: what was rounded on the way, by a draw and by an addition at most so often; 1 - e was rounded by a part of
-     * 1. */
+    /* A27: each draw and each addition rounds once, relative to the sum; 1 - e has an absolute error. */
     double rounds = (double)estimator->count + (double)estimator->grid.len + 32, all = 0;
     for (size_t k = j; k < estimator->grid.len; k++)
         all += estimator->sums[k * EPS__MC_SUMS + EPS__MC_VALUE] + estimator->sums[k * EPS__MC_SUMS + EPS__MC_REST];

@@ -1,5 +1,5 @@
 /*
- * Sums over the paths of copies from state to state, forward in time.
+ * See b_min_sep.h. Sums over the paths of copies from state to state, forward in time.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,23 +20,27 @@
 #include "lib/numerics/bound.h"
 #include "lib/base/progress.h"
 
-enum { BUILDING = 30, CONVERGING = 2 };
+enum {
+    BUILDING = 30, /* cost of making a transition, in operations */
+    CONVERGING = 2 /* convergence is tested every CONVERGING separations */
+};
 
 #define TRANSITIONS_MAX 4e6
-#define NUMBERS_MAX 5e7 /* that are held at once */
-#define CACHED 3e5      /* of them, about, that are near at hand */
-#define MISSED 4.0      /* times as long a step takes where they are not */
-#define SMALLEST \
-    2500.0 /* -ln of what no number on the way is under: a long double has 11,000; for one copy half of it, a double 700 */
+#define NUMBERS_MAX 5e7 /* numbers that are held at once, at most */
+#define CACHED 3e5      /* numbers that fit into the processor's cache, approximately */
+#define MISSED 4.0      /* a step takes this many times as long if they do not fit */
+/* The rarest path has a probability of at least e^-SMALLEST (M23), so no number underflows: the range of a long double
+ * ends at e^-11355. */
+#define SMALLEST 2500.0
 
-/* What one step is off by, in the roundoff of its own precision (M23). */
+/* The error bound of one step, in units of roundoff of its own precision (M23). */
 static double once_of(const struct eps__b_min_sep_layout *layout)
 {
     double banded = (double)layout->copies * (4.0 * layout->b_min_sep->examples + 4);
     return 1.01 * (6 * (double)layout->most + (double)layout->stride + banded + (double)layout->entries + 4);
 }
 
-/* And the sum over the last states. */
+/* The error bound of E X^a: that of all steps, of the first weights, and of the sum over the last states. */
 static double units_of(const struct eps__b_min_sep_layout *layout)
 {
     double begins = 8.0 * (double)layout->copies + (double)layout->begins_len + 8;
@@ -72,7 +76,7 @@ double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigne
     double p = b_min_sep->banded.p, drawings = p > 0 ? -3 * log(p) : 0;
     double len = eps__b_min_sep_transitions((double)stages.len, b_min_sep->examples, a),
            steps = (double)b_min_sep->banded.len;
-    /* Whoever sat out before the first step does so for less than a separation. */
+    /* Stages of a history before the first step exist only during the first `separation` steps. */
     struct eps__b_min_sep lasting = *b_min_sep;
     lasting.warm = false;
     double first = b_min_sep->warm ? fmin((double)b_min_sep->separation, steps) : 0;
@@ -82,7 +86,8 @@ double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigne
     double held = eps__multisets((double)stages.len, a - 1) * (double)(b_min_sep->separation + 1);
     double reach = 0.5 * a * a * (double)b_min_sep->examples * (double)b_min_sep->examples;
     *numbers = held + len * (4 + (double)a / 2) + 3 * begins + reach * (double)b_min_sep->banded.width;
-    /* From the likeliest state any is within the steps of two separations, in which a copy is drawn three times at most (M23). */
+    /* Every state is reached from the likeliest one within two separations; on the way a copy is drawn at most three
+     * times (M23). */
     double waitings = p < 1 ? -(2 * (double)b_min_sep->separation + 2) * log1p(-p) : 0;
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= EPS__B_MIN_SEP_COPIES_MAX ||
         a * (double)b_min_sep->examples * (drawings + waitings) > SMALLEST)
@@ -107,7 +112,8 @@ enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad 
     return status;
 }
 
-/* Whether an order that takes `more` in long doubles has quadruple precision: as long as all orders fit with it, from the first on. */
+/* Whether an order that takes `more` operations in long double is computed in quadruple precision. That is so, from
+ * order 2 on, as long as all orders together stay within `operations`. *spent: updated. */
 static bool exactly(double *spent, double more, double operations)
 {
     *spent += (EPS__B_MIN_SEP_QUAD_COST - 1) * more;
@@ -170,6 +176,6 @@ double eps__b_min_sep_waits(const struct eps__b_min_sep *b_min_sep, double q, do
         else
             waits[i] = i == 0 ? first : waits[i - 1] * stays + back;
     }
-    /* A step's factor rounds its exponent; without an exponent that is a number it is 0 or 1. */
+    /* A step's factor rounds its exponent. If the exponent is not finite, the factor is exactly 0 or 1. */
     return (16 + (isfinite(exponent) ? 6 * -exponent : 0)) * (double)(len + 4) * EPS__UNIT_ROUNDOFF;
 }

@@ -1,7 +1,6 @@
 /*
- * See b_min_sep_draws.h. A transition is drawn with the probability that it has of the sum at its state: as that
- * is by the numbers at hand, what is drawn is what they say, however far they are from the truth; and that is not
- * far (M26).
+ * See b_min_sep_draws.h. A transition is drawn with its share of the computed sum at its state. The shares add up to 1
+ * whatever the errors of the sums are, and a draw's probability is close to the exact one (M26).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,13 +19,13 @@
 #include "lib/base/progress.h"
 
 #define BYTES_MAX 67108864.0
-#define SMALLEST 0x1p-600 /* of the largest of a row: no sum is smaller */
-#define INACCURATE 1e-4   /* more than what log_density_error may be */
-#define FINE 0x1p-4       /* a uniform under it is drawn anew, finer */
+#define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */
+#define INACCURATE 1e-4   /* log_density_error must be below this */
+#define FINE 0x1p-4       /* a uniform number below this is replaced by FINE times another one */
 
 /* ------------------------------------------------------------ tables */
 
-/* States without a history before the first step: those come first (multisets.h). */
+/* The number of states without a history before the first step. They come first in the order of multisets.h. */
 static double lasting_of(const struct eps__b_min_sep_stages *stages, unsigned copies)
 {
     return eps__multisets((double)stages->virtual_, copies - 1);
@@ -45,6 +44,7 @@ double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsign
     return served && bytes <= BYTES_MAX ? bytes : INFINITY;
 }
 
+/* The sums of the states at step i < n. */
 static double *row_of(const struct eps__b_min_sep_draws *draws, size_t i)
 {
     size_t b = draws->b_min_sep.separation, states = draws->layout.states;
@@ -53,19 +53,19 @@ static double *row_of(const struct eps__b_min_sep_draws *draws, size_t i)
     return draws->sums + b * states + (i - b) * draws->lasting;
 }
 
-/* Of the state at step i, beside 2^exponent[i]. */
+/* The sum of a state from step i on, without the factor 2^exponent[i]. */
 static double sum_at(const struct eps__b_min_sep_draws *draws, size_t i, size_t state)
 {
     return i < draws->b_min_sep.banded.len ? row_of(draws, i)[state] : 1;
 }
 
-/* Whether copies may be in the state at step i: a history before the first step is over after b. */
+/* Whether the state can occur at step i. A history before the first step ends before step `separation`. */
 static bool there_is(const struct eps__b_min_sep_draws *draws, size_t i, size_t state)
 {
     return draws->history[state] == 0 || i + draws->history[state] < draws->b_min_sep.separation;
 }
 
-/* What transition t weighs at step i. */
+/* The weight of transition t at step i. */
 static double weight_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
 {
     const struct eps__b_min_sep_meeting *meeting = draws->layout.meetings + t * draws->layout.stride;
@@ -78,13 +78,14 @@ static double weight_of(const struct eps__b_min_sep_draws *draws, size_t i, size
     return draws->base[t] * Sleef_cinz_expd1_u10purec(sum);
 }
 
+/* The step to which transition t leads from step i, at most n. */
 static size_t arrival(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
 {
     size_t to = i + draws->layout.items[t].jump;
     return to < draws->b_min_sep.banded.len ? to : draws->b_min_sep.banded.len;
 }
 
-/* Where the transitions of each state begin: there are some for any, in the order of the states. */
+/* Fills in first, base and history. Every state has transitions, and they are in the order of the states. */
 static void index_states(struct eps__b_min_sep_draws *draws)
 {
     const struct eps__b_min_sep_layout *layout = &draws->layout;
@@ -108,14 +109,14 @@ static void index_states(struct eps__b_min_sep_draws *draws)
 }
 
 /*
- * How small shares are: of the sum at a state what all transitions are that take some copy; of those that take as
- * many copies as one does, or more, that one.
+ * The least shares, for M26. events: of all transitions that draw some copy, in the sum of their state. one: of a
+ * transition in the sum of those that draw at least as many copies.
  */
 struct shares {
     double events, one;
 };
 
-/* The number of a state at step i. parts: as of sum_at(), times the weights. */
+/* The sum of a state at step i, over its transitions, from the rows of later steps. Lowers *least. */
 static double sum_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, const double *weight,
                      const double *scale, struct shares *least)
 {
@@ -134,7 +135,7 @@ static double sum_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t 
     return events + stays;
 }
 
-/* Row i, of those after it, by the weights at the step. False where it leaves the range. */
+/* Makes row i from the later rows and the weights at step i. False if a number leaves the range. */
 static bool make_row(struct eps__b_min_sep_draws *draws, size_t i, const double *weight, double *scale,
                      struct shares *least)
 {
@@ -184,7 +185,7 @@ static enum eps_status make_rows(const struct eps_context *context, struct eps__
     return status;
 }
 
-/* The weight of a first state beside 2^exponent[0], with all that follows. */
+/* The weight of a first state times its sum, without the factor 2^exponent[0]. */
 static double begin_of(const struct eps__b_min_sep_draws *draws, size_t index)
 {
     const struct eps__b_min_sep_begin *begin = &draws->layout.begins[index];
@@ -205,7 +206,7 @@ static int rising(const void *a, const void *b)
     return first->index < second->index ? -1 : first->index > second->index;
 }
 
-/* The states that copies begin in, and Z. */
+/* Makes the table of first states, and Z. */
 static enum eps_status make_begins(struct eps__b_min_sep_draws *draws)
 {
     size_t len = draws->layout.begins_len;
@@ -226,7 +227,7 @@ static enum eps_status make_begins(struct eps__b_min_sep_draws *draws)
     return EPS_OK;
 }
 
-/* M25, M26. */
+/* Sets log_z_error (M25) and log_density_error (M26). */
 static void count_errors(struct eps__b_min_sep_draws *draws, double gram_units, struct shares least)
 {
     const struct eps__b_min_sep_layout *layout = &draws->layout;
@@ -305,14 +306,14 @@ enum eps_status eps__b_min_sep_draws_make(const struct eps_context *context, str
 
 /* ------------------------------------------------------------ a draw */
 
-/* Where a draw takes its random numbers from. */
+/* The random numbers of a draw. */
 struct source {
     const struct eps__stream *stream;
     uint32_t draw;
     size_t used;
 };
 
-/* Uniform in (0, 1), and as fine as it is small. */
+/* A uniform number in (0, 1) whose relative resolution is the same for small numbers as for large ones. */
 static double fine(struct source *source)
 {
     double scale = 1, u = eps__uniform(source->stream, source->draw, source->used++);
@@ -323,7 +324,7 @@ static double fine(struct source *source)
     return scale * u;
 }
 
-/* The place of the first sum over x, of `len` that rise, or the last one. */
+/* The index of the first of `len` ascending sums that exceeds x; the last index if none does. */
 static size_t above(const double *sums, size_t len, double x)
 {
     size_t low = 0, high = len - 1;
@@ -337,7 +338,7 @@ static size_t above(const double *sums, size_t len, double x)
     return low;
 }
 
-/* The part of the sum at step i that transition t is, beside 2^exponent[i]. */
+/* The part of transition t in the sum of its state at step i, without the factor 2^exponent[i]. */
 static double part_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
 {
     size_t to = arrival(draws, i, t);
@@ -346,7 +347,8 @@ static double part_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t
     return weight_of(draws, i, t) * (shift == 0 ? sum : ldexp(sum, shift));
 }
 
-/* Which transition, of those at step i that take some copy: those that take the most come first, as they are the rarest, mostly. */
+/* Draws one of the transitions at step i that draw some copy. Those that draw the most copies come first in the running
+ * sums, because they are usually the rarest. */
 static size_t taken(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, struct source *source)
 {
     size_t first = draws->first[state] + 1, end = draws->first[state + 1], len = 0, last = 0;

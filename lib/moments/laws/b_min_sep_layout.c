@@ -23,14 +23,14 @@ struct eps__b_min_sep_stages eps__b_min_sep_stages_of(const struct eps__b_min_se
     return stages;
 }
 
-/* Sits out r < b more steps and meets nobody. */
+/* The stage that sits out r < b more steps and meets no other copy. */
 static unsigned silent(const struct eps__b_min_sep_stages *stages, size_t r)
 {
     assert(r < stages->separation && (r < stages->meeting || stages->virtual_ < stages->len));
     return (unsigned)(r < stages->meeting ? r : stages->virtual_ + r - stages->meeting);
 }
 
-/* Was drawn d steps ago, 1 <= d <= b, so many examples of it. */
+/* The stage that was drawn d steps ago, 1 <= d <= b, with this number of examples. */
 static unsigned drawn(const struct eps__b_min_sep_stages *stages, size_t d, size_t examples)
 {
     if (d >= stages->width)
@@ -38,7 +38,8 @@ static unsigned drawn(const struct eps__b_min_sep_stages *stages, size_t d, size
     return (unsigned)(stages->meeting + (d - 1) * stages->examples + examples - 1);
 }
 
-/* What it still sits out; *distance, *examples: of those that others meet, else 0. */
+/* The number of steps that a stage still sits out. *distance, *examples: of its last drawing if other copies may still
+ * meet it, else 0. */
 static size_t left_of(const struct eps__b_min_sep_stages *stages, unsigned stage, size_t *distance, size_t *examples)
 {
     *distance = *examples = 0;
@@ -51,7 +52,7 @@ static size_t left_of(const struct eps__b_min_sep_stages *stages, unsigned stage
     return stages->separation - *distance;
 }
 
-/* The same, so many steps later, no more than it sits out. */
+/* The stage `steps` steps later, which may not be more than it still sits out. */
 static unsigned later(const struct eps__b_min_sep_stages *stages, unsigned stage, size_t steps)
 {
     size_t distance, examples, left = left_of(stages, stage, &distance, &examples);
@@ -59,7 +60,7 @@ static unsigned later(const struct eps__b_min_sep_stages *stages, unsigned stage
     return distance > 0 ? drawn(stages, distance + steps, examples) : silent(stages, left - steps);
 }
 
-/* In how many orders so many copies have these numbers, which rise. */
+/* The number of different orders of these numbers, which are ascending. */
 static eps__quad orders_of(const unsigned *numbers, unsigned len)
 {
     eps__quad orders = 1;
@@ -82,7 +83,7 @@ void eps__b_min_sep_layout_clear(struct eps__b_min_sep_layout *layout)
     free(layout->begins);
 }
 
-/* The place of copies of which the first waits, in rising order, among all states. */
+/* The rank of a state: stages in ascending order, the first of which waits. */
 static size_t place(const struct eps__b_min_sep_layout *layout, const unsigned *stages)
 {
     size_t sum = 0;
@@ -93,7 +94,7 @@ static size_t place(const struct eps__b_min_sep_layout *layout, const unsigned *
     return sum;
 }
 
-/* Sorts the copies, and has them sit out what all of them do; the steps that takes. */
+/* Advances the copies until one of them waits, and sorts them. Returns the number of steps. */
 static size_t skip(const struct eps__b_min_sep_layout *layout, unsigned *copies)
 {
     size_t least = SIZE_MAX, distance, examples;
@@ -107,7 +108,8 @@ static size_t skip(const struct eps__b_min_sep_layout *layout, unsigned *copies)
     return least;
 }
 
-/* From copies of which the first `waiting` wait, of whom each is drawn by took[c] examples, rising, 0 or more. */
+/* Fills in the transition from a state whose first `waiting` copies wait. Copy c draws took[c] >= 0 examples, in
+ * ascending order. */
 static void describe(struct eps__b_min_sep_layout *layout, size_t index, size_t from, const unsigned *stages,
                      unsigned waiting, const unsigned *took)
 {
@@ -149,7 +151,7 @@ static void describe(struct eps__b_min_sep_layout *layout, size_t index, size_t 
         (struct eps__b_min_sep_transition){(uint32_t)from, (uint32_t)place(layout, after), (uint32_t)jump};
 }
 
-/* With m that do not wait, any drawing of the others. */
+/* The sum over the number m of copies that do not wait, of their stages times the drawings of the others. */
 double eps__b_min_sep_transitions(double stages, unsigned examples, unsigned copies)
 {
     double count = 0;
@@ -177,7 +179,8 @@ static void make_transitions(struct eps__b_min_sep_layout *layout)
     assert(index == layout->len && from == layout->states);
 }
 
-/* Cold: all wait. Warm: each copy waits with probability 1/(1 + (b - 1) p), and sits out r steps with p times that, 1 <= r < b. */
+/* The first states. Cold start: all copies wait. Warm start: each copy waits with probability 1/(1 + (b - 1) p), and
+ * sits out r steps with p times that, 1 <= r < b. */
 static enum eps_status make_begins(struct eps__b_min_sep_layout *layout)
 {
     size_t separation = layout->b_min_sep->separation;

@@ -1,20 +1,21 @@
 /*
- * The sums of b_min_sep.c for one type of number: included by it once for each, with NUMBER the type, OF(name) a name
- * of its own, EXP its exponential function and ROUNDOFF its unit roundoff.
+ * The sums of b_min_sep.c for one type of number. b_min_sep.c includes this file once for each type: NUMBER is the
+ * type, OF(name) makes a name for it, EXP is its exponential function and ROUNDOFF its unit roundoff.
  *
- * While steps are alike, the numbers soon only grow by a factor, and what is left of such steps is a power (M24).
+ * While steps are equal, the numbers soon grow only by a constant factor per step, and the remaining equal steps are a
+ * power of it (M24).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
 struct OF(sums) {
     const struct eps__b_min_sep_layout *layout;
-    NUMBER *weight; /* of each transition, at the step at hand */
-    NUMBER *powers; /* e^{g t}: [d][t], t <= layout->reach */
-    NUMBER *ring;   /* by step, as many as a transition may reach: a number for each state */
-    NUMBER *before; /* the ring a step ago */
+    NUMBER *weight; /* of each transition, at the current step */
+    NUMBER *powers; /* [d][t], t <= layout->reach: e^{g t}, g the entry at distance d */
+    NUMBER *ring;   /* [slot][state]: the numbers of the current step and of those that a transition may reach */
+    NUMBER *before; /* the ring before the last step */
     size_t slots;   /* separation + 1 */
-    size_t shift;   /* step i is in the slot (i + shift) mod slots */
+    size_t shift;   /* step i is in slot (i + shift) mod slots */
 };
 
 static void OF(clear)(struct OF(sums) * sums)
@@ -37,7 +38,7 @@ static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__b_min_
     return sums->weight && sums->powers && sums->ring && sums->before ? EPS_OK : EPS_NO_MEMORY;
 }
 
-/* The weights at step i. */
+/* Sets the weights at step i. */
 static void OF(weigh)(struct OF(sums) * sums, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
@@ -58,13 +59,13 @@ static void OF(weigh)(struct OF(sums) * sums, size_t i)
     }
 }
 
-/* The states of step i. */
+/* The numbers of step i. */
 static NUMBER *OF(at)(const struct OF(sums) * sums, size_t i)
 {
     return sums->ring + (i + sums->shift) % sums->slots * sums->layout->states;
 }
 
-/* From step i, by the first `len` transitions, to later ones. */
+/* Moves the numbers of step i to later steps by the first `len` transitions. */
 static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
@@ -80,8 +81,8 @@ static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
 }
 
 /*
- * Whether step i multiplied every number by one factor, but for its rounding, `units` of it: then *least is the least of their factors
- * and *spread the units that the largest is above it.
+ * Whether step i multiplied every number by one factor, up to `units` units of rounding. If so, *least is the least
+ * factor and *spread by how many units the largest one exceeds it.
  */
 static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
 {
@@ -105,7 +106,7 @@ static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, 
     return low > 0 && low < INFINITY;
 }
 
-/* The numbers before step i become those before step `to`, `factor` times as large for each step between. */
+/* Turns the numbers before step i into those before step `to`, multiplied by `factor` for each step between. */
 static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
 {
     NUMBER power = 1;
@@ -119,7 +120,7 @@ static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
     sums->shift += sums->slots - (to - i) % sums->slots;
 }
 
-/* Steps that are alike, from `from` to before `to`. *units: more that all are off by. */
+/* Makes the equal steps from .. to - 1. Adds to *units the further rounding if a power was used. */
 static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) * sums, size_t from, size_t to,
                                  double *units)
 {
@@ -144,7 +145,7 @@ static enum eps_status OF(alike)(const struct eps_context *context, struct OF(su
     return status;
 }
 
-/* E X^a, a the layout's copies; *units: as units_of(). */
+/* *sum = E X^a, a the copies of the layout, within *units units of roundoff of NUMBER. */
 static enum eps_status OF(run)(const struct eps_context *context, const struct eps__b_min_sep_layout *layout,
                                eps__quad *sum, double *units)
 {

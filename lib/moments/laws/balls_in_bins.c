@@ -1,7 +1,9 @@
 /*
- * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from
- * graphs, whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band
- * and as a bound over a narrower one, where they reach further.
+ * See balls_in_bins.h. This file chooses the sums that are worth their cost:
+ * - powers of series (powers.h) for a diagonal matrix, all orders;
+ * - sums over graphs (low_orders.h) for any matrix, orders 2 to 4;
+ * - chains (chain.h) for a banded matrix, up to the order at which the states become too many: exact over the whole
+ *   band, or a bound over a narrower one, which reaches higher orders.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,18 +22,18 @@
 
 enum { POWERS_MOST = 64, CHAIN_MOST = 64, BANDS_MOST = 512 };
 
-/* The widths of a band that are tried, and how many neighbouring bins are taken together. */
+/* The widths of narrower bands, and the sizes of groups of neighbouring bins, that are tried. */
 static const size_t widths[] = {24, 16, 12, 8, 6, 4, 3, 2, 1}, together[] = {2, 4, 8, 16};
 enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof *together };
 
-#define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
-#define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
-#define ASKED 1e10      /* operations, where both the band and the order are given */
-#define NUMBERS 3e7     /* that a chain may keep */
+#define QUAD_COST 40.0  /* cost of an operation in quadruple precision, in operations in double precision */
+#define LARGEST 11000.0 /* ln of the largest moment that quadruple precision is used for */
+#define ASKED 1e10      /* limit on operations if the job gives both the bandwidth and the order */
+#define NUMBERS 3e7     /* numbers that a chain may hold, at most */
 
-#define UNDERFLOWN 1e-280 /* products of doubles that are lost add up to less */
+#define UNDERFLOWN 1e-280 /* an upper bound on the sum of all products of doubles that underflow */
 
-/* The orders whose moments quadruple precision holds, 2 at least. */
+/* The highest order, at least 2, that the effort and the range of quadruple precision allow. */
 static unsigned order_limit(const struct eps__bin_gram *bins, const struct eps__effort *effort, unsigned most)
 {
     double held = floor(sqrt(2 * LARGEST / fmax(bins->most, 1e-3)));
@@ -41,7 +43,7 @@ static unsigned order_limit(const struct eps__bin_gram *bins, const struct eps__
     return limit > 2 ? limit : 2;
 }
 
-/* As many as eps__moments_log_delta() may use. */
+/* The same, but at most what eps__moments_log_delta() uses. */
 static unsigned moment_limit(const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     unsigned limit = order_limit(bins, effort, EPS__MOMENTS_MAX);
@@ -73,7 +75,7 @@ enum eps_status eps__orders_alloc(struct eps__orders *orders, unsigned len)
     return EPS_OK;
 }
 
-/* Another bound: the least counts, of the lower ends as well. */
+/* Adds a bound: the least upper bound is kept, and the least lower bound with it. */
 static void add_order(struct eps__orders *orders, unsigned a, double log_upper, double log_lower)
 {
     assert(a >= 2 && a <= orders->len);
@@ -83,7 +85,7 @@ static void add_order(struct eps__orders *orders, unsigned a, double log_upper, 
     }
 }
 
-/* E X^a = sum_j C(a, j) mu_j, no term of which is negative; mu_j within so many units of itself. */
+/* Adds E X^a = sum_j C(a, j) mu_j for a <= most. No term is negative; mu_j is within `units` units of itself. */
 static void add_moments(struct eps__orders *orders, const eps__quad *central, unsigned most, double units)
 {
     for (unsigned a = 2; a <= most; a++) {
@@ -123,8 +125,8 @@ static enum eps_status add_low_orders(const struct eps_context *context, struct 
 }
 
 /*
- * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of
- * the a (a - 1)/2 pairs is worth e^tau at most (M11).
+ * Adds bounds from a chain. Entries outside the band are at most tau, and those inside exceed the entries of the chain
+ * by at most tau, so each of the a (a - 1)/2 pairs of draws contributes a factor of at most e^tau more (M11).
  */
 static enum eps_status add_chain(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__chain *chain)
@@ -141,7 +143,8 @@ static enum eps_status add_chain(const struct eps_context *context, struct eps__
     return status;
 }
 
-/* Chains over narrower and narrower bands, from `widest` on, each of which reaches further than those before. */
+/* Adds chains over bands of falling width, from `widest` on, as far as each reaches a higher order than those
+ * before. */
 static enum eps_status add_chains(const struct eps_context *context, struct eps__orders *orders,
                                   const struct eps__bin_gram *bins, size_t widest, double operations, unsigned *reached)
 {
@@ -160,13 +163,13 @@ static enum eps_status add_chains(const struct eps_context *context, struct eps_
     return status;
 }
 
-/* Of the matrix as it is, and of neighbours taken together, which has a narrower band. */
+/* Adds chains over the matrix itself, and over groups of neighbouring bins, whose matrix has a narrower band. */
 static enum eps_status add_bands(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     bool given = effort->bandwidth > 0 && effort->bandwidth < bins->width;
     struct eps__chain whole = eps__chain_of(bins, given ? effort->bandwidth : bins->width, orders->len);
-    bool asked = effort->bandwidth > 0 && effort->max_order > 0; /* then it may take long */
+    bool asked = effort->bandwidth > 0 && effort->max_order > 0; /* the job gives both, so it may take long */
     whole.most = eps__chain_fit(whole, orders->len, asked ? ASKED : effort->operations / 2, NUMBERS);
     enum eps_status status = add_chain(context, orders, &whole);
     unsigned reached = whole.most;
@@ -220,13 +223,14 @@ static enum eps_status moments_of_powers(const struct eps_context *context, stru
     return status;
 }
 
-/* Times a lognormal factor of variance `shared`, which is independent of the rest. */
+/* The moments from a chain, for X times an independent lognormal factor of mean 1 whose logarithm has the variance
+ * `shared` (M14). */
 static enum eps_status moments_of_chain(const struct eps_context *context, struct eps__moments *moments,
                                         const struct eps__chain *chain, double shared)
 {
     eps__quad raw[EPS__MOMENTS_MAX + 1];
     double units;
-    assert(chain->tau == 0 && chain->most == moments->len); /* the moments themselves, and no bounds */
+    assert(chain->tau == 0 && chain->most == moments->len); /* the chain gives moments, not bounds on them */
     enum eps_status status = eps__chain_quad(context, chain, raw, &units);
     for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++)
         raw[a] *= expq((eps__quad)shared * (0.5 * a * (a - 1)));
@@ -247,6 +251,7 @@ static enum eps_status moments_of_graphs(const struct eps_context *context, stru
     return status;
 }
 
+/* The moments of the law itself, by the method that reaches the highest order. */
 static enum eps_status exact_law(const struct eps_context *context, struct eps__moments *moments,
                                  const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
@@ -282,10 +287,10 @@ static enum eps_status exact_law(const struct eps_context *context, struct eps__
 
 /* ------------------------------------------------------------ laws with a narrower band */
 
-/* What the diagonal is raised by, of its largest entry, until the matrix is proven to be one of inner products. */
+/* By these multiples of its largest entry the diagonal is raised until the matrix is proven positive semidefinite. */
 static const double raises[] = {0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1};
 
-/* What the diagonal was raised by, no bin needs for itself again (M15). */
+/* Copies the groups. What the diagonal was raised by is taken off each bin's own addition (M15). */
 static enum eps_status keep_groups(struct eps__bin_gram *band, const struct eps__bin_gram *bins, double added)
 {
     band->total = bins->total;
@@ -301,8 +306,8 @@ static enum eps_status keep_groups(struct eps__bin_gram *band, const struct eps_
     return EPS_OK;
 }
 
-/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (M14). *found: there is one.
- * */
+/* The band of the chain as a matrix of its own, made positive semidefinite by raising its diagonal (M14). *found:
+ * whether that was proven; otherwise there is no band to clear. */
 static enum eps_status band_alone(struct eps__bin_gram *band, bool *found, const struct eps__chain *chain)
 {
     size_t len = chain->bins->len;
@@ -333,7 +338,7 @@ static enum eps_status band_alone(struct eps__bin_gram *band, bool *found, const
     return status;
 }
 
-/* A law that dominates: a band, and a lognormal factor that all bins share (M14). */
+/* Adds a law that dominates: that of a band, times a lognormal factor that all bins share (M14). */
 static enum eps_status add_law(const struct eps_context *context, struct eps__laws *laws,
                                const struct eps__chain *chain)
 {
@@ -362,11 +367,11 @@ void eps__laws_clear(struct eps__laws *laws)
     laws->len = 0;
 }
 
-/* A chain that a law may be made of: so many neighbours together, a band of that width. */
+/* A chain for a law. */
 struct candidate {
-    size_t size, width;
+    size_t size, width; /* bins of a group (1: no groups); width of the band */
     unsigned most;
-    double variance; /* about: of the law */
+    double variance; /* of the law, approximately */
 };
 
 static double variance_of(const struct eps__chain *chain)
@@ -384,7 +389,8 @@ static double variance_of(const struct eps__chain *chain)
     return sum / (total * total);
 }
 
-/* The one of the least variance that has `least` moments or more, over the matrix of neighbours together in `size`. */
+/* Considers chains over a matrix, whose rows are groups of `size` bins. *best becomes the one with the least variance
+ * among those with at least `least` moments. */
 static void consider(struct candidate *best, const struct eps__bin_gram *bins, const struct eps__effort *effort,
                      size_t size, unsigned least, unsigned limit)
 {
@@ -400,7 +406,7 @@ static void consider(struct candidate *best, const struct eps__bin_gram *bins, c
     }
 }
 
-/* A law with at least so many moments, where there is one. */
+/* Adds the best law with at least `least` moments, if there is one. */
 static enum eps_status add_best(const struct eps_context *context, struct eps__laws *laws,
                                 const struct eps__bin_gram *bins, const struct eps__effort *effort, unsigned least)
 {

@@ -1,5 +1,5 @@
 /*
- * A Gram matrix that dominates the mechanism's, and where its entries are 0.
+ * See bin_gram.h.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ void eps__bin_gram_clear(struct eps__bin_gram *bins)
     *bins = (struct eps__bin_gram){0};
 }
 
-/* The least width that the zeros allow, and whether the corners are empty. */
+/* Sets `most`, `open` and the least width that the zeros allow. */
 static void measure(struct eps__bin_gram *bins)
 {
     size_t len = bins->len, cyclic = 0, plain = 0;
@@ -43,7 +43,7 @@ enum eps_status eps__bin_gram_make(struct eps__bin_gram *bins, const double *gra
                                    double error, double sigma)
 {
     assert(len > 0 && (gram || diagonal) && sigma > 0);
-    /* Two roundings of the quotient, the error, and what the comparison of both needs. */
+    /* the error, the two roundings of the quotient, and a margin for the proof of M9 */
     double square = sigma * sigma, units = error / EPS__UNIT_ROUNDOFF + 12;
     *bins = (struct eps__bin_gram){.len = len, .total = len, .diagonal = malloc(len * sizeof *bins->diagonal)};
     if (gram)
@@ -59,8 +59,7 @@ enum eps_status eps__bin_gram_make(struct eps__bin_gram *bins, const double *gra
             bins->gram[i * len + j] = raised;
             beside += i == j ? 0 : raised;
         }
-        /* What each entry beside it was raised by, at most, twice over: the matrix stays one of inner products (M9).
-         * */
+        /* Twice what all entries beside it were raised by, at most: the matrix stays positive semidefinite (M9). */
         double own = eps__raise((diagonal ? diagonal[i] : gram[i * len + i]) / square, units);
         bins->diagonal[i] = eps__raise(own + 4 * units * EPS__UNIT_ROUNDOFF * beside, 4);
         if (gram)
@@ -70,8 +69,7 @@ enum eps_status eps__bin_gram_make(struct eps__bin_gram *bins, const double *gra
     return EPS_OK;
 }
 
-/* The bins first, first + 1, ... against those of another group, or of the same: the largest entry of two different
- * ones. */
+/* The largest entry between two different bins, one of first .. end - 1 and one of from .. to - 1. */
 static double largest_between(const struct eps__bin_gram *bins, size_t first, size_t end, size_t from, size_t to)
 {
     double largest = 0;
@@ -109,7 +107,7 @@ enum eps_status eps__bin_gram_gather(struct eps__bin_gram *gathered, const struc
         gathered->count[k] = end - first;
         counted += end - first;
     }
-    assert(counted == bins->len); /* each bin once */
+    assert(counted == bins->len);
     measure(gathered);
     gathered->most = fmax(gathered->most, bins->most);
     return EPS_OK;

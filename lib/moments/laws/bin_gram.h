@@ -1,10 +1,10 @@
 /*
- * Balls in bins as its moments see it: an example is in one of b bins, drawn uniformly, and P = (1/b) sum_i N(m_i,
- * sigma^2 I), Q = N(0, sigma^2 I). With x_i = N(m_i)/N(0) at y ~ Q, X = P/Q is the mean of the x_i, lognormal numbers
- * of which the Gram matrix of the m_i / sigma tells all.
+ * The Gram matrix of balls in bins. An example is in one of b bins, drawn uniformly: P = (1/b) sum_i N(m_i, sigma^2 I)
+ * and Q = N(0, sigma^2 I). X = P/Q is the mean of x_i = N(m_i)/N(0) at y ~ Q. The x_i are lognormal, and the Gram
+ * matrix of the m_i / sigma determines their joint law.
  *
- * A larger Gram matrix, entry by entry, is a larger delta in both directions (M8): so the matrix here is made of
- * doubles that are exact, at or above those of the mechanism, and what is computed from it owes nothing to the rounding
+ * A Gram matrix that is larger entry by entry has a larger delta in both directions (M8). The entries here are doubles
+ * that are at least those of the mechanism and count as exact, so later computations need not account for the rounding
  * of the strategy.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -17,29 +17,30 @@
 
 #include "lib/epsilon.h"
 
-/* The Gram matrix over sigma^2, symmetric, entries >= 0. */
+/* The Gram matrix over sigma^2: symmetric, with entries >= 0. Each row stands for one bin, or for a group of bins. */
 struct eps__bin_gram {
-    size_t len;
+    size_t len;       /* rows */
     double *diagonal; /* len numbers */
-    double *gram;     /* len x len; NULL: nothing but the diagonal */
-    size_t width;     /* in [1, len/2 + 1]: entries at a cyclic distance of width or more are 0 */
-    bool open;        /* so are those at a distance of width or more, cyclic or not */
+    double *gram;     /* len x len, diagonal included; NULL: the matrix is diagonal */
+    size_t width;     /* in [1, len/2 + 1]; entries at a cyclic distance of width or more are 0 */
+    bool open;        /* entries at a plain distance of width or more are 0 as well */
     double most;      /* the largest entry */
-    size_t total;     /* how many bins there are: len, unless one stands for several */
-    size_t *count; /* for how many each stands, with the diagonal's entry between two of them, too; NULL: for itself */
-    double *own;   /* and what is added to that between each of them and itself */
+    size_t total;     /* the number of bins; len unless rows are groups */
+    size_t *count;    /* the bins of each group, whose diagonal entry is that of two different bins; NULL: no groups */
+    double *own;      /* for groups: what is added to this between a bin and itself */
 };
 
 /*
- * From the Gram matrix of the m_i (len x len; NULL: all but its diagonal is 0; diagonal NULL: the matrix has it), each
- * entry within `error` of itself of the exact one, and 1e-300. *bins needs no clearing where this fails. EPS_NO_MEMORY.
+ * Makes a matrix that dominates the exact one. gram: the Gram matrix of the m_i, len x len, or NULL if it is
+ * diagonal; diagonal: its diagonal, or NULL to take it from gram. Each entry is within a relative error of `error`,
+ * plus 1e-300, of the exact one. The caller clears if the status is EPS_OK. EPS_OK, EPS_NO_MEMORY.
  */
 enum eps_status eps__bin_gram_make(struct eps__bin_gram *bins, const double *gram, const double *diagonal, size_t len,
                                    double error, double sigma);
 
 /*
- * Neighbouring bins taken together, about `size` >= 2 of them, such that the matrix dominates that of the bins entry by
- * entry (M15); it need not be one of inner products. As eps__bin_gram_make().
+ * Makes groups of about `size` >= 2 neighbouring bins. The matrix of the groups dominates that of the bins entry by
+ * entry (M15), but need not be positive semidefinite. The caller clears if the status is EPS_OK. EPS_OK, EPS_NO_MEMORY.
  */
 enum eps_status eps__bin_gram_gather(struct eps__bin_gram *gathered, const struct eps__bin_gram *bins, size_t size);
 void eps__bin_gram_clear(struct eps__bin_gram *bins);
@@ -49,7 +50,7 @@ static inline double eps__bin_gram_entry(const struct eps__bin_gram *bins, size_
     return i == j ? bins->diagonal[i] : bins->gram ? bins->gram[i * bins->len + j] : 0;
 }
 
-/* The steps from one bin to the other, the shorter way round. */
+/* The cyclic distance of two bins. */
 static inline size_t eps__bin_distance(size_t len, size_t i, size_t j)
 {
     size_t apart = i > j ? i - j : j - i;

@@ -1,5 +1,5 @@
 /*
- * Powers of a law under the multiplication of independent likelihood ratios.
+ * See epochs.h. Powers of a law, where the product is that of independent likelihood ratios.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,16 +20,16 @@ void eps__orders_of_epochs(struct eps__orders *orders, size_t epochs)
     }
 }
 
-/* out[j] = E (X Y - 1)^j, rounded, from those of X and Y: with s = X - 1 and t = Y - 1, X Y - 1 = s + t + s t, of which a power
- * has c factors s t and i factors s (M16). */
+/* out[j] = E (X Y - 1)^j from the central moments of independent X and Y. With s = X - 1 and t = Y - 1,
+ * X Y - 1 = s + t + s t; a term of its power has c factors s t and i factors s (M16). out may be x or y. */
 static void multiply(eps__quad *out, const eps__quad *x, const eps__quad *y, size_t len)
 {
     eps__quad product[LEN];
     for (size_t j = 0; j <= len; j++) {
-        eps__quad both = 1; /* j over c */
+        eps__quad both = 1; /* C(j, c) */
         product[j] = 0;
         for (size_t c = 0; c <= j; c++) {
-            eps__quad single = both; /* times j - c over i */
+            eps__quad single = both; /* C(j, c) C(j - c, i) */
             for (size_t i = 0; i + c <= j; i++) {
                 product[j] += single * x[i + c] * y[j - i];
                 single = single * (eps__quad)(j - c - i) / (eps__quad)(i + 1);
@@ -41,8 +41,8 @@ static void multiply(eps__quad *out, const eps__quad *x, const eps__quad *y, siz
         out[j] = product[j];
 }
 
-/* What multiply() may be off by: a sum of at most (j + 1)(j + 2)/2 terms of four operations, none of them negative; its
- * coefficients are integers that a quad holds. */
+/* Moves moments outwards by the rounding of multiply(): a sum of at most (j + 1)(j + 2)/2 terms >= 0 of four operations
+ * each, whose coefficients are integers that a quad holds exactly. */
 static void round_all(eps__quad *moments, size_t len, enum eps__estimate estimate)
 {
     double units = (double)((len + 1) * (len + 2)) + 16;
@@ -50,6 +50,7 @@ static void round_all(eps__quad *moments, size_t len, enum eps__estimate estimat
         moments[j] = estimate == EPS__UPPER ? eps__quad_raise(moments[j], units) : eps__quad_lower(moments[j], units);
 }
 
+/* Replaces the moments of X by those of a product of `count` independent copies, by squaring. */
 static void power(eps__quad *moments, size_t len, size_t count, enum eps__estimate estimate)
 {
     eps__quad square[LEN];

@@ -1,7 +1,8 @@
 /*
- * Copies of one example, told apart by nothing but which of the last steps they took: a state counts the copies of
- * each history, so that a copies with b - 1 remembered steps have C(a + 2^{b-1} - 1, a) states where ordered ones have
- * 2^{a (b-1)}. While the steps are alike, the chain soon only grows by a factor, and what is left of them is a power.
+ * See poisson.h. Copies of an example differ only in their histories, the last steps in which they took part. A state
+ * counts the copies with each history: a copies with w - 1 remembered steps have C(a + 2^{w-1} - 1, a) states, while
+ * ordered copies would have 2^{a (w-1)}. While the steps are equal, the state soon grows only by a constant factor per
+ * step, and the remaining equal steps are a power of it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,17 +20,17 @@
 
 enum { ORDERS_MOST = 64, POLLED = 1 << 14 };
 
-#define LOST 1e-280     /* more than what products of C's entries lose to underflow */
-#define NUMBERS 1e6     /* transitions that are kept */
-#define SMALLEST 7000.0 /* -ln of what no number on the way is under */
-#define PATIENCE 2.5    /* times the steps that were expected: where two factors are near, a chain hardly converges */
-#define BEYOND 100.0 /* a divergence above it that grows as four times a Gaussian's is of no use, nor are later ones */
+#define LOST 1e-280     /* an upper bound on what products of entries of C lose to underflow */
+#define NUMBERS 1e6     /* transitions, at most */
+#define SMALLEST 7000.0 /* every number on the way is 0 or at least e^-SMALLEST */
+#define PATIENCE 2.5    /* a chain is given up after this many times the expected steps; it may converge slowly */
+#define BEYOND 100.0    /* orders end where the divergence exceeds this and grows four times as fast as a Gaussian's */
 
-/* A long double's unit roundoff; its range is that of quadruple precision. */
+/* The unit roundoff of long double; its range is that of quadruple precision. */
 #define LONG_ROUNDOFF 0x1p-64L
 _Static_assert(LDBL_MANT_DIG > 63 && LDBL_MIN_EXP < -16380 && LDBL_MAX_EXP > 16383, "an extended long double");
 
-#define EXACT 1e7 /* operations on an order in quadruple precision; what would take more is had in long double */
+#define EXACT 1e7 /* an order that takes more operations in quadruple precision is computed in long double */
 
 /* ------------------------------------------------------------ the matrix */
 
@@ -39,6 +40,7 @@ void eps__banded_gram_clear(struct eps__banded_gram *banded)
     *banded = (struct eps__banded_gram){0};
 }
 
+/* Whether the row of step i equals that of the step before. */
 static bool alike(const struct eps__banded_gram *banded, size_t i)
 {
     size_t row = banded->width * sizeof *banded->gram;
@@ -49,7 +51,7 @@ enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const dou
                                       double p, double error, double sigma)
 {
     assert(len > 0 && width >= 1 && width <= len && p >= 0 && p <= 1 && sigma > 0);
-    /* Two roundings of the quotient, the error, and what the comparison of both needs. */
+    /* the error, the two roundings of the quotient, and a margin for the proof of M17 */
     double square = sigma * sigma, units = error / EPS__UNIT_ROUNDOFF + 12, most = 0, lost = LOST / square;
     *banded = (struct eps__banded_gram){.len = len, .width = width, .p = p, .gram = malloc(len * width * sizeof *gram)};
     double *beside = calloc(len, sizeof *beside);
@@ -68,12 +70,12 @@ enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const dou
         }
     for (size_t i = 0; i < len; i++)
         most = fmax(most, beside[i]);
-    /* What the entries beside any were raised by, at most, twice over: the matrix stays one of inner products (M17). */
+    /* Twice what all entries beside any were raised by, at most: the matrix stays positive semidefinite (M17). */
     double added = 4 * units * EPS__UNIT_ROUNDOFF * most + 8 * (double)width * lost;
     for (size_t i = 0; i < len; i++)
         banded->gram[i * width] = eps__raise(banded->gram[i * width] + added, 4);
     free(beside);
-    for (size_t i = 0; i + 1 < width; i++) /* the first steps, so that they look like the others */
+    for (size_t i = 0; i + 1 < width; i++) /* fill up the first rows, so that they may equal later ones */
         memcpy(banded->gram + i * width + i + 1, banded->gram + (width - 1) * width + i + 1,
                (width - 1 - i) * sizeof *gram);
     for (size_t i = 0; i < len; i++)
@@ -83,7 +85,8 @@ enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const dou
 
 /* ------------------------------------------------------------ copies */
 
-/* The next in lexicographic order of the rising sequences of numbers under `limit`. */
+/* Advances to the next ascending sequence of numbers below `limit`, in lexicographic order; false after the last
+ * one. */
 static bool next_rising(unsigned *numbers, unsigned len, unsigned limit)
 {
     for (unsigned j = len; j-- > 0;)
@@ -96,10 +99,12 @@ static bool next_rising(unsigned *numbers, unsigned len, unsigned limit)
     return false;
 }
 
-/* What a transition takes: to be made, for each copy; to be weighed, for each band; in a step. Measured. And the steps until a
- * chain has converged, about: so many, and so many for each band. */
+/* Measured costs of a transition, and estimates of the steps until a chain converges. */
 struct pace {
-    double made, weighed, step, steps, steps_a_band;
+    double made;                /* operations to make a transition, for each copy */
+    double weighed;             /* to weigh it, for each band */
+    double step;                /* in a step */
+    double steps, steps_a_band; /* steps until a chain converges: a constant, and an addition for each band */
 };
 static const struct pace pace_quad = {20, 22, 43, 2, 10}, pace_long = {17, 2, 6, 2, 6};
 
@@ -108,7 +113,7 @@ static double steps_at(const struct pace *pace, size_t len, size_t width, size_t
     double runs = (double)changes, settling = pace->steps + pace->steps_a_band * (double)width;
     double steps = fmin((double)len, runs * settling);
     size_t blocks = 1 + changes / (2 * width);
-    if (changes < len / 2 && steps > 2 * runs) /* one change a block is long, others are its ends */
+    if (changes < len / 2 && steps > 2 * runs) /* each block has one long run of equal steps, and others at its ends */
         steps = fmin(steps, 2 * runs + (double)blocks * settling);
     return steps;
 }
@@ -138,6 +143,7 @@ static double operations_at(const struct pace *pace, size_t len, size_t width, s
 
 /* ------------------------------------------------------------ moments */
 
+/* Whether order a is computed in quadruple precision. */
 static bool exactly(size_t len, size_t width, size_t changes, unsigned a)
 {
     return operations_at(&pace_quad, len, width, changes, a) <= EXACT;
@@ -148,7 +154,7 @@ double eps__poisson_operations(size_t len, size_t width, size_t changes, unsigne
     return operations_at(exactly(len, width, changes, a) ? &pace_quad : &pace_long, len, width, changes, a);
 }
 
-/* The orders whose numbers quadruple precision holds and whose transitions are few. */
+/* The highest order that the limits and the range of quadruple precision allow; 1: none. */
 static unsigned most_of(const struct eps__banded_gram *banded, double second, double operations, unsigned max_order)
 {
     unsigned limit = max_order > 0 && max_order < ORDERS_MOST ? max_order : ORDERS_MOST, most = 1;
@@ -171,7 +177,7 @@ enum eps_status eps__poisson_raw(const struct eps_context *context, eps__quad *r
     return exact ? moment_quad(context, banded, a, raw, units) : moment_long(context, banded, a, raw, units);
 }
 
-/* Orders up to *most, which falls to the last one that may tell something. */
+/* The raw moments of orders up to *most, which is lowered to the last order that may be of use. */
 static enum eps_status raw_of(const struct eps_context *context, eps__quad *raw, double *units,
                               const struct eps__banded_gram *banded, unsigned *most)
 {

@@ -1,9 +1,9 @@
 /*
- * The chain of poisson.c for one type of number: included there once for each, with NUMBER the type, OF(name) a name of
- * its own, and UNIT its roundoff.
+ * The chain of poisson.c for one type of number. poisson.c includes this file once for each type: NUMBER is the type,
+ * OF(name) makes a name for it, and UNIT is its unit roundoff.
  *
- * A state counts the copies of each history, a transition those of each history and participation. What a transition
- * weighs changes where the matrix does; between changes a step is one product and one sum for each transition.
+ * A state counts the copies with each history, a transition those with each history and participation. The weights of
+ * transitions change only where the matrix does; otherwise a step is one product and one sum for each transition.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,19 +11,24 @@
 struct OF(walk) {
     const struct eps__banded_gram *banded;
     unsigned copies;
-    size_t histories, states, len; /* 2^(width - 1); multisets of them; transitions */
-    uint32_t *from, *to;           /* [transition]: from the copies that have each history to those a step later */
-    NUMBER *base, *weight; /* [transition]: of who takes part alone; and with what the copies are to each other */
-    size_t *places;        /* [history][j]: C(history + j, j + 1) */
-    uint16_t *times;       /* [transition][d]: pairs of copies that meet at a distance of d */
-    NUMBER *powers;        /* e^{g n}: [d][n], n <= reach */
-    size_t reach, meetings, enters; /* the most in times, in all times of one transition, transitions into one state */
+    size_t histories;    /* 2^(width - 1) */
+    size_t states;       /* multisets of `copies` histories */
+    size_t len;          /* transitions */
+    uint32_t *from, *to; /* [transition]: the states before and after it */
+    NUMBER *base;        /* [transition]: its weight without the Gram matrix: ways times probability */
+    NUMBER *weight;      /* [transition]: its whole weight at the current step */
+    size_t *places;      /* [history][j]: C(history + j, j + 1), for ranks of multisets */
+    uint16_t *times;     /* [transition][d]: the number of pairs of copies that meet at distance d */
+    NUMBER *powers;      /* [d][n], n <= reach: e^{g n}, g the entry at distance d */
+    size_t reach;        /* the largest of `times` */
+    size_t meetings;     /* the largest sum of `times` of a transition */
+    size_t enters;       /* the largest number of transitions into one state */
     NUMBER *state, *next;
-    double units; /* of one step */
+    double units; /* the rounding of one step, in units of roundoff */
     uint64_t choose[ORDERS_MOST + 1][ORDERS_MOST + 1];
 };
 
-/* The place of a multiset, given in rising order, among all of that size. */
+/* The rank of a multiset of histories, given in ascending order. */
 static size_t OF(place)(const struct OF(walk) * walk, const unsigned *codes)
 {
     size_t sum = 0;
@@ -32,13 +37,13 @@ static size_t OF(place)(const struct OF(walk) * walk, const unsigned *codes)
     return sum;
 }
 
-/* The copies' histories and whether each takes this step, code = 2 history + taken in rising order: what they weigh,
- * and where they go. */
+/* Fills in a transition. codes[j] = 2 history + (1 if the copy takes part in this step), in ascending order. taking[s]:
+ * the probability that s given copies take part and the others do not. */
 static void OF(describe)(struct OF(walk) * walk, size_t index, const unsigned *codes, const NUMBER *taking)
 {
     unsigned old[ORDERS_MOST], young[ORDERS_MOST], took = 0, copies = walk->copies;
     uint16_t *times = walk->times + index * walk->banded->width;
-    uint64_t ways = 1; /* at most 2^copies, and less */
+    uint64_t ways = 1; /* at most 2^copies */
     for (unsigned j = 0, first = 0, taken = 0; j < copies; j++) {
         old[j] = codes[j] >> 1;
         young[j] = codes[j] & ((unsigned)walk->histories - 1);
@@ -46,7 +51,7 @@ static void OF(describe)(struct OF(walk) * walk, size_t index, const unsigned *c
         first = j > 0 && old[j] == old[j - 1] ? first : j;
         taken = (first == j ? 0 : taken) + (codes[j] & 1);
         if (j + 1 == copies || codes[j + 1] >> 1 != old[j])
-            ways *= walk->choose[j + 1 - first][taken]; /* which of the alike took it */
+            ways *= walk->choose[j + 1 - first][taken]; /* which of the copies with this history take part */
     }
     size_t meetings = times[0] = (uint16_t)(took * (took - 1) / 2);
     for (size_t d = 1; d < walk->banded->width; d++) {
@@ -56,7 +61,7 @@ static void OF(describe)(struct OF(walk) * walk, size_t index, const unsigned *c
             before += then;
             both += then & codes[j];
         }
-        times[d] = (uint16_t)(took * before - both); /* a copy does not meet itself */
+        times[d] = (uint16_t)(took * before - both); /* without the pairs of a copy with itself */
         meetings += times[d];
         walk->reach = times[d] > walk->reach ? times[d] : walk->reach;
     }
@@ -134,14 +139,16 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
     if (!walk->powers)
         return EPS_NO_MEMORY;
     OF(count_entries)(walk);
-    walk->state[0] = 1; /* nobody took part before the first step */
-    /* In quadruple precision a power is of 6 units a factor, the participations of 2 each; what is told of them is
-     * rounded once. Then a product a distance and one with the state, and a sum over what enters (M18). */
+    walk->state[0] = 1; /* no copy took part before the first step */
+    /* M18: in quadruple precision a power has 6 units for each factor, and each copy's participation 2; both are
+     * rounded once to NUMBER. There are products for each distance and with the state, and a sum over the transitions
+     * that enter. */
     double told = 6 * (double)walk->meetings + 2 * (double)copies + 4, width = (double)banded->width;
     walk->units = 1.01 * (told * (double)EPS__QUAD_ROUNDOFF / (double)UNIT + 2 * width + 4 + (double)walk->enters);
     return EPS_OK;
 }
 
+/* Sets the weights of all transitions at step i. */
 static void OF(weigh)(struct OF(walk) * walk, size_t i)
 {
     size_t width = walk->banded->width, row = walk->reach + 1;
@@ -169,8 +176,8 @@ static void OF(step)(struct OF(walk) * walk)
     walk->next = swapped;
 }
 
-/* Whether the last step multiplied every number by one factor, but for its rounding; *least: the least factor, *spread: the
- * units that the largest is above it. */
+/* Whether the last step multiplied every number by one factor, up to the rounding of a step. *least: the least factor;
+ * *spread: by how many units the largest one exceeds it. */
 static bool OF(converged)(const struct OF(walk) * walk, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
@@ -188,6 +195,7 @@ static bool OF(converged)(const struct OF(walk) * walk, NUMBER *least, double *s
     return low > 0 && finiteq((eps__quad)low);
 }
 
+/* Multiplies the state by factor^times. */
 static void OF(scale)(struct OF(walk) * walk, NUMBER factor, size_t times)
 {
     NUMBER power = 1;
@@ -200,8 +208,8 @@ static void OF(scale)(struct OF(walk) * walk, NUMBER factor, size_t times)
         walk->state[s] *= power;
 }
 
-/* All steps, or as many as there is patience for, and then *sum is left alone. *units: of quadruple precision, what the sum over the
- * states is off by. */
+/* Makes all steps. *sum: the sum over the states, within *units units of quadruple roundoff; unchanged if the chain was
+ * given up. */
 static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk) * walk, eps__quad *sum, double *units)
 {
     const struct eps__banded_gram *banded = walk->banded;
@@ -231,12 +239,12 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
     *sum = 0;
     for (size_t s = 0; s < walk->states; s++)
         *sum += (eps__quad)walk->state[s];
-    assert(*units * (double)UNIT < 1e-2); /* (1 + u)^k is 1 + k u, about */
+    assert(*units * (double)UNIT < 1e-2); /* so that first-order error bounds are valid */
     *units *= (double)UNIT / (double)EPS__QUAD_ROUNDOFF;
     return EPS_OK;
 }
 
-/* E X^copies, and the units of quadruple precision that it is off by. */
+/* *sum = E X^copies, within *units units of quadruple roundoff; unchanged if the chain was given up. */
 static enum eps_status OF(moment)(const struct eps_context *context, const struct eps__banded_gram *banded,
                                   unsigned copies, eps__quad *sum, double *units)
 {

@@ -1,8 +1,9 @@
 /*
- * A table a node, by how many of its leaves each copy takes: the table of two nodes together is their convolution,
- * that of their parent is the same with what the copies are to each other there. Subtrees of one height are alike, so a
- * complete tree of n leaves has log n tables; where the stream ends inside of it, one more at each height. All numbers
- * are positive, so long double keeps its digits, and its exponents are those of quadruple precision.
+ * See poisson_tree.h. A node has a table, indexed by how many of its leaves each copy takes. The table of a parent is
+ * the convolution of those of its children, times the factors of the copies' meetings in the parent. Subtrees of one
+ * height are equal, so a complete tree of n leaves needs log n tables; if the stream ends inside the tree, there is one
+ * more at each height. All numbers are positive, so long double loses no digits to cancellation, and its range is that
+ * of quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,9 +22,9 @@ _Static_assert(LDBL_MANT_DIG >= 64 && LDBL_MAX_EXP >= 16384, "long double has 64
 
 enum { COPIES = EPS__TREE_COPIES_MAX };
 
-#define SMALLEST 11000.0 /* -ln of what no number on the way is under: the range ends at 11355 */
-#define NUMBERS 4e6      /* of a table */
-#define STARTING 4.0     /* what a row's beginning costs, in operations */
+#define SMALLEST 11000.0 /* every number on the way is 0 or at least e^-SMALLEST; the range ends at e^-11355 */
+#define NUMBERS 4e6      /* numbers of a table, at most */
+#define STARTING 4.0     /* the cost of starting a row, in operations */
 
 /* ------------------------------------------------------------ caps */
 
@@ -32,10 +33,10 @@ static size_t minimum(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The least cap under which `count` nodes of so many leaves stay but with about this probability. */
+/* The least cap that a node with this number of leaves exceeds with probability at most e^log_share. */
 static size_t cap_of(const struct eps__poisson_tree *tree, size_t leaves, double log_share)
 {
-    size_t low = 0, high = leaves; /* high will do, as nobody is above all leaves */
+    size_t low = 0, high = leaves; /* a cap of all leaves is never exceeded */
     if (tree->p == 0 || tree->p == 1)
         return tree->p == 0 ? 0 : leaves;
     while (low < high) {
@@ -48,7 +49,7 @@ static size_t cap_of(const struct eps__poisson_tree *tree, size_t leaves, double
     return high;
 }
 
-/* That one of `count` such nodes has more, from above. */
+/* An upper bound on the probability that one of `count` nodes exceeds its cap. */
 static double over_cap(const struct eps__poisson_tree *tree, size_t count, size_t leaves, size_t cap)
 {
     if (cap >= leaves || tree->p == 0 || count == 0)
@@ -72,7 +73,7 @@ void eps__poisson_tree_make(struct eps__poisson_tree *tree, size_t leaves, size_
     size_t root = cap_of(tree, leaves, log_share);
     for (size_t h = 0; h <= height; h++) {
         size_t count = leaves >> h, cut = cut_leaves(tree, h);
-        /* No node has more than the root. */
+        /* No node needs a larger cap than the root. */
         tree->full[h] = count > 0 ? minimum(cap_of(tree, (size_t)1 << h, log_share - log((double)count)), root) : 0;
         tree->cut[h] = minimum(cap_of(tree, cut, log_share), root);
         if (tree->full[h] < root)
@@ -85,11 +86,11 @@ void eps__poisson_tree_make(struct eps__poisson_tree *tree, size_t leaves, size_
 
 /* ------------------------------------------------------------ tables */
 
-/* Of a node: by the counts of all copies, each 0 .. top; symmetric. */
+/* The table of a node, indexed by the counts of all copies, each in 0 .. top. It is symmetric in the copies. */
 struct table {
     size_t leaves, top;
-    long double *at; /* (top + 1)^copies */
-    double units;    /* of long double that each number is off by */
+    long double *at; /* (top + 1)^copies numbers */
+    double units;    /* the error bound of each number, in units of long double */
 };
 
 struct fold {
@@ -116,7 +117,7 @@ static size_t place(const size_t *counts, unsigned copies, size_t side)
     return at;
 }
 
-/* Over pairs of copies, the product of their counts. */
+/* The sum over pairs of copies of the product of their counts. */
 static size_t meetings(const size_t *counts, unsigned len)
 {
     size_t sum = 0, before = 0;
@@ -127,7 +128,7 @@ static size_t meetings(const size_t *counts, unsigned len)
     return sum;
 }
 
-/* The next of the rising sequences of numbers up to top. */
+/* Advances to the next ascending sequence of numbers up to top; false after the last one. */
 static bool next_rising(size_t *counts, unsigned len, size_t top)
 {
     for (unsigned c = len; c-- > 0;)
@@ -140,7 +141,7 @@ static bool next_rising(size_t *counts, unsigned len, size_t top)
     return false;
 }
 
-/* The next with first <= counts <= last. */
+/* Advances to the next tuple with first <= counts <= last; false after the last one. */
 static bool next_within(size_t *counts, const size_t *first, const size_t *last, unsigned len)
 {
     for (unsigned c = len; c-- > 0; counts[c] = first[c])
@@ -174,7 +175,8 @@ static void convolve(long double *row, size_t from, size_t top, const long doubl
     }
 }
 
-/* A row of two nodes' table: the counts of all copies but the last one are given, in rising order. */
+/* Adds up a row of the convolution of two tables. The counts of all copies but the last one are given, in ascending
+ * order. */
 static void merge_row(const struct fold *fold, long double *row, const size_t *counts, size_t top,
                       const struct table *a, const struct table *b)
 {
@@ -185,7 +187,7 @@ static void merge_row(const struct fold *fold, long double *row, const size_t *c
         first[c] = taken[c] = counts[c] > b->top ? counts[c] - b->top : 0;
         last[c] = minimum(counts[c], a->top);
     }
-    if (a == b && given > 0) /* either child has the lesser part of the first copy's */
+    if (a == b && given > 0) /* by symmetry, let the first child have the smaller part of the first copy's count */
         last[0] = minimum(last[0], counts[0] / 2);
     do {
         for (unsigned c = 0; c < given; c++)
@@ -196,7 +198,7 @@ static void merge_row(const struct fold *fold, long double *row, const size_t *c
     } while (next_within(taken, first, last, given));
 }
 
-/* From the numbers at rising counts, those at all others. */
+/* Fills in all numbers from those at ascending counts, by symmetry. */
 static void fill(struct table *table, unsigned copies)
 {
     size_t counts[COPIES] = {0}, first[COPIES] = {0}, last[COPIES], sorted[COPIES], index = 0;
@@ -209,14 +211,15 @@ static void fill(struct table *table, unsigned copies)
     } while (next_within(counts, first, last, copies));
 }
 
-/* What the roundings of a merge are: a product, the sums along a path of additions, the power and its product. */
+/* The error bound of a merge (M20): that of both children, one product, the additions, and the power with its
+ * product. */
 static double merge_units(const struct table *a, const struct table *b, unsigned copies)
 {
     double terms = (double)minimum(a->top, b->top) + 1;
     return a->units + b->units + terms + volume(terms, copies - 1) + 6;
 }
 
-/* The table of the node above a and b, which may be the same, its leaves at most `cap`. */
+/* Makes the table, cut at `cap`, of the parent of a and b, which may be the same table. */
 static enum eps_status merge(const struct fold *fold, struct table *out, const struct table *a, const struct table *b,
                              size_t cap)
 {
@@ -247,6 +250,7 @@ static enum eps_status merge(const struct fold *fold, struct table *out, const s
 
 /* ------------------------------------------------------------ from the leaves to the root */
 
+/* The table of a node without leaves in use. */
 static enum eps_status nobody(struct table *out)
 {
     *out = (struct table){0, 0, malloc(sizeof *out->at), 0};
@@ -273,7 +277,7 @@ static enum eps_status one_leaf(const struct fold *fold, struct table *out)
     return EPS_OK;
 }
 
-/* The node at this height that the end of the stream cuts: a full child or none, and what is left. */
+/* Replaces the cut node of height - 1 by that of this height: it has a full child or none, and the cut child. */
 static enum eps_status cut_node(const struct fold *fold, struct table *cut, const struct table *full, size_t height)
 {
     bool whole = fold->tree->leaves >> (height - 1) & 1;
@@ -292,6 +296,7 @@ static enum eps_status cut_node(const struct fold *fold, struct table *cut, cons
     return status;
 }
 
+/* Replaces the full node of height - 1 by that of this height. */
 static enum eps_status full_node(const struct fold *fold, struct table *full, size_t height)
 {
     struct table child = *full;
@@ -327,7 +332,7 @@ static enum eps_status fold_tree(const struct fold *fold, eps__quad *sum, double
     }
     const struct table *root = tree->leaves >> tree->height > 0 ? &full : &cut;
     if (status == EPS_OK) {
-        assert(root->leaves == tree->leaves); /* each once */
+        assert(root->leaves == tree->leaves);
         sum_table(sum, units, root, fold->copies);
     }
     free(full.at);
@@ -340,7 +345,8 @@ static size_t root_cap(const struct eps__poisson_tree *tree)
     return tree->leaves >> tree->height > 0 ? tree->full[tree->height] : tree->cut[tree->height];
 }
 
-/* No number on the way is under e^-SMALLEST: each is at least the probability of a pattern of all copies (M20). */
+/* Whether no number on the way is below e^-SMALLEST. Each is at least the probability of a pattern of all copies
+ * (M20). */
 static bool in_range(const struct eps__poisson_tree *tree, unsigned copies)
 {
     double rarest = 0;
@@ -367,9 +373,9 @@ enum eps_status eps__poisson_tree_sum(const struct eps_context *context, eps__qu
     return status;
 }
 
-/* ------------------------------------------------------------ what it costs */
+/* ------------------------------------------------------------ cost */
 
-/* Over the counts of one copy: pairs of counts in two nodes whose sum is at most top. */
+/* For one copy: the number of pairs of counts in two nodes whose sum is at most top. */
 static double pairs_of(size_t a, size_t b, size_t top)
 {
     double sum = 0;

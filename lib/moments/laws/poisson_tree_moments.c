@@ -1,5 +1,5 @@
 /*
- * What is made of the sums over trees: exact moments of few copies, and bounds on higher orders by groups of as many.
+ * Exact moments of low orders from the sums over trees, and bounds on higher orders by groups of copies.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,9 +10,14 @@
 #include "lib/moments/laws/poisson_tree.h"
 #include "lib/numerics/bound.h"
 
-enum { COPIES = EPS__TREE_COPIES_MAX, ORDERS_MOST = 64, NARROW = 8, WIDE = 2 };
+enum {
+    COPIES = EPS__TREE_COPIES_MAX,
+    ORDERS_MOST = 64,
+    NARROW = 8, /* the narrow and the wide `gap` of a ladder */
+    WIDE = 2
+};
 
-/* ------------------------------------------------------------ what is asked */
+/* ------------------------------------------------------------ which orders are computed */
 
 unsigned eps__poisson_tree_fits(const struct eps__poisson_tree *tree, const struct eps__tree_effort *effort)
 {
@@ -27,7 +32,7 @@ unsigned eps__poisson_tree_fits(const struct eps__poisson_tree *tree, const stru
     return most;
 }
 
-/* How a copies are parted: `more` groups of `size`, `less` of one fewer. */
+/* A partition of copies: `more` groups of `size` copies, and `less` groups of size - 1. */
 struct groups {
     unsigned size, more, less;
 };
@@ -47,10 +52,10 @@ static unsigned most_of(const struct eps__poisson_tree *tree, const struct eps__
     return max_order > 0 && max_order < most ? max_order : most;
 }
 
-/* The orders above the moments: which of them are asked, the others being between two of these. */
+/* The orders above the exact moments that are computed; the others are interpolated between two of these. */
 struct ladder {
-    unsigned from, to, gap; /* a + 1 + a/gap follows a */
-    unsigned largest;       /* copies in a group; 1: no order is asked */
+    unsigned from, to, gap; /* after order a comes a + 1 + a/gap */
+    unsigned largest;       /* the largest group of copies; 1: no orders are computed */
 };
 
 static unsigned climb(const struct ladder *ladder, unsigned a)
@@ -75,7 +80,7 @@ static double ladder_operations(const struct eps__poisson_tree *tree, const stru
     return sum;
 }
 
-/* The largest groups that fit, with narrow gaps if they do; or pairs with wide ones, few of which E X^2 is. */
+/* The ladder with the largest groups that fit, and narrow gaps; if none fits, pairs with wide gaps. */
 static struct ladder ladder_of(const struct eps__poisson_tree *tree, unsigned most, double operations,
                                unsigned max_order)
 {
@@ -106,13 +111,14 @@ double eps__poisson_tree_spends(const struct eps__poisson_tree *tree, const stru
 
 /* ------------------------------------------------------------ moments */
 
-/* A number and the units of quadruple roundoff it is off by. */
+/* A number, and its error bound in units of quadruple roundoff. */
 struct known {
     eps__quad value;
     double units;
 };
 
-/* E X^a of the law within the caps; what is no number is not known. */
+/* E X^a of the law within the caps, with weight times `times`; not finite if it is not known. within: the probability
+ * of being within the caps. */
 static enum eps_status moment(const struct eps_context *context, struct known *out,
                               const struct eps__poisson_tree *tree, const struct known *within, unsigned a,
                               eps__quad times)
@@ -124,7 +130,7 @@ static enum eps_status moment(const struct eps_context *context, struct known *o
     return status;
 }
 
-/* ln of what it is at most, by groups (M22). */
+/* An upper bound on ln E X^a by groups of at most `largest` copies (M22). */
 static enum eps_status grouped(const struct eps_context *context, eps__quad *log_moment, double *units,
                                const struct eps__poisson_tree *tree, const struct known *within, unsigned a,
                                unsigned largest)
@@ -154,7 +160,7 @@ static void set_order(struct eps__orders *orders, unsigned a, eps__quad log_mome
     orders->log_lower[a] = eps__shift(EPS__LOWER, value, error);
 }
 
-/* Those between two orders: ln E X^a is convex (M22). */
+/* Bounds for the orders between two orders, on the chord: ln E X^a is convex in a (M22). */
 static void set_between(struct eps__orders *orders, unsigned from, unsigned to)
 {
     for (unsigned a = from + 1; a < to; a++) {

@@ -1,12 +1,15 @@
 /*
- * Draws under b-min-sep sampling (BMS section 5; several examples of one user: section 6.2): y = C x + z, and P/Q by a
- * recursion backward in time,
- *     f_i = (1-p)^k f_(i+1) + sum over j = 1..k of Binom(k,p)(j) N(j c_i)/N(0) f_(i+b),    f_i = 1 from n on,
- * k the examples of one user. P/Q = f_0 from a cold start; from a warm one the mean of f_i over the first step at which the example waits. Where the separation b
- * is less than the strategy's bands, whole columns in the recursion make it an upper bound on P/Q (A39), for remove.
+ * Draws under b-min-sep sampling (BMS section 5; for several examples of one user: section 6.2). A draw is y = C x + z,
+ * and P/Q is computed by a recursion backward in time,
+ *     f_i = (1-p)^k f_(i+1) + sum over j = 1..k of Binom(k,p)(j) N(j c_i)/N(0) f_(i+b),    f_i = 1 for i >= n,
+ * where k is the number of examples of the user and b the separation. From a cold start P/Q = f_0; from a warm start it
+ * is the mean of f_i over the first step i at which the user does not sit out.
  *
- * The recursion runs in numbers, scaled by powers of two, not in logarithms; where they would leave the range in which nothing is lost
- * it is run again with an exponent for each (A26).
+ * If the separation is less than the strategy's bands, the recursion with whole columns gives an upper bound on P/Q
+ * (A39), which serves remove; add uses b_min_sep_minorant.h.
+ *
+ * The recursion uses plain numbers that are scaled by powers of two, not logarithms. If a number leaves the range in
+ * which no precision is lost, the recursion runs again with a separate exponent for each number (A26).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -27,28 +30,31 @@
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
 
-#define SCALE 300 /* what has grown over 2^SCALE is divided by that */
-#define LARGEST 0x1p600
-#define RING_LEAST 0x1p-900
-#define OPERATIONS 40.0 /* of a normal, an exponential and a step of the recursion, in multiply-adds */
+#define SCALE 300           /* a lane with a number above 2^SCALE is divided by 2^SCALE */
+#define LARGEST 0x1p600     /* the largest number that a step may produce */
+#define RING_LEAST 0x1p-900 /* the least number of a lane that may be left after scaling */
+#define OPERATIONS 40.0     /* cost of a normal, an exponential and a step of the recursion, in multiply-adds */
 
 struct b_min_sep_law {
     struct eps__mc_law base;
     struct eps__mc_columns columns;
     struct eps__b_min_sep_steps steps;
-    double keep, log_pick[EPS__TOGETHER_MAX];
-    /* Of a tilt in the direction of add, and of remove. */
-    struct eps__mc_b_min_sep_drift drift;
-    struct eps__mc_b_min_sep_copies copies;
+    double keep;                            /* (1-p)^k */
+    double log_pick[EPS__TOGETHER_MAX];     /* ln Binom(k,p)(j + 1) */
+    struct eps__mc_b_min_sep_drift drift;   /* add, tilted */
+    struct eps__mc_b_min_sep_copies copies; /* remove, tilted */
 };
 
-/* Where draw() works. */
+/* The scratch space of draw(), divided up. */
 struct work {
-    double *y, *factor, *ring, *exponent;
-    double dot[EPS__LANES]; /* of the drift and y */
+    double *y, *factor;
+    double *ring;           /* f_i in row i mod separation */
+    double *exponent;       /* binary exponents of the ring's numbers */
+    double dot[EPS__LANES]; /* <drift, y> */
     struct eps__mc_steps steps;
 };
 
+/* The doubles that the participations of one lane need. */
 static size_t slots_of(const struct b_min_sep_law *law)
 {
     size_t most = law->copies.draws ? law->copies.draws->most : eps__b_min_sep_steps_most(&law->steps);
@@ -72,15 +78,15 @@ static size_t scratch_of(const struct b_min_sep_law *law)
            (law->columns.tile + 2 * law->steps.separation + slots_of(law)) * EPS__LANES;
 }
 
-/* The exponent of the factor of step i for j examples together, as eps__mixture_lanes() has it. */
+/* The exponent of the factor of step i for j examples together, computed as in eps__mixture_lanes(). */
 static double exponent_of(const struct b_min_sep_law *law, size_t i, double product, unsigned j)
 {
     return (j * product - (double)j * j * law->columns.half[i]) + law->log_pick[j - 1];
 }
 
-/* ------------------------------------------------------------ in numbers */
+/* ------------------------------------------------------------ the recursion in plain numbers */
 
-/* Divides the lane by 2^SCALE; false where something small is left over. */
+/* Divides the lane by 2^SCALE. False if a number becomes too small. */
 static bool scale_down(double *ring, size_t separation, size_t lane, double *exponent)
 {
     bool safe = true;
@@ -92,7 +98,7 @@ static bool scale_down(double *ring, size_t separation, size_t lane, double *exp
     return safe;
 }
 
-/* The tile's steps, of the factors sum_j Binom(k,p)(j) N(j c_i)/N(0). False where a number left the range. */
+/* The steps of a tile from the factors sum_j Binom(k,p)(j) N(j c_i)/N(0). False if a number leaves the range. */
 static bool recur(const struct b_min_sep_law *law, const double *factor, double *ring, double *exponent, size_t from,
                   size_t end)
 {
@@ -107,9 +113,9 @@ static bool recur(const struct b_min_sep_law *law, const double *factor, double 
     return true;
 }
 
-/* ------------------------------------------------------------ with an exponent for each */
+/* ------------------------------------------------------------ the recursion with separate exponents */
 
-/* The same for one lane, of the products in the place of the factors. */
+/* The same steps from the products <h_i, y> instead of the factors. */
 static void recur_scaled(const struct b_min_sep_law *law, const double *product, double *ring, double *exponent,
                          size_t from, size_t end)
 {
@@ -131,7 +137,7 @@ static void recur_scaled(const struct b_min_sep_law *law, const double *product,
 
 /* ------------------------------------------------------------ a draw */
 
-/* ln P/Q of what the ring holds at the end. exponent: a row, or one for each row of the ring. */
+/* The losses from the final ring. exponent: one row for all, or, if scaled, one row for each row of the ring. */
 static void finish(const struct b_min_sep_law *law, const double *ring, const double *exponent, bool scaled,
                    double *loss)
 {
@@ -149,7 +155,7 @@ static void finish(const struct b_min_sep_law *law, const double *ring, const do
     }
 }
 
-/* Who takes part in y. */
+/* Draws the participations in y: none for add, those of all copies if tilted. */
 static void draw_steps(const struct b_min_sep_law *law, const struct eps__stream *stream, uint32_t first,
                        struct eps__mc_steps *steps)
 {
@@ -163,6 +169,7 @@ static void draw_steps(const struct b_min_sep_law *law, const struct eps__stream
             eps__b_min_sep_draws_next(steps->slots + lane * steps->most, law->copies.draws, stream, first + lane);
 }
 
+/* Draws y tile by tile and computes the losses. scaled: with separate exponents. False if a number leaves the range. */
 static bool run(const struct b_min_sep_law *law, const struct eps__stream *stream, uint32_t first, struct work *work,
                 bool scaled, double *loss)
 {
@@ -219,14 +226,14 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
     if (sampling->examples_per_user > EPS__TOGETHER_MAX)
-        return eps__decline(error, "/sampling/examples_per_user", "monte_carlo serves at most 64 examples of one user");
+        return eps__decline(error, "/sampling/examples_per_user", "monte_carlo serves at most 64 examples per user");
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
         return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy under b_min_sep");
     return true;
 }
 
-/* Two of one user's participations may reach into one row. */
+/* Whether two participations of one user may share a row. */
 static bool overlaps(const struct eps__setting *setting)
 {
     return eps_strategy_bands(setting->strategy) > setting->job->mechanism.sampling.separation;
@@ -241,9 +248,8 @@ static void assume(struct eps__sentences *list, const struct eps__setting *setti
 {
     if (overlaps(setting))
         eps__sentence(list,
-                      "the separation is less than the strategy's bands: the likelihood ratio is not computed, but "
-                      "bounded, from above by whole columns, each as if it were alone in its rows, and from below by "
-                      "a geometric mean");
+                      "the separation is less than the strategy's bands, so the likelihood ratio is not computed but "
+                      "bounded: from above by ignoring the overlap of columns, from below by a geometric mean");
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -274,7 +280,7 @@ static void destroy(struct eps__mc_law *base)
     free(law);
 }
 
-/* EPS_UNSUPPORTED where none is known, or none is better than plain draws. */
+/* Prepares the tilt. EPS_UNSUPPORTED: none is known, or none is better than plain draws. */
 static enum eps_status tilt(struct b_min_sep_law *law, const struct eps_context *context, const struct eps__mc_aim *aim)
 {
     if (law->columns.width > law->steps.separation)
@@ -308,7 +314,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
                                                .examples = (unsigned)sampling->examples_per_user,
                                                .warm = sampling->warm_start};
     eps__b_min_sep_steps_fill(&law->steps);
-    bool copies = aim->tilted && aim->direction == EPS_REMOVE; /* as many count together as examples would */
+    bool copies = aim->tilted && aim->direction == EPS_REMOVE; /* of the example; each counts like an example */
     enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation,
                                                   copies ? EPS__B_MIN_SEP_DRAWN_MAX : law->steps.examples);
     if (status == EPS_OK && !aim->tilted && overlaps(setting) && aim->direction == EPS_ADD) {
@@ -328,7 +334,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     double n = (double)mechanism->n, starts = (double)eps__b_min_sep_steps_most(&law->steps);
     double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
     law->base = (struct eps__mc_law){.class = &eps__mc_b_min_sep, .direction = aim->direction, .tilted = aim->tilted};
-    /* A26: relative errors of a sum of products are those of the longest product. */
+    /* A26: the relative error of a sum of products is at most that of its longest product. */
     law->base.loss_error =
         eps__raise(n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
                        starts * (eps__mc_columns_error(&law->columns, law->steps.examples) + 1024 * EPS__UNIT_ROUNDOFF),

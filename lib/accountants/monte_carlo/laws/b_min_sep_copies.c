@@ -1,5 +1,5 @@
 /*
- * See b_min_sep_copies.h. The copies are those of the law that the columns at hand have, as doubles: Z is that law's.
+ * See b_min_sep_copies.h. The law is that of the columns as they are stored in doubles, and Z belongs to this law.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,9 +15,9 @@
 #include "lib/numerics/bound.h"
 #include "lib/base/progress.h"
 
-#define PRODUCTS_MAX 4e9
+#define PRODUCTS_MAX 4e9 /* multiply-adds for the Gram matrix, at most */
 
-/* gram[i width + d] = <h_i, h_(i-d)>: a sum of at most `width` products >= 0. */
+/* gram[i width + d] = <h_i, h_(i-d)>, a sum of at most `width` products >= 0. */
 static enum eps_status make_gram(const struct eps_context *context, double *gram, const struct eps__mc_columns *columns)
 {
     size_t n = columns->n, width = columns->width;
@@ -38,19 +38,20 @@ static enum eps_status make_gram(const struct eps_context *context, double *gram
     return status;
 }
 
-/* a ln(1 - 1/a) - ln(a - 1): of max_r r^(a-1) (1 - r). */
+/* ln of the maximum of r^(a-1) (1 - r): a ln(1 - 1/a) - ln(a - 1). */
 static double peak(double a)
 {
     return a * Sleef_cinz_log1pd1_u10purec(-1 / a) - Sleef_cinz_logd1_u10purec(a - 1);
 }
 
+/* ln of the bound on values at eps, before rounding. */
 static double log_value(const struct eps__b_min_sep_draws *draws, double eps)
 {
     double a = draws->layout.copies;
     return draws->log_z - (a - 1) * eps + peak(a);
 }
 
-/* Tables of more and more copies, while the values fall. */
+/* Makes tables of 2, 3, ... copies as long as the bound on values falls, and keeps the best. */
 static enum eps_status choose(const struct eps_context *context, struct eps__mc_b_min_sep_copies *copies,
                               const struct eps__b_min_sep *b_min_sep, double eps)
 {
@@ -122,7 +123,7 @@ double eps__mc_b_min_sep_copies_log_weight(const struct eps__mc_b_min_sep_copies
 
 double eps__mc_b_min_sep_copies_error(const struct eps__mc_b_min_sep_copies *copies, double loss_error)
 {
-    /* the loss's own error, and the rounding of its multiple */
+    /* one loss_error for the loss itself, one for the rounding of its multiple */
     return eps__raise(2 * (copies->order - 1.0) * loss_error + copies->draws->log_z_error +
                           copies->draws->log_density_error + 4 * EPS__UNIT_ROUNDOFF * fabs(copies->draws->log_z),
                       8);

@@ -1,6 +1,6 @@
 /*
- * See b_min_sep_drift.h. Of ln P/Q a linear function of y is a lower bound, by draws of probability q <= p as in A19; t
- * and q are those with which the largest value is least (A28). What the drift is made of is the same on every machine.
+ * See b_min_sep_drift.h. A linear function of y is a lower bound on ln P/Q, for any draw probability q <= p (A19). t
+ * and q are chosen such that the largest possible value is least (A28). The drift has the same bits on every machine.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,15 +16,19 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/sum.h"
 
-enum { RARER = 8, HALVINGS = 80 };
+enum {
+    RARER = 8, /* q is a multiple of p/RARER */
+    HALVINGS = 80
+};
 
 /* ln P/Q >= <mean, y> - level. */
 struct minorant {
-    double level, square; /* from above; |mean|^2 */
-    double units;         /* what `mean` is off by, relatively */
+    double level;  /* rounded up */
+    double square; /* |mean|^2 */
+    double units;  /* relative error bound of `mean`, in units of roundoff */
 };
 
-/* k n KL(Bernoulli(q) || Bernoulli(p)), q <= p, from above. */
+/* trials KL(Bernoulli(q) || Bernoulli(p)), q <= p, rounded up. */
 static double divergence(double trials, double p, double q)
 {
     if (q >= p)
@@ -34,7 +38,7 @@ static double divergence(double trials, double p, double q)
     return eps__shift(EPS__UPPER, fmax(trials * (more - less), 0), 8 * EPS__UNIT_ROUNDOFF * trials * (less + q + more));
 }
 
-/* With draws of probability q. waits: n numbers to work in. */
+/* The minorant for draws of probability q. mean: n numbers; waits: scratch space for n numbers. */
 static struct minorant minorant_of(double *mean, double *waits, const struct eps__mc_columns *columns,
                                    const struct eps__b_min_sep_steps *steps, double q)
 {
@@ -60,13 +64,13 @@ static struct minorant minorant_of(double *mean, double *waits, const struct eps
                              error + (double)columns->width + 16};
 }
 
-/* -ln of t^t/(1+t)^(1+t) */
+/* -ln(t^t/(1+t)^(1+t)) */
 static double gap(double t)
 {
     return Sleef_cinz_log1pd1_u10purec(t) + t * Sleef_cinz_log1pd1_u10purec(1 / t);
 }
 
-/* The t at which t level + t^2 square/2 - t eps - gap(t) is least: its slope rises with t. */
+/* Bisects for the t at which t level + t^2 square/2 - t eps - gap(t) is least; its slope rises with t. */
 static double best_tilt(const struct minorant *minorant, double eps)
 {
     double low = 0x1p-60, high = 0x1p60;
@@ -78,12 +82,13 @@ static double best_tilt(const struct minorant *minorant, double eps)
     return low;
 }
 
+/* ln of the bound on values at eps, before rounding. */
 static double log_value(const struct minorant *minorant, double t, double eps)
 {
     return t * (minorant->level + 0.5 * t * minorant->square - eps) - gap(t);
 }
 
-/* v = -t mean, and what follows from it. */
+/* Sets v = -t mean, in place, and all that follows from it. */
 static void set(struct eps__mc_b_min_sep_drift *drift, struct eps__mc_columns *columns, const struct minorant *minorant,
                 double *mean, double t)
 {
@@ -101,7 +106,7 @@ static void set(struct eps__mc_b_min_sep_drift *drift, struct eps__mc_columns *c
     double half = 0.5 * eps__sum_value(&square);
     *drift = (struct eps__mc_b_min_sep_drift){.tilt = t, .level = minorant->level, .half = half};
     drift->log_weight_error = eps__raise(EPS__UNIT_ROUNDOFF * ((n + 8) * size + 32 * half), 8);
-    /* <v, y> is not quite -t <a, y>; the weight's own error counts twice */
+    /* <v, y> differs from -t <a, y> by rounding; the error of the weight counts twice (A28) */
     drift->slack = eps__raise((minorant->units + 4) * EPS__UNIT_ROUNDOFF * size + 2 * drift->log_weight_error, 8);
 }
 

@@ -1,6 +1,6 @@
 /*
- * See b_min_sep_minorant.h: the geometric mean of N(C x)/N(0) over all patterns but the empty one. Two steps that are
- * nearer than the bands may both be taken; that is what their products with each other are counted for (A40).
+ * See b_min_sep_minorant.h. The lower bound is the geometric mean of N(C x)/N(0) over all patterns but the empty one.
+ * Two participations may share rows here, so the products of their columns count as well (A40).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,11 +16,11 @@
 #include "lib/numerics/sum.h"
 #include "lib/base/error.h"
 
-#define NEVER_UNIT 0x1p30 /* never is cut to so many parts: 1 - never is exact */
+#define NEVER_UNIT 0x1p30 /* never is rounded down to a multiple of 1/NEVER_UNIT, which makes 1 - never exact */
 
 /*
- * The probability to wait at each step, from a cold or a warm start; and what each is off by, in units of itself. any, keep: of being drawn at a
- * step at which one waits, and not.
+ * The probability of waiting (not sitting out) at each step, from a cold or a warm start. Returns the error bound of
+ * each, in units of itself. any and keep are the probabilities that a waiting user is drawn at a step, or not.
  */
 static double fill_waits(double *waits, const struct eps__b_min_sep_steps *steps, bool warm)
 {
@@ -43,15 +43,16 @@ static double fill_waits(double *waits, const struct eps__b_min_sep_steps *steps
     return ((double)steps->n + 4) * (16 + 2 * fabs(log_keep)) + (double)eps__b_min_sep_steps_most(steps) * of_any;
 }
 
-/* What <h_i, h_(i+d)> has at row i + e. */
+/* The term of <h_i, h_(i+d)> in row i + e. */
 static double product_at(const struct eps__mc_columns *columns, size_t i, size_t d, size_t e)
 {
     return columns->entries[i * columns->stride + e] * columns->entries[(i + d) * columns->stride + e - d];
 }
 
 /*
- * Adds E x_i x_(i+d) <h_i, h_(i+d)> over all i: whoever was drawn at i waits at i + d as from a cold start at i + separation. mean: k p. Where all
- * columns begin alike, a product of the one before has at most one row more.
+ * Adds the sum of E x_i x_(i+d) <h_i, h_(i+d)> over all i. A user who is drawn at step i waits at step i + d as from a
+ * cold start at step i + separation. waits_again: the probability of that; mean: k p. If all columns begin alike, the
+ * product for i has at most one more row than that for i + 1, and is computed from it.
  */
 static void add_pairs(struct eps__sum *sum, const struct eps__mc_columns *columns, const double *waits,
                       double waits_again, double mean, size_t d)
@@ -67,7 +68,7 @@ static void add_pairs(struct eps__sum *sum, const struct eps__mc_columns *column
     }
 }
 
-/* |E h x|^2. drift: n numbers to work in. */
+/* |E h x|^2. drift: scratch space for n numbers. */
 static double square_of(double *drift, const struct eps__mc_columns *columns, const double *waits, double mean)
 {
     struct eps__sum square = {0};
@@ -81,7 +82,7 @@ static double square_of(double *drift, const struct eps__mc_columns *columns, co
     return eps__sum_value(&square);
 }
 
-/* Pr[x = 0] from below: that of a cold start. */
+/* A lower bound on Pr[x = 0]: that of a cold start, rounded down. */
 static double never_of(const struct eps__b_min_sep_steps *steps)
 {
     double exponent = (double)steps->n * steps->log_keep;
@@ -114,7 +115,8 @@ enum eps_status eps__b_min_sep_minorant(struct eps__b_min_sep_minorant *minorant
     if (status != EPS_OK)
         return status;
     double never = never_of(steps), rest = 1 - never, level = eps__sum_value(&own) + eps__sum_value(&pairs);
-    /* a term of level has two waits, a product of entries and few operations; the slope is half as sensitive as its square */
+    /* A term of level has two waits, a product of entries and few operations. The relative error of the slope is half
+     * that of its square. */
     double off = (2 * units + (double)columns->width + 64) * EPS__UNIT_ROUNDOFF;
     *minorant = (struct eps__b_min_sep_minorant){.level = level / rest,
                                                  .slope = sqrt(square) / rest,
@@ -150,7 +152,7 @@ static void destroy(struct eps__mc_law *base)
     free(base);
 }
 
-/* No row of the table: a law that another class opens. */
+/* Not a row of the table: b_min_sep.c opens this law. */
 static const struct eps__mc_law_class class = {.draw = draw, .destroy = destroy};
 
 enum eps_status eps__mc_b_min_sep_minorant(struct eps__mc_law **out, const struct eps_context *context,

@@ -1,6 +1,5 @@
 /*
- * See cumulative.h. A uniform number has 2^52 values, all equally likely: each item has a whole number of them, rounded
- * up.
+ * See cumulative.h. A uniform number has 2^52 equally likely values. Each item gets a whole number of them, rounded up.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,7 +24,7 @@ double eps__cumulative_make(double *ends, const double *weight, size_t n)
     }
     if (last == n || !(total < INFINITY))
         return last == n ? 0 : INFINITY;
-    /* What the total rounds, what the values below round, and one value, two units, for each item (A31). */
+    /* The total is raised by its rounding, by that of the counts below, and by one value (two units) per item (A31). */
     double sum = eps__raise(fmax(total, DBL_MIN), 20 * (double)n + 64);
     for (size_t k = 0; k < n; k++) {
         if (weight[k] > 0)
@@ -38,8 +37,8 @@ double eps__cumulative_make(double *ends, const double *weight, size_t n)
 
 size_t eps__cumulative_draw(const double *ends, size_t n, double uniform)
 {
-    double value = uniform * VALUES; /* half an odd number */
-    size_t low = 0, high = n - 1;    /* ends[high] is over it, that of no item before `low` is */
+    double value = uniform * VALUES; /* half an odd number, so never equal to an end */
+    size_t low = 0, high = n - 1;    /* ends[high] > value, and ends[k] < value for k < low */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (value < ends[middle])

@@ -1,6 +1,6 @@
 /*
- * Cumulative tables: which of n items, drawn by one uniform number such that the probability of each, as it is drawn
- * and not as it is meant, is at least its weight over a known sum (A31).
+ * Cumulative tables: one of n items is drawn by one uniform number. The actual probability of each item, with all
+ * rounding included, is at least its weight over a known sum (A31).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,11 +9,11 @@
 
 #include <stddef.h>
 
-/* weight: n >= 1 numbers >= 0, under 2^30 of them; ends: n numbers, may be the same array. Returns the sum; 0: all
- * weights are 0, and nothing can be drawn; INFINITY: nor can it where they have no finite sum. */
+/* Makes the table of n weights >= 0, 1 <= n < 2^30. ends: n numbers, may be the same array as weight. Returns the sum;
+ * 0 if all weights are 0 and INFINITY if their sum is not finite: then there is no table. */
 double eps__cumulative_make(double *ends, const double *weight, size_t n);
 
-/* uniform: of eps__uniform(). No item of weight 0 is drawn. */
+/* Returns the item that a number of eps__uniform() draws. An item of weight 0 is never drawn. */
 size_t eps__cumulative_draw(const double *ends, size_t n, double uniform);
 
 #endif

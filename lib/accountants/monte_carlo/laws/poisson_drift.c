@@ -1,5 +1,5 @@
 /*
- * See poisson_drift.h. By SLEEF's logarithms, as the drift decides what is drawn.
+ * See poisson_drift.h. Logarithms are SLEEF's, so that the drift, and with it the draws, are the same on every machine.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,9 +11,12 @@
 
 #include "lib/numerics/bound.h"
 
-enum { SHARES = 16, HALVINGS = 60 };
+enum {
+    SHARES = 16, /* q is a multiple of p/SHARES */
+    HALVINGS = 60
+};
 
-#define TIMES_LEAST 1e-6
+#define TIMES_LEAST 1e-6 /* the range of `times` */
 #define TIMES_MOST 1e6
 
 /* rounds KL(q || p), rounded up. */
@@ -26,7 +29,7 @@ static double divergence(double rounds, double p, double q)
     return fmax(eps__shift(EPS__UPPER, rounds * (more - less), error), 0);
 }
 
-/* ln of the largest e^(t v) (1 - e^v), v < 0: at e^v = t/(t+1). */
+/* ln of the maximum of e^(t v) (1 - e^v) over v < 0, which is at e^v = t/(t+1). */
 static double log_peak(double t)
 {
     return -t * Sleef_cinz_log1pd1_u10purec(1 / t) - Sleef_cinz_log1pd1_u10purec(t);
@@ -39,7 +42,7 @@ double eps__mc_poisson_drift_log_most(const struct eps__mc_poisson_drift *drift,
     return eps__shift(EPS__UPPER, apart + square + peak, error + drift->slack);
 }
 
-/* The times at which log_most is least: its derivative, which rises, is 0. */
+/* Bisects for the `times` at which log_most is least; its derivative rises. */
 static double best_times(const struct eps__mc_poisson_drift *drift, double eps)
 {
     double low = TIMES_LEAST, high = TIMES_MOST;

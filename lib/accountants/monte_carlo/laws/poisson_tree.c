@@ -1,16 +1,18 @@
 /*
- * Draws of plain Poisson sampling with a tree. Row v is the tree's value over sigma, h, times s_v(x), how many of v's leaves take part, and
- * noise; so
- *     P/Q = E_x prod over v of exp(h s_v y_v - h^2 s_v^2/2),
- * and with f_v(c) the part of that of v's own leaves and of the nodes from v down, where c of them take part, f_v is the convolution of
- * its children's times v's factor: a table for each node, from the leaves to the root (A36).
+ * Draws under Poisson sampling with a tree strategy. Row v of y is h s_v(x) plus noise, where h is the value of the
+ * tree over sigma and s_v(x) the number of leaves under node v that take part. So
+ *     P/Q = E_x prod over v of exp(h s_v y_v - h^2 s_v^2/2).
+ * Let f_v(c) be the part of this expectation that comes from the leaves and nodes under v (v included), over patterns
+ * with s_v = c. Then f_v is the convolution of the tables of v's children, times the factor of v. A table is made for
+ * each node, from the leaves to the root (A36).
  *
- * Patterns in which some node has more than its cap are left out of P/Q; in the remove direction a draw of one of them is worth all that
- * a draw can be.
+ * Patterns in which some node exceeds its cap are left out of P/Q. For remove, a draw of such a pattern gets the
+ * largest possible value, 1.
  *
- * Tilted, rows are drawn against the mean of C x, and P/Q is at least what Jensen's inequality gives (A45), which the caps do not lower.
+ * Tilted draws have a drift against the mean of C x. Jensen's inequality gives another lower bound on P/Q (A45), which
+ * the caps do not affect; the larger bound is used.
  *
- * As in poisson.c, tables are in numbers scaled by powers of two, or with an exponent for each.
+ * As in poisson.c, tables hold plain numbers scaled by powers of two, or numbers with separate exponents.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,39 +27,42 @@
 #include "lib/numerics/bound.h"
 #include "lib/sampling/participations.h"
 
-#define LEAST 0x1p-480   /* of a table whose largest number is about 1 */
-#define FACTOR 0x1p-500  /* of a node's factors, the largest of which is about 1 */
-#define PRODUCT 0x1p-900 /* of a node's numbers before they are scaled: two of LEAST, and none has been lost */
-#define OPERATIONS 60.0
+#define LEAST 0x1p-480   /* the least number of a table, whose largest is about 1 */
+#define FACTOR 0x1p-500  /* the least factor of a node, whose largest is about 1 */
+#define PRODUCT 0x1p-900 /* the least number of a node before scaling; a smaller one may have lost precision */
+#define OPERATIONS 60.0  /* cost of a number of a table, in multiply-adds */
 
 struct tree_law {
     struct eps__mc_law base;
     struct eps__b_min_sep_steps steps;
-    size_t stamps, leaves, height, rows; /* rows: of one tree */
+    size_t stamps, leaves, height, rows; /* leaves, height and rows are those of one tree */
     double value, half;                  /* h, h^2/2 */
-    size_t cap[EPS__MC_HEIGHT_MAX + 1];
-    size_t wide; /* numbers of the largest table */
+    size_t cap[EPS__MC_HEIGHT_MAX + 1];  /* of a node, by height */
+    size_t wide;                         /* numbers of the largest table */
     struct eps__mc_poisson_drift drift;
-    double leaf_drift,
-        log_base; /* tilted: what each leaf in use adds to the mean of a row above it; half the square of all rows' */
+    double leaf_drift; /* tilted: what each leaf in use adds to the drift of the rows above it */
+    double log_base;   /* tilted: half the squared norm of the drift */
 };
 
-/* Of a node, for each lane. */
+/* The table of a node, for all lanes. */
 struct table {
-    double *value, *exponent; /* by count; an exponent of each only where they are scaled one by one */
-    double *scale, *taken;    /* the exponent of all; how many do take part */
-    size_t top, leaves;
+    double *value;      /* f_v(c), by count c */
+    double *exponent;   /* separate binary exponents of the values; used only if they are needed */
+    double *scale;      /* else the common binary exponent of a lane's values */
+    double *taken;      /* the number of leaves that take part in the draw */
+    size_t top, leaves; /* the largest count; the leaves in use under the node */
 };
 
-/* Where draw() works. */
+/* The scratch space of draw(), divided up, and the state of a draw. */
 struct work {
     const struct tree_law *law;
     const struct eps__stream *stream;
     uint32_t first;
-    bool scaled, over[EPS__LANES];
+    bool scaled;           /* with separate exponents */
+    bool over[EPS__LANES]; /* some node exceeds its cap */
     struct table tables[EPS__MC_HEIGHT_MAX + 2], spare;
     double *normals, *factor, *log_weight;
-    size_t pair; /* normals number 2 pair and 2 pair + 1 are at hand */
+    size_t pair; /* `normals` holds numbers 2 pair and 2 pair + 1 of the stream */
     struct eps__participated *slots;
     size_t most, len[EPS__LANES], at[EPS__LANES];
 };
@@ -100,9 +105,9 @@ static void make_work(struct work *work, const struct tree_law *law, double *scr
     work->pair = SIZE_MAX;
 }
 
-/* ------------------------------------------------------------ in numbers */
+/* ------------------------------------------------------------ tables of plain numbers */
 
-/* The convolution of two tables; every number of theirs is at least LEAST, so that no product is lost. */
+/* The convolution of two tables. Their numbers are at least LEAST, so no product underflows. */
 static void convolve(struct table *out, const struct table *a, const struct table *b)
 {
     for (size_t c = 0; c <= out->top; c++) {
@@ -119,7 +124,7 @@ static void convolve(struct table *out, const struct table *a, const struct tabl
         out->scale[lane] = a->scale[lane] + b->scale[lane];
 }
 
-/* Makes the largest number of a lane about 1; false where the least is lost. */
+/* Scales a lane such that its largest number is about 1. False if its least number is too small. */
 static bool normalise(struct table *table, size_t lane)
 {
     double most = 0, least = INFINITY;
@@ -138,7 +143,8 @@ static bool normalise(struct table *table, size_t lane)
     return least * by >= LEAST;
 }
 
-/* The node's factors of a lane over the power of two that is next to the largest, which is returned. */
+/* The logarithms of the node's factors in one lane, by count, for a row y. They are divided by the power of two that is
+ * nearest to the largest factor; its exponent is returned. */
 static double make_factors(double *factor, const struct tree_law *law, double y, size_t top, size_t lane)
 {
     double most = 0;
@@ -155,6 +161,7 @@ static double make_factors(double *factor, const struct tree_law *law, double y,
     return whole;
 }
 
+/* Multiplies a table by the factors, given by their logarithms. False if a number is too small. */
 static bool multiply(struct table *table, double *factor)
 {
     bool safe = true;
@@ -168,7 +175,7 @@ static bool multiply(struct table *table, double *factor)
     return safe;
 }
 
-/* ------------------------------------------------------------ with an exponent for each */
+/* ------------------------------------------------------------ tables with separate exponents */
 
 static struct eps__scaled number(const struct table *table, size_t at)
 {
@@ -196,7 +203,7 @@ static void convolve_scaled(struct table *out, const struct table *a, const stru
 
 /* ------------------------------------------------------------ nodes */
 
-/* Row `row` of C x + z, of the node whose table it is, into y. */
+/* Draws row `row` of y, which belongs to the node of this table, and adds its part to the log weight. */
 static void draw_row(struct work *work, double *y, const struct table *table, size_t row)
 {
     double drift = work->law->leaf_drift * (double)table->leaves;
@@ -210,7 +217,7 @@ static void draw_row(struct work *work, double *y, const struct table *table, si
     }
 }
 
-/* The factor of the node above the table's leaves. */
+/* Multiplies the table of a node by the node's own factor; `row` is its row. False if a number leaves the range. */
 static bool apply(struct work *work, struct table *table, size_t row)
 {
     double y[EPS__LANES];
@@ -229,7 +236,7 @@ static bool apply(struct work *work, struct table *table, size_t row)
     return work->scaled || multiply(table, work->factor);
 }
 
-/* In post-order, the row of the node of this height whose leaves, in use or not, end before `end`. */
+/* The row, in post-order, of the node of this height whose last leaf (in use or not) is end - 1. */
 static size_t row_of(size_t end, size_t height)
 {
     size_t last = end - 1;
@@ -257,7 +264,7 @@ static void make_leaf(struct work *work, struct table *table, size_t step)
     }
 }
 
-/* The tables of two children into the first one's place. */
+/* Replaces the tables of two children by that of their parent, without its own factor, in the first one's place. */
 static void merge(struct work *work, struct table *a, const struct table *b, size_t cap)
 {
     struct table *out = &work->spare, before = *a;
@@ -274,7 +281,7 @@ static void merge(struct work *work, struct table *a, const struct table *b, siz
     work->spare = before;
 }
 
-/* The tree of one stamp, whose root's table is left in the first place; false where numbers left the range. */
+/* Computes the tree of one stamp; tables[0] becomes the root's table. False if a number leaves the range. */
 static bool fold(struct work *work, size_t stamp)
 {
     const struct tree_law *law = work->law;
@@ -289,7 +296,7 @@ static bool fold(struct work *work, size_t stamp)
         }
         assert(depth <= law->height + 2);
     }
-    /* Where the leaves end inside of a node, it has a full child or none, and what is left. */
+    /* Nodes whose leaves are not all in use: the second child is merged if it has leaves in use. */
     for (size_t h = 1; safe && h <= law->height; h++) {
         size_t width = (size_t)1 << h, left = m % width;
         if (left == 0)
@@ -301,7 +308,7 @@ static bool fold(struct work *work, size_t stamp)
         assert(work->tables[depth - 1].leaves == left && work->tables[depth - 1].top <= law->cap[h]);
         safe = apply(work, &work->tables[depth - 1], row + row_of(m - left + width, h));
     }
-    assert(!safe || (depth == 1 && work->tables[0].leaves == m)); /* each leaf once */
+    assert(!safe || (depth == 1 && work->tables[0].leaves == m)); /* every leaf was counted once */
     return safe;
 }
 
@@ -320,12 +327,13 @@ static double log_sum(const struct work *work, size_t lane)
     return eps__scaled_log(sum);
 }
 
-/* The lesser of the loss and the one that Jensen's inequality gives: m - <a, y>. */
+/* The smaller one of the loss for add and m - <a, y>, its upper bound by Jensen's inequality (A45). */
 static double least_loss(const struct tree_law *law, double loss, double log_weight)
 {
     return law->base.tilted ? fmin(loss, law->drift.mean - (log_weight - law->log_base) / law->drift.times) : loss;
 }
 
+/* Draws y and computes the losses. scaled: with separate exponents. False if a number leaves the range. */
 static bool run(const struct tree_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
                 bool scaled, double *loss, double *log_weight)
 {
@@ -367,7 +375,8 @@ void eps__mc_poisson_tree_exponents(const struct eps__mc_law *law, const struct 
 
 /* ------------------------------------------------------------ the law */
 
-/* -ln of Chernoff's bound on Pr[Binomial(m, p) >= c]; by SLEEF, as the caps decide what is drawn. */
+/* -ln of Chernoff's bound on Pr[Binomial(m, p) >= c]. Logarithms are SLEEF's, so that the caps, and with them the
+ * draws, are the same on every machine. */
 static double rarity(double m, double p, double c)
 {
     double q = c / m;
@@ -377,7 +386,7 @@ static double rarity(double m, double p, double c)
     return m * (q * Sleef_cinz_logd1_u10purec(q / p) + rest);
 }
 
-/* The least count than which a node of so many leaves hardly has more. */
+/* The least count that a node with this number of leaves exceeds with probability at most e^-rare. */
 static size_t cap_of(size_t leaves, double p, double rare)
 {
     size_t low = 1, high = leaves;
@@ -398,7 +407,7 @@ void eps__mc_poisson_tree_caps(size_t *cap, size_t leaves, size_t height, size_t
     for (size_t h = 0; h <= height; h++) {
         cap[h] = p < 1 ? cap_of(minimum((size_t)1 << h, leaves), p, rare) : minimum((size_t)1 << h, leaves);
         if (h > 0 && cap[h] < cap[h - 1])
-            cap[h] = cap[h - 1]; /* more leaves, but for roundings */
+            cap[h] = cap[h - 1]; /* caps rise with the height, up to rounding */
     }
 }
 
@@ -427,7 +436,8 @@ void eps__mc_poisson_tree_cost(const struct eps__setting *setting, double *opera
     *bytes = 8 * EPS__LANES * (((double)blocks.height + 4) * 2 * wide + (double)(blocks.stamps * blocks.block));
 }
 
-/* A36: relative errors of a sum of products are those of the longest product, over all nodes. */
+/* The loss error of A36, a sum over all nodes. The relative error of a sum of products is at most that of its longest
+ * product. */
 static double error_of(const struct tree_law *law)
 {
     double h = law->value, sum = 0, log_keep = law->steps.p < 1 ? fabs(law->steps.log_keep) : 0;
@@ -441,7 +451,8 @@ static double error_of(const struct tree_law *law)
     return eps__raise(EPS__UNIT_ROUNDOFF * (double)law->stamps * sum, 64);
 }
 
-/* The drift and what it needs to know: the leaves under all nodes, alone and squared. EPS_UNSUPPORTED: none helps. */
+/* Makes the drift from the sums over all nodes of their leaves in use, and of the squares of these numbers. EPS_OK,
+ * EPS_UNSUPPORTED (no drift is better than plain draws). */
 static enum eps_status make_drift(struct tree_law *law, double eps)
 {
     double sum = 0, squares = 0, n = (double)law->steps.n, stamps = (double)law->stamps;
@@ -461,7 +472,7 @@ static enum eps_status make_drift(struct tree_law *law, double eps)
     double reach = EPS__NORMAL_MOST - law->leaf_drift * (double)law->leaves, units = 4 * n + 64;
     law->base.log_weight_error =
         eps__raise(units * EPS__UNIT_ROUNDOFF * (-law->leaf_drift * sum * reach + law->log_base), 2 * units);
-    /* of m - <a, y>, should it be that */
+    /* if the loss is m - <a, y>, which is computed from the weight */
     law->base.loss_error +=
         eps__raise(law->base.log_weight_error / law->drift.times + 16 * EPS__UNIT_ROUNDOFF * law->drift.mean, 64);
     law->drift.slack = 4 * law->base.log_weight_error + 4 * law->drift.times * law->base.loss_error;
@@ -514,5 +525,5 @@ static void destroy(struct eps__mc_law *law)
     free(law);
 }
 
-/* Not in the table: poisson.c opens it where the strategy is a tree. */
+/* Not a row of the table: poisson.c opens this law if the strategy is a tree. */
 const struct eps__mc_law_class eps__mc_poisson_tree = {.draw = draw, .log_most = log_most, .destroy = destroy};
