@@ -30,7 +30,8 @@ def misnumbered(known):
     wrong += ["two rooms share a letter"] if len(set.union(*letters)) != len(known) else []
     for room, lemmas in known.items():
         numbers = [int(number[1:]) for number in lemmas]
-        wrong += [f"{room.relative_to(ROOT)}: {number} is out of order" for i, number in enumerate(numbers, 1) if number != i]
+        wrong += [f"{room.relative_to(ROOT)}: {number} is out of order"
+                  for i, number in enumerate(numbers, 1) if number != i]
     return wrong
 
 
@@ -48,7 +49,8 @@ def main():
         for comment in re.findall(r"/\*.*?\*/", text, re.S):
             found = citations(comment, letters)
             cited.update(found)
-            wrong += [f"{path.relative_to(ROOT)} cites {number}, which is no lemma" for number in found if number not in numbers]
+            wrong += [f"{path.relative_to(ROOT)} cites {number}, which is no lemma" for number in found
+                      if number not in numbers]
         if path.name not in ("bound.h", "verify.c"):
             slack += [f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, m.start()) + 1}: {m.group(0)}"
                       for m in SLACK.finditer(text)]

@@ -41,7 +41,8 @@ def install(folder):
     """Installs the library in its own prefix; returns the environment in which a shell finds it."""
     make = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     done = subprocess.run(["make", "-s", "install", "PREFIX=" + folder, "B=" + os.environ.get("B", "build/release"),
-                           "BIN=" + os.environ.get("BIN", os.path.dirname(EPSILOND))], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           "BIN=" + os.environ.get("BIN", os.path.dirname(EPSILOND))], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT,
                           text=True, timeout=300, env=make)
     if done.returncode != 0:
         raise SystemExit("check_readme: " + done.stdout)
