@@ -63,27 +63,27 @@ struct api_object {
     const char *without; /* a field that does not exist in this object, or NULL */
     bool has_variants;
     const char *(*variant_name)(unsigned variant); /* NULL: the variant is not selected by a name */
-    const char *const *misplaced; /* then, by variant: what is said of a member that only another has */
+    const char *const *misplaced;                  /* if so: by variant, the error for a member that only another has */
 };
 
-/* The whole job; its struct is struct eps_job. One mechanism is variant 0, phases are another. */
+/* A job; its struct is struct eps_job. Variant 0 has one mechanism, the other has phases. */
 extern const struct api_object api__job_object;
-/* One of its phases: struct eps_phase. */
+/* A phase of a job; its struct is struct eps_phase. */
 extern const struct api_object api__phase_object;
 /* A request for batches; its struct is struct api_batches. */
 extern const struct api_object api__batches_object;
-/* Its struct is struct eps_workload. */
+/* A workload; its struct is struct eps_workload. */
 extern const struct api_object api__workload_object;
 
-/* The variant in force: the chosen name's value, unless a member settles it. One function for both directions: json is NULL
- * when a struct is encoded. */
+/* The variant of an object: the value of the selecting name, unless a member selects it. Used for both directions; json
+ * is NULL when a struct is encoded. */
 unsigned api__variant(const struct api_object *object, const void *base, const json_t *json);
 
-/* Whether a variant of the object, by its bit, has the field as a member. */
+/* Whether the variant with this bit has the field as a member. */
 bool api__has(const struct api_object *object, const struct api_field *field, uint32_t variant_bit);
 bool api__has_named(const struct api_object *object, const char *name, uint32_t variant_bit);
 
-/* A value by kind, at a field's place in the object's struct. */
+/* The place of a field in the struct of its object. */
 static inline void *api__at(void *base, size_t offset)
 {
     return (char *)base + offset;
