@@ -26,8 +26,7 @@ struct server {
     const struct route *routes; /* the route table; ends with a row without a method */
     struct store *store;
     struct pool *pool;    /* the workers */
-    struct pool *side;    /* four threads: open streams, and draw matrices, at most two at a time; they do not wait for
-                        * running jobs */
+    struct pool *side;    /* four threads: open streams, and draw matrices (two at most); independent of running jobs */
     struct pool *streams; /* two threads: produce the next piece of each stream that has room */
     struct pool *gate;    /* one thread: decides whether a job is accepted, if that takes time */
     struct pool *bulk;    /* one thread: the same for jobs with large bodies, so that others need not wait for them */

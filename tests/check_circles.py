@@ -13,7 +13,8 @@ B = Path(os.environ.get("B", "build/release"))
 MOST = 5
 FOLDER_MOST = 25  # sources
 # The rooms of lib, each before those that use it. Only lib/epsilon.h is outside of them.
-LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "solve", "training", "ask")
+LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "solve", "training",
+          "ask")
 # What files of a room must not include.
 APART = {"server/http": ("jobs", "groups", "work", "store", "routes"), "server/jobs": ("http", "routes", "groups"),
          "server/groups": ("http", "routes"), "server/work": ("http", "routes", "jobs", "groups", "store"),
@@ -108,7 +109,8 @@ def main():
                                           (strangers(), "HTTP, jobs, work and the store are independent"),
                                           (upward(files), "rooms of lib use only those above them"),
                                           (crowded(), f"folders have at most {FOLDER_MOST} sources"),
-                                          ([] if len(objects) > 100 else ["too few objects"], "the objects have been built")), 1):
+                                          ([] if len(objects) > 100 else ["too few objects"],
+                                           "the objects have been built")), 1):
         print(f"{'not ok' if bad else 'ok'} {number} - {what}")
         for circle in bad:
             print(f"# {circle}")

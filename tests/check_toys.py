@@ -80,7 +80,8 @@ def guaranteed(result):
 
 
 def certain(result):
-    return ["estimate_verify_release", result["delta"] / 2, "toy_certain"] if result["guarantee"] == "deterministic" else None
+    expected = ["estimate_verify_release", result["delta"] / 2, "toy_certain"]
+    return expected if result["guarantee"] == "deterministic" else None
 
 
 # What is tested: the job with the toy and the value to read, the job without it and the value to read.
@@ -176,7 +177,8 @@ def solve(job):
 class Server:
     def __enter__(self):
         self.process = subprocess.Popen(
-            [TREE / "build/epsilond", "serve", "--listen", "127.0.0.1:0", "--db", TREE / "toys.db", "--log-level", "error"],
+            [TREE / "build/epsilond", "serve", "--listen", "127.0.0.1:0", "--db", TREE / "toys.db", "--log-level",
+             "error"],
             stdout=subprocess.PIPE, text=True)
         self.url = self.process.stdout.readline().removeprefix("listening on ").strip()
         return self

@@ -148,8 +148,7 @@ void api__report_rule(void *user, const char *pointer, const char *message)
         locate(decoder->job, where, pointer);
     if (is_moot(decoder, where))
         return;
-    if (of_phase && !is_under(where, "/phases")) /* this member is written once, at the level of the job, so the error
-                                                  * is reported there */
+    if (of_phase && !is_under(where, "/phases")) /* written once, at the level of the job: reported there */
         api_errors_add(decoder->errors, where, "of %.*s: %s", (int)(rest - pointer), pointer, message);
     else
         api_errors_add(decoder->errors, where, "%s", message);

@@ -37,8 +37,7 @@ const double *api__packed(const json_t *json, size_t *len)
     if (!json_is_string(json) || json_string_length(json) < sizeof mark ||
         memcmp(json_string_value(json), mark, sizeof mark) != 0)
         return NULL;
-    const char *values = json_string_value(json) + sizeof mark; /* the values start eight bytes into an allocation, so
-                                                                 * they are aligned */
+    const char *values = json_string_value(json) + sizeof mark; /* eight bytes into an allocation: aligned */
     *len = (json_string_length(json) - sizeof mark) / sizeof(double);
     return (const double *)(const void *)values;
 }

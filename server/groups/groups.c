@@ -338,8 +338,7 @@ enum cancel_outcome groups_cancel(struct groups *groups, enum group_kind_id kind
     groups__go_on_locked(group);
     pthread_mutex_unlock(&groups->mutex);
     for (size_t i = 0; i < len; i++) {
-        jobs_cancel_with_group(groups->server->jobs, ids[i]); /* a job that has not been admitted yet is canceled when
-                                                               * it is */
+        jobs_cancel_with_group(groups->server->jobs, ids[i]); /* a job not admitted yet is canceled when it is */
     }
     free(ids);
     return CANCEL_STARTED;

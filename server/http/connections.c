@@ -440,8 +440,7 @@ bool connections_admit(struct connections *connections, int fd, const struct soc
     struct connection *connection = connection_new(fd, address.text);
     pthread_mutex_lock(&connections->mutex);
     bool room = connection && make_room_locked(connections, fd);
-    if (room && connections->table[fd]) { /* libmicrohttpd ran out of memory and closed the connection without a
-                                           * callback */
+    if (room && connections->table[fd]) { /* libmicrohttpd closed it without a callback: no memory */
         release_locked(connections, connections->table[fd]);
     }
     struct peer *peer = room ? peer_locked(connections, &address) : NULL;

@@ -56,8 +56,7 @@ struct connection {
 struct connections_options {
     size_t max;          /* at a time, without spares */
     size_t max_of_one;   /* from one address (IPv6: from one /64 network) */
-    size_t max_leaving;  /* the limit on connections that are shut down and not yet closed; nothing is admitted at the
-                          * limit */
+    size_t max_leaving;  /* limit on connections that are shut down and not yet closed */
     double idle_seconds; /* between requests, including the head of the next one */
 };
 

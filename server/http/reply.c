@@ -96,8 +96,8 @@ static enum handled reply_queue(struct request *request, int status, const char 
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     }
     MHD_add_response_header(response, REQUEST_ID_HEADER, request->id);
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff"); /* names in JSON and CSV come from
-                                                                             * clients */
+    MHD_add_response_header(response, "X-Content-Type-Options",
+                            "nosniff"); /* JSON and CSV contain names from clients */
     for (size_t i = 0; i < request->headers_len; i++) {
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
     }

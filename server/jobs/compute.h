@@ -22,8 +22,7 @@ struct computation {
     struct work *work;            /* NULL: no other thread shares this computation */
     _Atomic double deadline;      /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user); /* also called on the watchdog thread; or NULL */
-    void (*offer)(void *user);    /* called from time to time; it may lend its place to other tasks for a while; or
-                                   * NULL */
+    void (*offer)(void *user);    /* called from time to time; may lend its place to other tasks; or NULL */
     /* The name of the computation in the log of the watchdog, and a callback on the watchdog thread for a computation
      * that does not stop, after its work has been canceled. Or NULL. */
     const char *job;

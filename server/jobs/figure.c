@@ -21,9 +21,7 @@
 #include "server/ops/log.h"
 
 #define SLICE_SECONDS 0.25 /* between two offers of its place */
-#define GRACE_SECONDS \
-    10.0 /* how long it continues without waiters; longer than the Retry-After of a request that timed
-                            * out */
+#define GRACE_SECONDS 10.0 /* how long it continues without waiters; more than Retry-After */
 
 struct figure {
     struct work work; /* first */

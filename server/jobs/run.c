@@ -221,8 +221,7 @@ static bool run_started(struct run *run)
         return false;
     }
     if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !unwanted) {
-        run_close(run); /* their rows say that they are running: the next process queues them again and counts no
-                         * attempt */
+        run_close(run); /* their rows say "running": the next process queues them again, without an attempt */
     } else {
         run_end(run, &computation, from_cache);
     }

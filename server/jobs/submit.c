@@ -194,8 +194,7 @@ void submission_check(struct submission *submission)
         refuse(submission, api_problem_of_error(&error, submission->instance));
         return;
     }
-    api_job_destroy(submission->decoded); /* the worker decodes the text again, because a decoded matrix is larger than
-                                           * its text */
+    api_job_destroy(submission->decoded); /* the worker decodes the text again: a decoded matrix is larger */
     submission->decoded = NULL;
     size_t bytes = jobs_bytes(&submission->record);
     if (!jobs_reserve(submission->jobs, bytes)) {

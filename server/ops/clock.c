@@ -110,8 +110,7 @@ void uuid_next(char out[UUID_SIZE])
     if (now > last_ms) {
         last_ms = now;
         sequence = 0;
-    } else if (++sequence > 0xfff) { /* the sequence is exhausted, or the wall clock was set back: borrow from the next
-                                      * millisecond */
+    } else if (++sequence > 0xfff) { /* exhausted, or the clock was set back: use the next millisecond */
         last_ms++;
         sequence = 0;
     }

@@ -44,8 +44,7 @@ void signals_start(void)
     sigset_t set;
     struct sigaction present;
     hangups = sigaction(SIGHUP, NULL, &present) == 0 && present.sa_handler != SIG_IGN;
-    int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC); /* it can be opened as long as the process has a
-                                                               * terminal */
+    int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC); /* possible while the process has a terminal */
     terminal = fd >= 0;
     if (fd >= 0) {
         close(fd);

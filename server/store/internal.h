@@ -103,8 +103,7 @@ struct store {
     pthread_cond_t arrived;
     struct store_write *first;
     struct store_write **last;
-    struct store_write *held; /* writes that failed and must be retried; belongs to the writer thread, like the tail of
-                               * the list */
+    struct store_write *held; /* failed writes to retry; like the tail of the list, the writer thread's */
     struct store_write **held_last;
     atomic_size_t held_len;
     _Atomic double busy_since; /* monotonic seconds at which the current batch was started; 0: there is none */

@@ -76,9 +76,7 @@ enum store_status store__job_put(struct store *store, const struct job_record *r
 enum { ANSWERED_MAX = 500 }; /* limit on the jobs answered from the same cached result */
 
 #define ANSWERED_BYTES (INT64_C(64) << 20) /* limit on the size of their texts */
-#define ANSWERED_MS \
-    60000 /* an id is kept at least this long after it was returned, unless the texts
-                                            * are large */
+#define ANSWERED_MS 60000                  /* an id is kept at least this long, unless the texts are large */
 
 /* Deletes the oldest records to make room for this one, so that posting a cached job repeatedly does not fill the
  * database. If the job is not posted again, all of them stay for --keep. */

@@ -35,9 +35,7 @@
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 
-#define OVERTAKEN_MAX \
-    3600.0 /* seconds: the longest time for which later tasks may overtake, however long the task
-                              * is */
+#define OVERTAKEN_MAX 3600.0 /* seconds: the longest time by which later tasks overtake a long one */
 #define BACKGROUND_SECONDS 60.0
 
 enum { QUEUE_ALONE, QUEUE_SHORT, QUEUE_LONG, QUEUE_BACKGROUND, QUEUE_CHILDREN, QUEUES };

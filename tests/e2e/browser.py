@@ -19,7 +19,8 @@ from selenium.webdriver.support.ui import Select
 from conftest import PATIENCE, ROOT, Server
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
-OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking",
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+           "--disable-background-networking",
            "--disable-component-update", "--no-first-run", "--force-device-scale-factor=1", "--window-size=1280,1000")
 
 
@@ -34,7 +35,8 @@ class Browser:
         self.server = server
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
         self.downloads = folder / "downloads"
-        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(self.downloads)})
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
+                                    {"behavior": "allow", "downloadPath": str(self.downloads)})
 
     def quit(self):
         self.driver.quit()

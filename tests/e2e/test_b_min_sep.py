@@ -55,7 +55,8 @@ def test_more_examples_need_more(server):
     assert found[0]["epsilon"] < found[1]["epsilon"]
     assert any("empty ones" in text for text in found[1]["assumptions"])
     assert not any("empty ones" in text for text in found[0]["assumptions"])
-    check_problem(server.post(with_sampling(examples_per_user=2, warm_start=True)), 422, "invalid-job", "/sampling/warm_start")
+    check_problem(server.post(with_sampling(examples_per_user=2, warm_start=True)), 422, "invalid-job",
+                  "/sampling/warm_start")
 
 
 def test_the_noise_that_is_found_gives_the_epsilon(server):

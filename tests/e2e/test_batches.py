@@ -69,7 +69,8 @@ def test_a_seed_repeats_and_says_so(server):
 def test_the_sampling_is_a_jobs(server):
     """The sampling can be posted as the service returned it, and gives the derived values."""
     job = {"n": 30, "matrix": {"family": "square_root", "bands": 6}, "delta": 1e-6, "noise_multiplier": 1,
-           "sampling": {"scheme": "b_min_sep", "batch_size": 50, "dataset_size": 1000, "truncation": {"max_batch_size": 60}}}
+           "sampling": {"scheme": "b_min_sep", "batch_size": 50, "dataset_size": 1000,
+                        "truncation": {"max_batch_size": 60}}}
     accounted = server.solve(job)
     sampling = accounted["job"]["sampling"]
     assert sampling["separation"] == 6
@@ -91,7 +92,8 @@ def test_of_a_job_they_are_those_that_its_answer_accounts_for(server):
     assert lines_of(named) == lines_of(server.post(dict(asked, seed=3), PATH))
     twice = server.post({"job": job["id"], "seed": 3, "dataset_size": 1000, "n": None, "sampling": None}, PATH)
     assert lines_of(twice) == lines_of(named)
-    wrong = check_problem(server.post({"job": job["id"], "dataset_size": 999}, PATH), 422, "invalid-job", "/dataset_size")
+    wrong = check_problem(server.post({"job": job["id"], "dataset_size": 999}, PATH), 422, "invalid-job",
+                          "/dataset_size")
     assert "sampling.dataset_size" in wrong["detail"]
 
 
@@ -110,9 +112,11 @@ def test_of_a_phase_and_of_the_largest_number(server):
     for phase, steps in enumerate((5, 6)):
         assert len(lines_of(server.post({"job": job, "dataset_size": 9}, f"{PATH}?phase={phase}"))) == steps
     groups = lines_of(server.post({"job": job, "dataset_size": 9}, f"{PATH}?phase=1"))  # two, from the bands
-    assert not {i for line in groups[::2] for i in line["indices"]} & {i for line in groups[1::2] for i in line["indices"]}
+    assert not {i for line in groups[::2] for i in line["indices"]} & {i for line in groups[1::2]
+                                                                       for i in line["indices"]}
     check_problem(server.post(POISSON, PATH + "?phase=0"), 422, "invalid-job", "?phase")
-    largest = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 1e-5, "noise_multiplier": 2})
+    largest = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 1e-5,
+                            "noise_multiplier": 2})
     assert len(lines_of(server.post({"job": largest["id"], "dataset_size": 9}, PATH))) == largest["result"]["n"]
 
 
@@ -138,7 +142,8 @@ def test_a_job_or_a_sampling(server, request_, pointers):
 
 def test_only_a_succeeded_job_has_batches(launch):
     server = launch()
-    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30}, "/v1/jobs?wait=60").json()["id"]
+    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30},
+                         "/v1/jobs?wait=60").json()["id"]
     problem = check_problem(server.post({"job": failed, "dataset_size": 9}, PATH), 409, "conflict")
     assert "this job is failed" in problem["detail"]
 
@@ -163,11 +168,14 @@ def test_what_is_wrong_is_named(server, change, pointers):
 
 
 def test_bodies_that_are_none(server):
-    check_problem(server.request("POST", PATH, data="[1", headers={"Content-Type": "application/json"}), 400, "malformed-json")
+    check_problem(server.request("POST", PATH, data="[1", headers={"Content-Type": "application/json"}), 400,
+                  "malformed-json")
     check_problem(server.post([1], PATH), 422, "invalid-job", "")
-    refused = check_problem(server.request("POST", PATH, data="{}", headers={"Content-Type": "text/plain"}), 415, "media-type")
+    refused = check_problem(server.request("POST", PATH, data="{}", headers={"Content-Type": "text/plain"}), 415,
+                            "media-type")
     assert "application/x-ndjson" in refused["detail"]
-    check_problem(server.request("POST", "/v1/jobs", data=json.dumps(DP_SGD), headers={"Content-Type": "application/x-ndjson"}),
+    check_problem(server.request("POST", "/v1/jobs", data=json.dumps(DP_SGD),
+                                 headers={"Content-Type": "application/x-ndjson"}),
                   415, "media-type")
 
 

@@ -27,13 +27,15 @@ sys.path.insert(0, str(PACKAGE))
 import epsilond  # noqa: E402
 from epsilond import arrays, transport  # noqa: E402
 
-TOEPLITZ = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0,
+TOEPLITZ = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "none"},
+            "noise_multiplier": 2.0,
             "delta": 1e-6}
 DENSE = {"n": 3, "matrix": {"family": "dense", "rows": [[1], [0.5, 1], [0.25, 0.5, 1]], "normalization": "none"},
          "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
 
 PHASES = {"phases": [{"n": 20, "sampling": {"scheme": "poisson", "p": 0.1}},
-                     {"n": 10, "sampling": {"scheme": "cyclic_poisson", "p": 0.1}, "matrix": {"family": "square_root", "bands": 2}, "count": 3}],
+                     {"n": 10, "sampling": {"scheme": "cyclic_poisson", "p": 0.1},
+                      "matrix": {"family": "square_root", "bands": 2}, "count": 3}],
           "noise_multiplier": 1.0, "delta": 1e-6}
 
 
@@ -227,7 +229,8 @@ def test_curve_error_and_statement(server, client):
     assert client.statement_facts(job)["guarantee"]["epsilon"] == job["result"]["epsilon"]
     with pytest.raises(epsilond.Conflict):
         client.curve(client.solve({"n": 64, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 0.7,
-                                   "sampling": {"scheme": "b_min_sep", "p": 0.02}, "delta": 1e-3, "accountant": "monte_carlo"}))
+                                   "sampling": {"scheme": "b_min_sep", "p": 0.02}, "delta": 1e-3,
+                                   "accountant": "monte_carlo"}))
 
 
 def test_matrices_are_numpy_arrays(server, client):
@@ -266,9 +269,11 @@ def test_without_numpy_matrices_are_lists(server, client):
         client = epsilond.Client(sys.argv[1])
         print(json.dumps([client.matrix(job, part) for job in sys.argv[2:] for part in ("encoder", "noise")]))
         """
-    done = subprocess.run([sys.executable, "-c", program, server.url, *jobs], capture_output=True, text=True, check=True,
+    done = subprocess.run([sys.executable, "-c", program, server.url, *jobs], capture_output=True, text=True,
+                          check=True,
                           timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
-    assert json.loads(done.stdout) == [client.matrix(job, part).tolist() for job in jobs for part in ("encoder", "noise")]
+    assert json.loads(done.stdout) == [client.matrix(job, part).tolist() for job in jobs
+                                       for part in ("encoder", "noise")]
 
 
 def test_arrays_of_every_version_and_broken_ones(tmp_path):
@@ -311,7 +316,8 @@ def test_batches_are_formed_as_they_are_accounted(client):
 
 def test_batches_of_shared_examples(client):
     users = [[i // 2] for i in range(60)]
-    request = {"n": 30, "dataset_size": 60, "sampling": {"scheme": "b_min_sep", "p": 0.2, "separation": 5, "examples_per_user": 2}}
+    request = {"n": 30, "dataset_size": 60, "sampling": {"scheme": "b_min_sep", "p": 0.2, "separation": 5,
+                                                         "examples_per_user": 2}}
     last = {}
     for batch in client.batches(request, users):
         assert all(batch["step"] - last.get(users[i][0], -5) >= 5 for i in batch["indices"])  # their order within a
@@ -337,7 +343,8 @@ def test_noise_is_of_the_matrix_that_was_accounted(client):
     assert wrong.value.pointers == ["/dimensions"]
     with pytest.raises(epsilond.NotFound):
         next(client.noise("00000000-0000-7000-8000-000000000000", dimensions=3))
-    phases = client.solve({"phases": [{"n": n, "sampling": {"scheme": "none"}} for n in (5, 7)], "noise_multiplier": 2, "delta": 1e-6})
+    phases = client.solve({"phases": [{"n": n, "sampling": {"scheme": "none"}} for n in (5, 7)], "noise_multiplier": 2,
+                           "delta": 1e-6})
     assert [len(list(client.noise(phases, dimensions=1, phase=phase))) for phase in (0, 1)] == [5, 7]
 
 
@@ -350,7 +357,8 @@ def test_every_violation_has_its_place(client):
     assert wrong.value.status == 422 and wrong.value.type == "invalid-job"
     assert "/sampling/p: must lie in [1e-20, 1]" in str(wrong.value) and "request: give exactly two" in str(wrong.value)
     with pytest.raises(epsilond.Unsupported) as unsupported:
-        client.submit({"n": 1000, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "poisson", "p": 0.01},
+        client.submit({"n": 1000, "matrix": {"family": "square_root", "bands": 4},
+                       "sampling": {"scheme": "poisson", "p": 0.01},
                        "noise_multiplier": 1, "delta": 1e-6, "accountant": "pld"})
     assert "mmcc" in unsupported.value.accountants and "mmcc" in str(unsupported.value)
 
@@ -538,7 +546,8 @@ def test_a_deletion_whose_answer_was_lost_is_one(moody):
 
 def test_a_broken_stream_is_taken_up_where_it_was(moody):
     stream = {"Content-Type": "text/event-stream", "Connection": "close"}
-    server = moody((200, stream, b': hello\n\nevent: progress\nid: 7\ndata: {"fraction":\ndata: 0.5}\n\nid: 8\nevent: progr'),
+    server = moody((200, stream,
+                    b': hello\n\nevent: progress\nid: 7\ndata: {"fraction":\ndata: 0.5}\n\nid: 8\nevent: progr'),
                    "drop", (200, {**stream, "Content-Length": 99}, b'event: progress\r\nid:9\r\ndata: {}\r\n\r\n'),
                    (200, stream, b'event: job\nid: final\ndata: {"id": "1"}\n\nevent: progress\ndata: {}\n\n'))
     events = list(epsilond.Client(server.url).events("1"))
@@ -581,7 +590,8 @@ def test_noise_that_breaks_off_is_taken_up_again(moody, tmp_path):
     def part(first, rows_of_it, lost):
         numpy.save(tmp_path / "rows.npy", rows[first:])
         data = (tmp_path / "rows.npy").read_bytes()[:128 + 16 * rows_of_it + lost]
-        return 200, {"Transfer-Encoding": "chunked", "Content-Length": None, "X-Stream": "ab"}, b"%x\r\n%s\r\n" % (len(data), data)
+        return 200, {"Transfer-Encoding": "chunked", "Content-Length": None,
+                     "X-Stream": "ab"}, b"%x\r\n%s\r\n" % (len(data), data)
 
     server = moody(part(0, 1, 7), "drop", part(1, 0, 3), (503, {"Retry-After": "0"}, b""), part(1, 2, 0), part(3, 1, 0))
     drawn = epsilond.Client(server.url).noise("1", dimensions=2, part="decoder")
@@ -607,7 +617,8 @@ def test_noise_goes_on_where_the_service_cut_it(client):
     other.close()
     drawn.extend(rows)
     assert len(drawn) == 64 and rows.row == 64
-    assert all((row == again).all() for row, again in zip(drawn, client.noise(job, dimensions=400_000, stream=rows.stream)))
+    again = client.noise(job, dimensions=400_000, stream=rows.stream)
+    assert all((row == other).all() for row, other in zip(drawn, again))
 
 
 def test_noise_goes_on_in_another_program(client):
@@ -677,7 +688,8 @@ def use_it_all(client):
     list(client.batches({"n": 2, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 4}))
     assert len(list(client.batches(job=job, phase=1, dataset_size=9, seed=2))) == 10
     list(client.noise(client.solve(TOEPLITZ), dimensions=1)), list(client.noise(job, dimensions=1, phase=1))
-    request = {"n": 4, "batch_size": 1, "dataset_size": 4, "epsilon": 1, "delta": 1e-5, "families": ["identity"], "schemes": ["none"]}
+    request = {"n": 4, "batch_size": 1, "dataset_size": 4, "epsilon": 1, "delta": 1e-5, "families": ["identity"],
+               "schemes": ["none"]}
     _, sweep = (client.wait(client.sweep(GAUSSIAN, {"/n": [1, 2]})) for _ in range(2))
     _, plan = (client.wait(client.plan(request)) for _ in range(2))
     assert len(list(client.points(sweep))) == 2
@@ -707,10 +719,12 @@ def test_the_client_does_what_the_contract_offers(launch, monkeypatch):
 
 def test_noise_with_a_seed_is_for_tests(client):
     job = client.solve(TOEPLITZ)
-    drawn = [numpy.array(list(client.noise(factorization=job["result"]["factorization"]["id"], noise_multiplier=1, dimensions=2, part="decoder",
+    drawn = [numpy.array(list(client.noise(factorization=job["result"]["factorization"]["id"], noise_multiplier=1,
+                                           dimensions=2, part="decoder",
                                            dtype="float64", seed=7, workload=workload)))
              for workload in (None, {"type": "prefix_sum"}, {"type": "momentum", "momentum": 0.5})]
-    assert drawn[0].shape == (64, 2) and numpy.array_equal(drawn[0], drawn[1]) and not numpy.array_equal(drawn[0], drawn[2])
+    assert drawn[0].shape == (64, 2) and numpy.array_equal(drawn[0], drawn[1])
+    assert not numpy.array_equal(drawn[0], drawn[2])
 
 
 # ---------------------------------------------------------------- the package
@@ -725,7 +739,8 @@ def test_pip_installs_the_folder(server, tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     python = tmp_path / "venv" / "bin" / "python"
     for command in ([sys.executable, "-m", "venv", "--system-site-packages", str(tmp_path / "venv")],
-                    [str(python), "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", str(tmp_path / "source")]):
+                    [str(python), "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation",
+                     str(tmp_path / "source")]):
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     program = """if True:
@@ -733,7 +748,8 @@ def test_pip_installs_the_folder(server, tmp_path):
         folder = pathlib.Path(epsilond.__file__).parent
         print(folder, (folder / "py.typed").exists(), epsilond.Client(sys.argv[1]).healthy())
         """
-    done = subprocess.run([str(python), "-c", program, server.url], capture_output=True, text=True, timeout=PATIENCE, check=True,
+    done = subprocess.run([str(python), "-c", program, server.url], capture_output=True, text=True, timeout=PATIENCE,
+                          check=True,
                           cwd=tmp_path)
     assert done.stdout.split()[1:] == ["True", "True"] and str(tmp_path / "venv") in done.stdout
 
@@ -772,8 +788,10 @@ def test_the_page_on_drawing_scales_the_noise_as_it_is_accounted(client):
         seen.append((len(indices), clip))
         return numpy.zeros(len(parameters))
 
-    job = client.solve({"n": 4, "sampling": {"scheme": "poisson", "batch_size": 50, "dataset_size": 1000}, "epsilon": 2, "delta": 1e-5})
-    names = {"client": Recording, "job": job, "examples": range(1000), "parameters": numpy.zeros(100_000), "clipped_sum": clipped_sum, "clip": 3.0,
+    job = client.solve({"n": 4, "sampling": {"scheme": "poisson", "batch_size": 50, "dataset_size": 1000}, "epsilon": 2,
+                        "delta": 1e-5})
+    names = {"client": Recording, "job": job, "examples": range(1000), "parameters": numpy.zeros(100_000),
+             "clipped_sum": clipped_sum, "clip": 3.0,
              "learning_rate": 0.5, "batch_size": 50}
     exec(loop, names)  # pylint: disable=exec-used
     assert len(rows) == len(seen) == 4 and {clip for _, clip in seen} == {3.0}

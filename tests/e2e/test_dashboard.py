@@ -25,7 +25,8 @@ FILES = sorted(path.name for path in FOLDER.iterdir() if path.name != "index.htm
 FROM_DEBIAN = ["chart.min.js", "chart.licence.txt"]
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml",
          "txt": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
-BANDS = {"n": 32, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
+BANDS = {"n": 32, "matrix": {"family": "square_root", "bands": 4},
+         "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
          "noise_multiplier": 1.0, "delta": 1e-6}
 PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
 
@@ -158,7 +159,8 @@ def test_a_list_that_does_not_change_costs_304s(browser, host):
     series = 'epsilond_http_requests_total{route="GET /v1/jobs",status="304"}'
 
     def unchanged():
-        return sum(float(line.rsplit(" ", 1)[1]) for line in host.get("/metrics").text.splitlines() if line.startswith(series))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in host.get("/metrics").text.splitlines()
+                   if line.startswith(series))
     host.solve(GAUSSIAN)
     browser.open("#/")
     browser.one("#jobs tbody tr")
@@ -188,7 +190,8 @@ def test_the_heat_map_is_the_matrix(browser, host):
     column = host.get(document["links"]["matrix"]).json()["coefficients"]
     assert int(canvas.get_attribute("width")) == int(canvas.get_attribute("height")) == 32
     pixels = browser.run("""const c = arguments[0].getContext('2d');
-        return [[5, 5], [5, 2], [5, 1], [2, 5]].map(([row, col]) => [...c.getImageData(col, row, 1, 1).data])""", canvas)
+        return [[5, 5], [5, 2], [5, 1], [2, 5]].map(([row, col]) => [...c.getImageData(col, row, 1, 1).data])""",
+                         canvas)
     diagonal, last_band, outside, above = pixels
     assert diagonal == [0x17, 0x4a, 0x9c, 255] and outside == above == [255, 255, 255, 255]
     share = (column[3] / column[0]) ** 0.5
@@ -214,7 +217,8 @@ def test_the_page_of_a_job_says_all_of_its_result(browser, host):
     assert "Proven" in browser.text("#guarantee")
     assert len(browser.all("#candidates tbody tr")) == len(result["candidates"])
     text = browser.text("main")
-    for value in (result["bracket"]["lower"], result["bracket"]["upper"], result["factorization"]["id"], result["sensitivity"]["rule"]):
+    for value in (result["bracket"]["lower"], result["bracket"]["upper"], result["factorization"]["id"],
+                  result["sensitivity"]["rule"]):
         assert str(value) in text
     assert len(browser.all("#caches li")) == 3
     assert json.loads(browser.text("#job-json")) == document["job"]
@@ -270,9 +274,11 @@ def test_the_command_does_what_the_form_does(browser, host):
     words = shlex.split(browser.text("#curl"))
     assert words[:2] == ["curl", "--json"] and words[3] == host.url + "/v1/jobs"
     assert '"epsilon": 2.50' in words[2]
-    assert json.loads(words[2]) == {"epsilon": 2.5, "delta": 1e-5, "n": 100, "label": "it's", "sampling": {"scheme": "none"},
+    assert json.loads(words[2]) == {"epsilon": 2.5, "delta": 1e-5, "n": 100, "label": "it's",
+                                    "sampling": {"scheme": "none"},
                                     "matrix": {"family": "identity"}}
-    document = requests.post(words[3] + "?wait=60", data=words[2], headers={"Content-Type": "application/json"}, timeout=120).json()
+    document = requests.post(words[3] + "?wait=60", data=words[2], headers={"Content-Type": "application/json"},
+                             timeout=120).json()
     assert document["status"] == "succeeded"
     browser.one("#submit").click()
     assert float(browser.one("#answer").get_attribute("data-value")) == document["result"]["noise_multiplier"]
@@ -284,7 +290,8 @@ def test_the_form_takes_up_every_example(browser, host, name):
     document = host.solve(json.loads((ROOT / "api" / "examples" / f"{name}.json").read_text()))
     browser.open(f"#/new?from={document['id']}")
     job = document["job"]
-    member, value = ("@length", "phases") if "phases" in job else ("@unknown", "n") if job["n"] == "max" else ("/n", str(job["n"]))
+    member, value = (("@length", "phases") if "phases" in job else ("@unknown", "n") if job["n"] == "max"
+                     else ("/n", str(job["n"])))
     browser.wait(lambda: browser.field(member).get_attribute("value") == value)
     groups = [group for group in browser.all("#job-form fieldset") if group.is_displayed()]
     assert all(any(field.is_displayed() for field in group.find_elements("css selector", ".field")) for group in groups)
@@ -303,7 +310,8 @@ def test_the_form_has_every_member_of_the_contract(browser):
     shown_ever = set()
     for choice, (schema, prefix) in choices.items():
         mapping = SCHEMAS[schema]["discriminator"]["mapping"]
-        options = [option.get_attribute("value") for option in browser.field(choice).find_elements("css selector", "option")]
+        options = [option.get_attribute("value") for option in browser.field(choice).find_elements("css selector",
+                                                                                                   "option")]
         assert sorted(options) == sorted(mapping)
         for name, reference in mapping.items():
             browser.enter(choice, name)
@@ -343,7 +351,8 @@ def test_every_view_can_be_walked_by_ear(browser, host):
     """One main element, one first heading, labels on all controls, headings in order, one live region."""
     document, phases = host.solve(BANDS), host.solve(PHASES)
     sweep = host.post({"base": DP_SGD, "grid": {"/noise_multiplier": [1, 2]}}, "/v1/sweeps").json()
-    for view in ("#/", "#/new", f"#/jobs/{document['id']}", f"#/jobs/{phases['id']}", f"#/compare?ids={document['id']},{phases['id']}",
+    for view in ("#/", "#/new", f"#/jobs/{document['id']}", f"#/jobs/{phases['id']}",
+                 f"#/compare?ids={document['id']},{phases['id']}",
                  "#/load", "#/sweeps", f"#/sweeps/{sweep['id']}", "#/plans", "#/nowhere"):
         browser.open(view)
         if "jobs/" in view:
@@ -416,7 +425,8 @@ def test_filters_and_pages(browser, host):
     browser.wait(lambda: len(browser.all("#jobs tbody tr")) == 50)
     browser.one("#filter-label").clear()
     browser.one("#filter-label").send_keys("one", Keys.ENTER)
-    browser.wait(lambda: [row.find_element("css selector", "a").text for row in browser.all("#jobs tbody tr")] == ["one"])
+    browser.wait(lambda: [row.find_element("css selector", "a").text for row in browser.all("#jobs tbody tr")]
+                 == ["one"])
     browser.enter("status", "failed")
     browser.one("#no-jobs")
 
@@ -443,7 +453,8 @@ def test_a_sweep_is_started_followed_and_sorted(browser, host):
     """From the form: the table has every point, and the chart the points of the API."""
     browser.open("#/sweeps")
     grid = {"/noise_multiplier": [1.5, 0.7, 1.0], "/sampling/p": [0.01, 0.02]}
-    for number, value in (("sweep-base", {"n": 40, "sampling": {"scheme": "poisson"}, "delta": 1e-6}), ("sweep-grid", grid)):
+    for number, value in (("sweep-base", {"n": 40, "sampling": {"scheme": "poisson"}, "delta": 1e-6}),
+                          ("sweep-grid", grid)):
         browser.one(f"#{number}").clear()
         browser.one(f"#{number}").send_keys(json.dumps(value))
     browser.one("#sweep-label").send_keys("grid")
@@ -468,7 +479,8 @@ def test_a_sweep_is_started_followed_and_sorted(browser, host):
     assert epsilons() == sorted(epsilons(), reverse=True) and heading.get_attribute("aria-sort") == "descending"
     browser.screenshot("sweep")
     assert json.loads(browser.text("#asked pre"))["grid"] == grid
-    assert browser.saved("Save as CSV", "sweep.csv") == host.get(f"/v1/sweeps/{sweep_id}/points", headers={"Accept": "text/csv"}).text
+    assert browser.saved("Save as CSV", "sweep.csv") == host.get(f"/v1/sweeps/{sweep_id}/points",
+                                                                 headers={"Accept": "text/csv"}).text
     browser.one("#nav-sweeps").click()
     assert "6 of 6" in browser.one(f'#sweeps tr[data-id="{sweep_id}"]').text
     browser.enter("status", "failed")
@@ -511,8 +523,10 @@ def test_a_plan_is_started_and_ranked(browser, host):
     browser.wait(lambda: "succeeded" in browser.text("#state"))
     plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
     browser.wait(lambda: len(browser.all("#candidates tbody tr")) == len(plan["candidates"]) > 1)
-    rows = [[cell.text for cell in row.find_elements("css selector", "td")] for row in browser.all("#candidates tbody tr")]
-    assert [row[1].split()[0].rstrip(",") for row in rows] == [one["family"] for one in plan["candidates"]] and rows[0][0] == "1"
+    rows = [[cell.text for cell in row.find_elements("css selector", "td")]
+            for row in browser.all("#candidates tbody tr")]
+    assert [row[1].split()[0].rstrip(",") for row in rows] == [one["family"]
+                                                               for one in plan["candidates"]] and rows[0][0] == "1"
     assert [float(row[2]) for row in rows if row[0] != "–"] == pytest.approx(
         [one["error"]["mean_squared"] for one in plan["candidates"] if one["rank"]], rel=1e-4)
     assert len(browser.all("#best tbody tr")) == len(plan["best"])
@@ -566,7 +580,8 @@ def test_a_plan_of_several_batch_sizes_is_drawn_as_it_is_ranked(browser, host):
     assert plan["epochs"] == 4
     lines = browser.wait(lambda: len(found := browser.chart("plan-chart")) > 8 and found)
     assert sorted(point for line in lines.values() for point in line) == sorted(
-        [one["buffers"] + 1, one["error"]["mean_squared"] / one["batch_size"] ** 2] for one in plan["candidates"] if one["error"])
+        [one["buffers"] + 1, one["error"]["mean_squared"] / one["batch_size"] ** 2] for one in plan["candidates"]
+        if one["error"])
     looks = browser.run("""return window.Chart.getChart("plan-chart").data.datasets.map((set) => `${set.borderColor} ${set.pointStyle}`)""")
     assert len(set(looks)) == len(looks) == len(lines)
     browser.screenshot("plan-of-sizes")

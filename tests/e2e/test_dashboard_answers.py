@@ -13,7 +13,8 @@ from browser import browser, chromium, host  # noqa: F401
 from conftest import DP_SGD, GAUSSIAN, ROOT
 
 PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
-BANDS = {"n": 32, "matrix": {"family": "banded", "bands": 4}, "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
+BANDS = {"n": 32, "matrix": {"family": "banded", "bands": 4},
+         "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
          "noise_multiplier": 1.0, "delta": 1e-6}
 
 
@@ -43,7 +44,8 @@ def shown_lines(text):
     return lines
 
 
-@pytest.mark.parametrize("job", [dict(PHASES, label="warm-up | *and* <i>tuning</i> \\ `x`"), BANDS, dict(GAUSSIAN, label="**2**")])
+@pytest.mark.parametrize("job", [dict(PHASES, label="warm-up | *and* <i>tuning</i> \\ `x`"), BANDS,
+                                 dict(GAUSSIAN, label="**2**")])
 def test_the_statement_can_be_read(browser, host, job):
     """All of it is shown, in order, without Markdown characters."""
     document = host.solve(job)
@@ -64,7 +66,8 @@ def test_the_statement_can_be_taken_along(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#statement h3")
     assert browser.saved("Save as Markdown", "privacy-statement.md") == statement(host, document)
-    assert json.loads(browser.saved("Save as JSON", "privacy-statement.json")) == json.loads(statement(host, document, "application/json"))
+    assert json.loads(browser.saved("Save as JSON", "privacy-statement.json")) == json.loads(statement(host, document,
+                                                                                                       "application/json"))
     [button] = [one for one in browser.all("#statement-place button") if one.text == "Copy Markdown"]
     button.send_keys(Keys.ENTER)
     browser.wait(lambda: button.text == "Copied")
@@ -116,7 +119,8 @@ def test_what_is_spent_is_computed_when_asked_for(browser, host):
     assert browser.run("return window.Chart.getChart('spend').data.datasets[0].stepped") == "after"
     assert [step for step, _ in line["end of a phase"]] == [469, 469 + 1172, 469 + 1172 + 20 * 100]
     assert browser.focused().text == "Epsilon during training"  # the button has disappeared
-    assert browser.saved("Save as CSV", "curve.csv") == host.get(document["links"]["curve"], headers={"Accept": "text/csv"}).text
+    assert browser.saved("Save as CSV", "curve.csv") == host.get(document["links"]["curve"],
+                                                                 headers={"Accept": "text/csv"}).text
     assert "computed" in browser.text("#announcer") or "Saved" in browser.text("#announcer")
     browser.screenshot("spend")
 
@@ -139,7 +143,8 @@ def test_what_is_spent_of_one_mechanism(browser, host):
 def test_what_has_no_curve_is_not_asked_for_one(browser, host):
     """For a result from draws, and for no noise: the page says so without a failed request."""
     drawn = host.solve(dict(BANDS, sampling={"scheme": "b_min_sep", "p": 0.02}, delta=1e-3, accountant="monte_carlo"))
-    silent = host.solve(dict(DP_SGD, sampling={"scheme": "poisson", "p": 1e-9}, noise_multiplier=None, epsilon=10, delta=0.5))
+    silent = host.solve(dict(DP_SGD, sampling={"scheme": "poisson", "p": 1e-9}, noise_multiplier=None, epsilon=10,
+                             delta=0.5))
     assert drawn["result"]["guarantee"] != "deterministic" and silent["result"]["noise_multiplier"] == 0
     for document in (drawn, silent):
         browser.open(f"#/jobs/{document['id']}")
@@ -151,7 +156,8 @@ def test_what_has_no_curve_is_not_asked_for_one(browser, host):
 
 
 def test_millions_of_steps_that_were_found_are_not_drawn(browser, host):
-    document = host.solve(dict(DP_SGD, n="max", sampling={"scheme": "poisson", "p": 0.001}, noise_multiplier=5, epsilon=2))
+    document = host.solve(dict(DP_SGD, n="max", sampling={"scheme": "poisson", "p": 0.001}, noise_multiplier=5,
+                               epsilon=2))
     assert document["result"]["n"] > 65536
     browser.open(f"#/jobs/{document['id']}")
     browser.chart("curve")

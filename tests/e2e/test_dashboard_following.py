@@ -8,14 +8,16 @@ from browser import Browser, browser, chromium, host  # noqa: F401
 from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, until
 
 # Row by row: there is news every second, for a minute or more.
-STEADY = {"n": 1024, "matrix": {"family": "square_root"}, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0,
+STEADY = {"n": 1024, "matrix": {"family": "square_root"}, "sampling": {"scheme": "poisson", "p": 0.01},
+          "noise_multiplier": 1.0,
           "delta": 1e-6, "accountant": {"method": "mmcc", "tolerance": 1e-5}}
 
 
 def requests_to(server, route):
     """The number of requests answered, with any status; streams are counted at their end."""
     series = f'epsilond_http_requests_total{{route="GET {route}"'
-    return sum(float(line.rsplit(" ", 1)[1]) for line in server.get("/metrics").text.splitlines() if line.startswith(series))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in server.get("/metrics").text.splitlines()
+               if line.startswith(series))
 
 
 def streams(server):
@@ -144,7 +146,8 @@ def test_a_stream_that_breaks_is_bridged_and_taken_up(launch, tmp_path):
 
 GROUPS = {
     "sweeps": ({"base": DP_SGD, "grid": {"/noise_multiplier": [1.1, 2.1]}}, "#points tbody tr"),
-    "plans": ({"n": 40, "batch_size": 10, "dataset_size": 100, "epsilon": 4, "delta": 1e-5, "families": ["identity", "square_root"],
+    "plans": ({"n": 40, "batch_size": 10, "dataset_size": 100, "epsilon": 4, "delta": 1e-5,
+               "families": ["identity", "square_root"],
                "schemes": ["none"], "max_bands": 2}, "#candidates tbody tr"),
 }
 

@@ -67,7 +67,8 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize("pointer,job", INVALID, ids=lambda value: None if isinstance(value, dict) else value or "whole")
+@pytest.mark.parametrize("pointer,job", INVALID, ids=lambda value: None if isinstance(value, dict) else value
+                         or "whole")
 def test_invalid_job(server, pointer, job):
     check_problem(server.post(job), 422, "invalid-job", pointer)
 
@@ -141,7 +142,8 @@ def test_members_of_other_requests_that_were_meant(server):
 
 
 def test_every_foreign_name_stands_for_one_of_ours():
-    rows = re.findall(r'^    \{"([^"]+)", "([^"]+)"\},$', (ROOT / "api" / "codec" / "meant.c").read_text(), re.MULTILINE)
+    rows = re.findall(r'^    \{"([^"]+)", "([^"]+)"\},$', (ROOT / "api" / "codec" / "meant.c").read_text(),
+                      re.MULTILINE)
     words = set(re.findall(r"[a-z_]+[0-9]*", (ROOT / "api" / "openapi.yaml").read_text()))
     assert len(rows) > 50 and len(set(rows)) == len(rows)
     for theirs, ours in rows:
@@ -150,16 +152,21 @@ def test_every_foreign_name_stands_for_one_of_ours():
 
 # 60000 examples in batches of 64 are 937.5 steps; the message names the nearest numbers.
 @pytest.mark.parametrize("pointer,job,words", [
-    ("/sampling/schema", {"epochs": 3, "sampling": {"scheme": "none", "schema": "shuffled", "batch_size": 64, "dataset_size": 60000}},
+    ("/sampling/schema", {"epochs": 3, "sampling": {"scheme": "none", "schema": "shuffled", "batch_size": 64,
+                                                    "dataset_size": 60000}},
      ["32 examples", "59968", "937 steps"]),
-    ("/n", {"n": 1500, "sampling": {"scheme": "none", "schema": "shuffled", "batch_size": 64, "dataset_size": 59968}}, ["nearest is 1874"]),
+    ("/n", {"n": 1500, "sampling": {"scheme": "none", "schema": "shuffled", "batch_size": 64, "dataset_size": 59968}},
+     ["nearest is 1874"]),
     ("/sampling/bins", {"n": 10, "sampling": {"scheme": "balls_in_bins", "bins": 4}}, ["works is 8"]),
     ("/sampling/bins", {"n": 3, "sampling": {"scheme": "balls_in_bins", "bins": 4}}, ["works is 4"]),
-    ("/sampling/batch_size", {"n": 1000, "sampling": {"scheme": "balls_in_bins", "batch_size": 64, "dataset_size": 60000}}, ["works is 937"]),
-    ("/matrix/stamps", {"n": 11, "matrix": {"family": "identity", "stamps": 3}, "sampling": {"scheme": "none"}}, ["that is: 12"]),
+    ("/sampling/batch_size", {"n": 1000, "sampling": {"scheme": "balls_in_bins", "batch_size": 64,
+                                                      "dataset_size": 60000}}, ["works is 937"]),
+    ("/matrix/stamps", {"n": 11, "matrix": {"family": "identity", "stamps": 3}, "sampling": {"scheme": "none"}},
+     ["that is: 12"]),
 ])
 def test_sizes_that_do_not_divide_get_the_nearest_that_do(server, pointer, job, words):
-    told = detail(check_problem(server.post(dict(job, noise_multiplier=1, delta=1e-6)), 422, "invalid-job", pointer), pointer)
+    told = detail(check_problem(server.post(dict(job, noise_multiplier=1, delta=1e-6)), 422, "invalid-job", pointer),
+                  pointer)
     assert all(word in told for word in words), told
 
 
@@ -302,7 +309,8 @@ def test_a_misspelt_part_is_no_matrix(server):
 
 
 @pytest.mark.parametrize("query", [
-    "part=", "part", "part=nose", "part=Noise", "part=noise&part=encoder", "part=noise&part=noise", "form=", "form=band",
+    "part=", "part", "part=nose", "part=Noise", "part=noise&part=encoder", "part=noise&part=noise", "form=",
+    "form=band",
     "part=noise%20", "part=noise&", "&"])
 def test_queries_are_read_to_the_letter(server, query):
     answer = server.get(f"{server.solve(DP_SGD)['links']['matrix']}?{query}")
@@ -312,14 +320,16 @@ def test_queries_are_read_to_the_letter(server, query):
         check_problem(answer, 422, "invalid-job")
 
 
-@pytest.mark.parametrize("query", ["label=" + "x" * 201, "label=%ff", "limit=1e1", "limit=+1", "limit=%201", "limit=01x",
+@pytest.mark.parametrize("query", ["label=" + "x" * 201, "label=%ff", "limit=1e1", "limit=+1", "limit=%201",
+                                   "limit=01x",
                                    "cursor=", "status=Queued", "limit=1&limit=2", "status=failed&status=failed"])
 def test_lists_refuse_bad_queries(server, query):
     check_problem(server.get("/v1/jobs?" + query), 422, "invalid-job")
     assert server.get("/v1/jobs?label=" + "%C3%A9" * 200).json() == {"items": [], "next": None}
 
 
-@pytest.mark.parametrize("limit,words", [("0", "at least one"), ("000", "at least one"), ("501", "the largest page size"),
+@pytest.mark.parametrize("limit,words", [("0", "at least one"), ("000", "at least one"),
+                                         ("501", "the largest page size"),
                                          ("9" * 40, "the largest page size")])
 def test_limits_out_of_range_are_told_apart(server, limit, words):
     sweep = server.post({"base": DP_SGD, "grid": {"/n": [1]}}, "/v1/sweeps").json()
@@ -346,7 +356,8 @@ def test_the_same_request_has_the_same_answer_whatever_was_computed(launch):
     server = launch()
     job = {"n": 128, "matrix": {"family": "banded", "bands": 4}, "sampling": {"scheme": "poisson", "p": 0.01},
            "noise_multiplier": 2, "delta": 1e-6, "accountant": "pld"}
-    phases = {"phases": [{name: job[name] for name in ("n", "matrix", "sampling")}, {"n": 9, "sampling": {"scheme": "none"}}],
+    phases = {"phases": [{name: job[name] for name in ("n", "matrix", "sampling")},
+                         {"n": 9, "sampling": {"scheme": "none"}}],
               "noise_multiplier": 2, "delta": 1e-6, "accountant": "pld"}
     before = [check_problem(server.post(one), 422, "unsupported") for one in (job, phases)]
     assert server.get("/v1/jobs").json()["items"] == []
@@ -411,7 +422,8 @@ def test_the_pointer_is_where_it_was_written(server, job, pointer):
              "delta": 1e-6, **job}
     problem = server.post(whole).json()
     assert [error["pointer"] for error in problem["errors"]] == [pointer], problem
-    ended = subprocess.run([BINARY, "solve", "-"], input=json.dumps(whole), capture_output=True, text=True, timeout=PATIENCE)
+    ended = subprocess.run([BINARY, "solve", "-"], input=json.dumps(whole), capture_output=True, text=True,
+                           timeout=PATIENCE)
     assert [error["pointer"] for error in json.loads(ended.stdout or ended.stderr)["errors"]] == [pointer]
 
 
@@ -438,7 +450,8 @@ def test_the_least_noise_of_the_largest_matrix_has_a_curve(server):
 @pytest.mark.parametrize("scheme", ["poisson", "b_min_sep"])
 def test_auto_says_what_stands_in_the_way(server, scheme):
     """The message is not that of the first accountant that fails, which the job did not name."""
-    job = {"n": 20, "matrix": {"family": "toeplitz", "coefficients": [1, -0.5]}, "sampling": {"scheme": scheme, "p": 0.1},
+    job = {"n": 20, "matrix": {"family": "toeplitz", "coefficients": [1, -0.5]},
+           "sampling": {"scheme": scheme, "p": 0.1},
            "noise_multiplier": 1, "delta": 1e-6}
     problem = check_problem(server.post(job), 422, "unsupported")
     assert "entries are all >= 0" in problem["detail"] and "pld" not in problem["detail"]

@@ -27,7 +27,8 @@ def python():
     if not stamp.exists() or stamp.read_text() != NEEDED.read_text():
         try:
             for command in ([sys.executable, "-m", "venv", "--clear", str(home)],
-                            [str(home / "bin" / "pip"), "install", "-q", "--retries", "1", "--timeout", "20", "-r", str(NEEDED)]):
+                            [str(home / "bin" / "pip"), "install", "-q", "--retries", "1", "--timeout", "20", "-r",
+                             str(NEEDED)]):
                 done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALLING, check=False)
                 if done.returncode != 0:
                     said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]

@@ -200,7 +200,8 @@ def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):
                                       "normalization": "none", "stamps": 1}
     # The same without the service.
     solved = subprocess.run([BINARY, "solve", "--db", server.database, "-"], text=True, timeout=PATIENCE,
-                            input=json.dumps(job_of(stored(scaled, normalization="none"), n=48)), stdout=subprocess.PIPE, check=True)
+                            input=json.dumps(job_of(stored(scaled, normalization="none"), n=48)),
+                            stdout=subprocess.PIPE, check=True)
     assert json.loads(solved.stdout)["result"]["factorization"] == scaled["result"]["factorization"]
 
 
@@ -208,7 +209,8 @@ def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):
 def test_a_factorisation_of_a_kept_job_is_not_evicted(launch, phases):
     server = launch("--cache-bytes", "65536")
     job = job_of({"family": "square_root", "bands": 5})
-    training = [{"n": 9, "sampling": {"scheme": "poisson", "p": 0.1}}, {name: job[name] for name in ("n", "matrix", "sampling")}]
+    training = [{"n": 9, "sampling": {"scheme": "poisson", "p": 0.1}},
+                {name: job[name] for name in ("n", "matrix", "sampling")}]
     asked = {name: job[name] for name in ("noise_multiplier", "epsilon", "delta") if name in job}
     first = server.solve({"phases": training, **asked} if phases else job)
     factorization = (first["result"]["phases"][1] if phases else first["result"])["factorization"]

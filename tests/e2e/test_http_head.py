@@ -173,7 +173,8 @@ def test_foreign_hosts_read_and_change_nothing(server, host):
     job_id = server.solve(GAUSSIAN)["id"]
     for method, path in (("POST", "/v1/jobs"), ("POST", f"/v1/jobs/{job_id}/cancel"), ("DELETE", f"/v1/jobs/{job_id}"),
                          ("GET", "/v1/jobs"), ("GET", f"/v1/jobs/{job_id}"), ("GET", f"/v1/jobs/{job_id}/events"),
-                         ("GET", "/"), ("GET", "/metrics"), ("GET", "/healthz"), ("GET", "/nowhere"), ("OPTIONS", "/v1"),
+                         ("GET", "/"), ("GET", "/metrics"), ("GET", "/healthz"), ("GET", "/nowhere"),
+                         ("OPTIONS", "/v1"),
                          ("PUT", "/v1/jobs")):
         answer = ask(server, method, path, host=host)
         if "@" in host:

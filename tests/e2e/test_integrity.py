@@ -85,7 +85,8 @@ def test_a_damaged_state_is_no_loss(launch):
     assert done["result"]["epsilon"] == finished["result"]["epsilon"]
 
 
-@pytest.mark.parametrize("damage", ["status = 77", "status = -3", "status = 'x'", "status = 1", "hash = 'x'", "job = '{'",
+@pytest.mark.parametrize("damage", ["status = 77", "status = -3", "status = 'x'", "status = 1", "hash = 'x'",
+                                    "job = '{'",
                                     "label = x'ff'", "finished_at = 1", "version = 0", "id = id || 'x'"])
 def test_a_damaged_row_is_told_and_crashes_nothing(launch, damage):
     server = launch()

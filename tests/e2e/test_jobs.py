@@ -172,7 +172,8 @@ def test_list_is_never_older_than_what_was_answered(launch):
 
 def test_list_tells_progress_that_nobody_writes_down(launch):
     server = launch(*ONE_BY_ONE)
-    drawn = server.post({"n": 500, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1, "delta": 1e-3,
+    drawn = server.post({"n": 500, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1,
+                         "delta": 1e-3,
                          "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 4},
                          "accountant": {"method": "monte_carlo", "samples": 10 ** 8}}).json()
     server.running(drawn["id"])

@@ -95,7 +95,8 @@ def test_points_and_candidates_are_ended_in_the_name_of_who_posted_them(launch):
     server.stop()
     server.start()
     assert server.post(None, f"/v1/sweeps/{later}/cancel").status_code == 202
-    for parent, name, client in ((sweep, "swept", "127.0.0.1"), (plan, "planned", "127.0.0.1"), (later, "later", "unknown")):
+    for parent, name, client in ((sweep, "swept", "127.0.0.1"), (plan, "planned", "127.0.0.1"),
+                                 (later, "later", "unknown")):
         jobs = [row[0] for row in server.stored("SELECT id FROM jobs WHERE parent = ? ORDER BY id", parent)]
         assert jobs
         for job in jobs:
@@ -104,7 +105,8 @@ def test_points_and_candidates_are_ended_in_the_name_of_who_posted_them(launch):
         line = [line for line in server.log_text().splitlines() if f" event=group-end group={parent} " in line]
         assert len(line) == 1 and f" request={name} " in line[0]
     # Jobs that a group creates after a restart carry its request id, too.
-    more = {"base": dict(DP_SGD, noise_multiplier=None, n=20000), "grid": {"/noise_multiplier": [1 + i / 8 for i in range(30)]}}
+    more = {"base": dict(DP_SGD, noise_multiplier=None, n=20000),
+            "grid": {"/noise_multiplier": [1 + i / 8 for i in range(30)]}}
     more = post(server, more, "more", "/v1/sweeps")
     server.kill()
     server.start()

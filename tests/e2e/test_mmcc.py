@@ -44,14 +44,16 @@ def test_more_random_sampling_beats_groups(server):
     job = {"n": 128, "matrix": {"family": "tree", "stamps": 16, "normalization": "none"}, "noise_multiplier": 64.0,
            "delta": 1e-6, "sampling": {"scheme": "poisson", "p": 1 / 16}}
     everywhere = server.solve(job)["result"]["epsilon"]
-    grouped = server.solve(dict(job, sampling={"scheme": "cyclic_poisson", "p": 1 / 2, "groups": 8}))["result"]["epsilon"]
+    grouped = server.solve(dict(job, sampling={"scheme": "cyclic_poisson", "p": 1 / 2,
+                                               "groups": 8}))["result"]["epsilon"]
     assert everywhere < grouped
 
 
 def test_the_curve_ends_at_its_floor(server):
     job = server.solve(dict(TREE, noise_multiplier=20 * math.sqrt(6)))
     points = server.get(job["links"]["curve"]).json()["points"]
-    floor = job["result"]["delta"] * min(job["result"]["directions"][name]["bad_event_share"] for name in ("remove", "add"))
+    floor = job["result"]["delta"] * min(job["result"]["directions"][name]["bad_event_share"]
+                                         for name in ("remove", "add"))
     deltas = [point["delta"] for point in points]
     assert deltas == sorted(deltas, reverse=True)
     assert floor * 0.99 <= deltas[-1] <= 2 * job["result"]["delta"]

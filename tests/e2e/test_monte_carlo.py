@@ -134,7 +134,8 @@ def test_no_separation_is_poisson(server):
     job = {"n": 32, "noise_multiplier": 1, "delta": 1e-2}
     pairs = {"p": 0.025, "examples_per_user": 2}
     exact = server.solve(dict(job, sampling={"scheme": "poisson", **pairs}, accountant="pld"))["result"]
-    drawn = server.solve(tuned(dict(job, sampling={"scheme": "b_min_sep", "separation": 1, "warm_start": False, **pairs}),
+    drawn = server.solve(tuned(dict(job, sampling={"scheme": "b_min_sep", "separation": 1, "warm_start": False,
+                                                   **pairs}),
                                samples=400_000))["result"]
     for direction in ("remove", "add"):
         low = exact["directions"][direction]["value"]

@@ -321,7 +321,8 @@ def test_noise_of_another_matrix_is_refused(launch):
         connection.create_function("digest", -1, digest)
         columns = "hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, max_squared, last_squared, accountant"
         assert connection.execute(f"SELECT digest({columns}, factorization) = figures_checksum FROM results").fetchall() == [(1,)]
-        connection.execute(f"UPDATE results SET factorization = ?1, figures_checksum = digest({columns}, ?1)", ("ab" * 32,))
+        connection.execute(f"UPDATE results SET factorization = ?1, figures_checksum = digest({columns}, ?1)",
+                           ("ab" * 32,))
     server.start()
     problem = check_problem(ask(server, {"job": job, "dimensions": 3}), 409, "conflict")
     assert "factorisation" in problem["detail"]
@@ -367,7 +368,8 @@ def test_memory_for_noise_is_bounded(launch):
     server = launch("--draw-bytes", "32MiB")
     job = server.solve(BANDED)["id"]
     large = check_problem(ask(server, {"job": job, "dimensions": 2_000_000}), 422, "too-costly")
-    needed, allowed, fits = re.search(r"takes ([\d.]+) MiB .* ([\d.]+) MiB .*request (\d+) dimensions", large["detail"]).groups()
+    needed, allowed, fits = re.search(r"takes ([\d.]+) MiB .* ([\d.]+) MiB .*request (\d+) dimensions",
+                                      large["detail"]).groups()
     assert float(needed) > float(allowed) == 32
     assert 600_000 < int(fits) < 2_000_000
     with ask(server, {"job": job, "dimensions": int(fits)}, stream=True) as part:
@@ -430,15 +432,18 @@ EVERY_KIND = [
     {"family": "inverse_square_root", "bands": 3}, {"family": "banded", "bands": 4},
     {"family": "banded", "bands": 3, "toeplitz": False}, {"family": "blt", "buffers": 2}, {"family": "optimal"},
     {"family": "tree"}, {"family": "tree", "decoder": "full"}, {"family": "fourier"},
-    {"family": "dense", "rows": [[1.0 if i == j else 0.5 / (1 + i) if i > j else 0.0 for j in range(24)] for i in range(24)]},
+    {"family": "dense",
+     "rows": [[1.0 if i == j else 0.5 / (1 + i) if i > j else 0.0 for j in range(24)] for i in range(24)]},
     {"family": "square_root", "bands": 4, "stamps": 3}]
 
 
 @sanitized
-@pytest.mark.parametrize("matrix", EVERY_KIND, ids=lambda matrix: "-".join(str(value)[:20] for value in matrix.values()))
+@pytest.mark.parametrize("matrix", EVERY_KIND,
+                         ids=lambda matrix: "-".join(str(value)[:20] for value in matrix.values()))
 def test_a_stream_goes_on_bit_for_bit(server, matrix):
     """From any row, in any format, any number of times; also with a seed."""
-    job = server.solve({"n": 24, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6})["id"]
+    job = server.solve({"n": 24, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0,
+                        "delta": 1e-6})["id"]
     for name, dtype, more in ("noise", "float32", {}), ("decoder", "float64", {}), ("noise", "float64", {"seed": 3}):
         asked = {"job": job, "dimensions": 5, "part": name, "dtype": dtype, **more}
         first = ask(server, asked)
@@ -447,7 +452,8 @@ def test_a_stream_goes_on_bit_for_bit(server, matrix):
         for k in 0, 1, 13, 23:
             again = ask(server, {**asked, "stream": stream, "first_row": k})
             assert again.status_code == 200, again.text
-            assert again.headers["X-Stream"] == stream and again.headers.get("X-Guarantee") == ("none" if more else None)
+            assert again.headers["X-Stream"] == stream and again.headers.get("X-Guarantee") == ("none" if more
+                                                                                                else None)
             assert again.headers["Cache-Control"] == "no-store"
             assert numpy.load(io.BytesIO(again.content)).tobytes() == rows[k:].tobytes()
             for accept in LINES, JSON:
@@ -465,7 +471,8 @@ def test_a_stream_goes_on_bit_for_bit(server, matrix):
 def test_a_stream_that_was_cut_goes_on(launch, matrix):
     """In the middle of a row, with more of it in transit; and if nothing of the stream was read."""
     server = launch()
-    job = server.solve({"n": 50, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6})["id"]
+    job = server.solve({"n": 50, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0,
+                        "delta": 1e-6})["id"]
     asked, size = {"job": job, "dimensions": 30_000}, 4 * 30_000
     answer = ask(server, asked, stream=True)
     stream, part = answer.headers["X-Stream"], answer.raw.read(128 + 7 * size + 1000)
@@ -499,7 +506,8 @@ def test_rows_are_left_out_with_a_sign_of_life(server):
 @sanitized
 def test_a_stream_is_for_one_request(server):
     """Two different outputs from one key would reveal both."""
-    document, other = server.solve({**BANDED, "workload": MOMENTUM}), server.solve({**BANDED, "workload": MOMENTUM, "delta": 1e-7})
+    document, other = server.solve({**BANDED, "workload": MOMENTUM}), server.solve({**BANDED, "workload": MOMENTUM,
+                                                                                    "delta": 1e-7})
     job, stored = document["id"], document["result"]["factorization"]["id"]
     assert other["result"]["factorization"]["id"] == stored
     asked = {"job": job, "dimensions": 4}
@@ -529,10 +537,13 @@ def test_which_rows_a_stream_has(server):
     stream = ask(server, asked).headers["X-Stream"]
     assert re.fullmatch("[0-9a-f]{64}", stream)
     for first_row in 64, 2**53:
-        problem = check_problem(ask(server, {**asked, "stream": stream, "first_row": first_row}), 422, "invalid-job", "/first_row")
+        problem = check_problem(ask(server, {**asked, "stream": stream, "first_row": first_row}), 422, "invalid-job",
+                                "/first_row")
         assert "[0, 63]" in problem["errors"][0]["detail"]
-    for wrong, pointer in [({"first_row": 1}, "/first_row"), ({"first_row": 0}, "/first_row"), ({"stream": stream}, "/first_row"),
-                           ({"stream": stream, "first_row": -1}, "/first_row"), ({"stream": "x", "first_row": 1}, "/stream"),
+    for wrong, pointer in [({"first_row": 1}, "/first_row"), ({"first_row": 0}, "/first_row"),
+                           ({"stream": stream}, "/first_row"),
+                           ({"stream": stream, "first_row": -1}, "/first_row"),
+                           ({"stream": "x", "first_row": 1}, "/stream"),
                            ({"stream": stream, "first_row": 1.5}, "/first_row")]:
         check_problem(ask(server, {**asked, **wrong}), 422, "invalid-job", pointer)
     unknown = check_problem(ask(server, {**asked, "stream": "0" * 64, "first_row": 1}), 404, "not-found")
@@ -613,9 +624,13 @@ def test_the_contract_refuses_what_the_service_refuses():
                   {**stored, "workload": MOMENTUM, "part": "decoder"}, {**job, "stream": "0" * 64, "first_row": 0},
                   {**job, "stream": None, "first_row": None}, {**job, "seed": 1, "first_row": 3}):
         check.validate(right)
-    for wrong in ({"dimensions": 1}, {**job, **stored}, {**stored, "noise_multiplier": None}, {**job, "workload": MOMENTUM},
-                  {**job, "dimensions": 0}, {**job, "noise_multiplier": 0}, {**job, "seed": -1}, {**job, "part": "encoder"},
-                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"}, {**job, "first_row": 1},
-                  {**job, "stream": "0" * 64}, {**job, "stream": "0" * 64, "first_row": -1}, {**job, "stream": "x", "first_row": 1},
+    for wrong in ({"dimensions": 1}, {**job, **stored}, {**stored, "noise_multiplier": None},
+                  {**job, "workload": MOMENTUM},
+                  {**job, "dimensions": 0}, {**job, "noise_multiplier": 0}, {**job, "seed": -1},
+                  {**job, "part": "encoder"},
+                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"},
+                  {**job, "first_row": 1},
+                  {**job, "stream": "0" * 64}, {**job, "stream": "0" * 64, "first_row": -1},
+                  {**job, "stream": "x", "first_row": 1},
                   {**job, "first_row": 1, "seed": None}):
         assert not check.is_valid(wrong), wrong

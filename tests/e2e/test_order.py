@@ -154,7 +154,8 @@ def test_curves_come_after_jobs(launch):
 
 
 # Its answer takes seconds; epsilon in the course of training takes minutes.
-LONG_SPEND = {"phases": [{"n": 200000, "sampling": {"scheme": "poisson", "p": 0.001 * (1 + i / 10)}} for i in range(128)],
+LONG_SPEND = {"phases": [{"n": 200000, "sampling": {"scheme": "poisson", "p": 0.001 * (1 + i / 10)}}
+                         for i in range(128)],
               "noise_multiplier": 4.0, "delta": 1e-6}
 # So does its curve, if it is computed point by point.
 LONG_CURVE = {"phases": [{"n": 24, "sampling": {"scheme": "poisson", "p": 0.05}},

@@ -265,7 +265,8 @@ def test_what_is_spent_of_an_answer_for_noise_or_for_the_largest(server):
 def test_why_nothing_is_told_of_what_was_spent(server):
     curve = server.solve(dict(POISSON, noise_multiplier=1.0, curve=True))
     none = server.solve({"n": 10, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 0.5})
-    drawn = server.solve({"n": 8, "matrix": {"family": "square_root", "bands": 2}, "noise_multiplier": 1.0, "delta": 1e-2,
+    drawn = server.solve({"n": 8, "matrix": {"family": "square_root", "bands": 2}, "noise_multiplier": 1.0,
+                          "delta": 1e-2,
                           "sampling": {"scheme": "b_min_sep", "p": 0.1}, "accountant": "monte_carlo"})
     nothing = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 1}, "epsilon": 0.1, "delta": 1e-9,
                             "noise_multiplier": 0.5})

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.sanitized
 SMALL = {"n": 24, "batch_size": 10, "dataset_size": 60, "epsilon": 4, "delta": 1e-5,
          "families": ["identity", "square_root", "banded", "optimal"]}
 # Its last candidate takes minutes.
-LONG = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5, "families": ["identity", "optimal"],
+LONG = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5,
+        "families": ["identity", "optimal"],
         "workload": {"type": "momentum", "momentum": 0.95}}
 
 
@@ -87,7 +88,8 @@ def test_the_ten_best_and_their_gain_over_dp_sgd(server, small):
     assert reference["gain"] == 1
     for candidate in small["candidates"]:
         if candidate["rank"]:
-            assert candidate["gain"] == pytest.approx(reference["error"]["mean_squared"] / candidate["error"]["mean_squared"], rel=1e-12)
+            assert candidate["gain"] == pytest.approx(reference["error"]["mean_squared"]
+                                                      / candidate["error"]["mean_squared"], rel=1e-12)
         else:
             assert candidate["gain"] is None
     assert len(small["best"]) == 10 and small["best"][0]["gain"] > 1
@@ -97,8 +99,10 @@ def test_the_ten_best_and_their_gain_over_dp_sgd(server, small):
 
 
 def test_the_gain_is_over_the_same_sizes(server):
-    done = ended(server, plan(server, {"n": [12, 24], "batch_size": [10, 20], "dataset_size": 60, "epsilon": 4, "delta": 1e-5,
-                                       "families": ["identity", "square_root"], "schemes": ["poisson", "cyclic_poisson"],
+    done = ended(server, plan(server, {"n": [12, 24], "batch_size": [10, 20], "dataset_size": 60, "epsilon": 4,
+                                       "delta": 1e-5,
+                                       "families": ["identity", "square_root"],
+                                       "schemes": ["poisson", "cyclic_poisson"],
                                        "objective": "max_squared"}))
     own = {(c["n"], c["batch_size"]): c["error"]["max_squared"] for c in done["candidates"]
            if (c["family"], c["scheme"]) == ("identity", "poisson")}
@@ -127,7 +131,8 @@ def test_the_first_answers_come_soon(launch):
     assert used["seconds"] < 5
     now = server.get(accepted["links"]["self"]).json()
     assert now["status"] == "running"
-    assert (now["epsilon"], now["delta"], now["dataset_size"], now["n"], now["batch_size"]) == (2, 1e-6, 50000, 2048, 512)
+    assert (now["epsilon"], now["delta"], now["dataset_size"], now["n"], now["batch_size"]) == (2, 1e-6, 50000, 2048,
+                                                                                                512)
     bins = [c for c in now["candidates"] if c["scheme"] == "balls_in_bins"]  # 97 of them, and 2037 = 21 * 97
     assert len(bins) > 10 and {c["n"] for c in bins} == {2037}
     server.post({}, accepted["links"]["cancel"])

@@ -47,7 +47,8 @@ def test_classes_of_bins_are_a_bound_among_others(server):
 
 
 def test_bins_that_all_share_rows_are_refused(server):
-    wide = {"n": 20, "matrix": {"family": "square_root", "bands": 6}, "sampling": {"scheme": "balls_in_bins", "bins": 10},
+    wide = {"n": 20, "matrix": {"family": "square_root", "bands": 6},
+            "sampling": {"scheme": "balls_in_bins", "bins": 10},
             "noise_multiplier": 1, "delta": 1e-5, "accountant": "pld"}
     check_problem(server.post(wide), 422, "unsupported", "/matrix")
 

@@ -17,7 +17,8 @@ from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Statement",
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError",
+           "Statement",
            "Batch", "NoiseStep", "Index", "Problem", "Sweep", "SweepList", "Point", "PointList"]
 LINES = {"/v1/batches": "Batch", "/v1/noise": "NoiseStep"}
 JSON = {"Content-Type": "application/json"}
@@ -199,7 +200,8 @@ def calls(server):
     yield *post, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
     yield *post, {"json": DP_SGD, "headers": {"Accept": "text/html"}}
     yield *post, {"json": {"n": 0, "sampling": {"scheme": "poisson", "p": 7, "q": 1}}}
-    yield *post, {"json": {"n": 4, "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 2}, "epsilon": 1, "delta": 0.1,
+    yield *post, {"json": {"n": 4, "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 2}, "epsilon": 1,
+                           "delta": 0.1,
                          "accountant": "mmcc"}}
     for query in ("", "?limit=1", "?status=failed", "?limit=0", "?cursor=x", "?limit=2&status=succeeded"):
         yield "GET", jobs, jobs + query, {}
@@ -348,7 +350,8 @@ SEEDS = [
     {"n": 4, "matrix": {"family": "blt", "decay": [0.5], "scale": [0.5]},
      "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 2}, "epsilon": 1, "delta": 0.1,
      "accountant": {"method": "auto", "bad_event_share": "auto", "max_order": 9, "bandwidth": 3}},
-    {"n": 4, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "balls_in_bins", "bins": 2, "redraw": True},
+    {"n": 4, "matrix": {"family": "tree", "decoder": "full"},
+     "sampling": {"scheme": "balls_in_bins", "bins": 2, "redraw": True},
      "epsilon": 1, "delta": 0.1},
     {"epochs": 1.5, "sampling": {"scheme": "poisson", "batch_size": 2, "dataset_size": 9}, "noise_multiplier": 2,
      "epsilon": 1},

@@ -20,17 +20,21 @@ JOBS = {
     "epsilon": DP_SGD,
     "delta": {"n": 100, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1, "epsilon": 12,
               "adjacency": "add_remove"},
-    "noise": {"n": 40, "matrix": FOUR_BANDS, "sampling": {"scheme": "balls_in_bins", "bins": 20}, "epsilon": 4, "delta": 1e-5},
-    "fixed_order": {"n": 100, "matrix": FOUR_BANDS, "sampling": {"scheme": "none", "epochs": 4}, "epsilon": 2, "delta": 1e-6,
+    "noise": {"n": 40, "matrix": FOUR_BANDS, "sampling": {"scheme": "balls_in_bins", "bins": 20}, "epsilon": 4,
+              "delta": 1e-5},
+    "fixed_order": {"n": 100, "matrix": FOUR_BANDS, "sampling": {"scheme": "none", "epochs": 4}, "epsilon": 2,
+                    "delta": 1e-6,
                     "adjacency": "replace_one"},
     "users": dict(GAUSSIAN, sampling={"scheme": "poisson", "p": 0.01, "examples_per_user": 3}),
     "last_iterate": dict(DP_SGD, sampling={"scheme": "poisson", "p": 0.01, "last_iterate": True}),
     "truncated": {"n": 60, "sampling": {"scheme": "poisson", "batch_size": 20, "dataset_size": 1000,
                                         "truncation": {"max_batch_size": 40}}, "noise_multiplier": 1, "delta": 1e-6},
-    "not_adaptive": {"n": 16, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "poisson", "p": 0.05},
+    "not_adaptive": {"n": 16, "matrix": {"family": "tree", "decoder": "full"},
+                     "sampling": {"scheme": "poisson", "p": 0.05},
                      "noise_multiplier": 8, "delta": 1e-6},
     "curve": {"n": 100, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.5, "curve": True},
-    "verified": {"n": 64, "matrix": FOUR_BANDS, "sampling": {"scheme": "b_min_sep", "p": 0.02}, "epsilon": 1.5, "delta": 1e-3,
+    "verified": {"n": 64, "matrix": FOUR_BANDS, "sampling": {"scheme": "b_min_sep", "p": 0.02}, "epsilon": 1.5,
+                 "delta": 1e-3,
                  "accountant": "monte_carlo"},
     "read_off": {"n": 64, "matrix": FOUR_BANDS, "sampling": {"scheme": "b_min_sep", "p": 0.02}, "noise_multiplier": 0.7,
                  "delta": 1e-3, "accountant": "monte_carlo"},
@@ -135,7 +139,8 @@ def test_the_job_of_the_page_reproduces_the_answer(server, tmp_path):
     assert server.solve(job)["result"]["cache"]["result"] == "hit"
     (tmp_path / "job.json").write_text(printed_job(page))
     command = re.search(r"^epsilond (solve .*)$", page, re.M).group(1).split()
-    solved = subprocess.run([BINARY, *command], capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path, check=True)
+    solved = subprocess.run([BINARY, *command], capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path,
+                            check=True)
     assert json.loads(solved.stdout)["result"]["epsilon"] == document["result"]["epsilon"]
 
 
@@ -180,8 +185,10 @@ def test_draws_say_with_which_probability_they_err(server):
     assert "wrong with" not in told["summary"] and "failure probability |" not in page
 
 
-@pytest.mark.parametrize("label", ["# heading", "a *b* _c_ `d` | e", "[x](javascript:alert(1))", "<b>&amp; https://x.y @me",
-                                   "line\n# two\n\n- three\r\n| 4 |", "``` fence", "\\", "naïve ε ≤ 1", "1. one", "$x$ ~~y~~"])
+@pytest.mark.parametrize("label", ["# heading", "a *b* _c_ `d` | e", "[x](javascript:alert(1))",
+                                   "<b>&amp; https://x.y @me",
+                                   "line\n# two\n\n- three\r\n| 4 |", "``` fence", "\\", "naïve ε ≤ 1", "1. one",
+                                   "$x$ ~~y~~"])
 def test_a_label_is_text_and_nothing_else(server, label):
     _, told, page = statements(server, dict(DP_SGD, label=label))
     assert told["label"] == label
@@ -212,7 +219,8 @@ def test_only_answers_have_a_statement(launch):
     server = launch()
     running = server.post(ENDLESS).json()["links"]["statement"]
     check_problem(server.get(running), 409, "conflict")
-    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30}, "/v1/jobs?wait=60").json()
+    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30},
+                         "/v1/jobs?wait=60").json()
     assert failed["status"] == "failed"
     check_problem(server.get(failed["links"]["statement"]), 409, "conflict")
     check_problem(server.get("/v1/jobs/nobody/statement"), 404, "not-found")

@@ -142,7 +142,8 @@ def test_what_is_refused(server):
 def test_a_member_that_the_base_has_not_and_one_in_an_array(server):
     base = {"n": 4, "sampling": {"scheme": "none"}, "noise_multiplier": 2, "delta": 1e-6,
             "matrix": {"family": "toeplitz", "coefficients": [1, 0.5, 0.25]}}
-    done = ended(server, sweep(server, {"/matrix/coefficients/1": [0.5, 0.1], "/accountant/method": ["gaussian"]}, base))
+    done = ended(server, sweep(server, {"/matrix/coefficients/1": [0.5, 0.1], "/accountant/method": ["gaussian"]},
+                               base))
     assert done["failed"] == 0
     table = rows(server, done)
     one = server.solve({**base, "matrix": {"family": "toeplitz", "coefficients": [1, 0.1, 0.25]},
@@ -189,7 +190,8 @@ def test_cells_of_csv_are_no_formulas(server):
     assert {line["/noise_multiplier"] for line in table} == {"-2", "2"}
     for line in csv.reader(io.StringIO(answer.text, newline="")):
         for cell in line:
-            assert not cell.startswith(("=", "@", "\t", "\r")) and (cell[:1] not in ("+", "-") or float(cell) != 0), cell
+            assert not cell.startswith(("=", "@", "\t", "\r")) and (cell[:1] not in ("+", "-")
+                                                                    or float(cell) != 0), cell
     # In JSON they are unchanged.
     assert [row["/label"] for row in rows(server, done)[::2]] == formulas + harmless
 
@@ -318,7 +320,8 @@ def test_lists_and_idempotency(launch):
     replay = server.post(body, "/v1/sweeps", headers=key)
     assert replay.headers["Idempotent-Replayed"] == "true" and replay.json()["id"] == first.json()["id"]
     check_problem(server.post(dict(body, label="c"), "/v1/sweeps", headers=key), 409, "conflict")
-    check_problem(server.post(dict(body, grid={"/noise_multiplier": [2, 1]}), "/v1/sweeps", headers=key), 409, "conflict")
+    check_problem(server.post(dict(body, grid={"/noise_multiplier": [2, 1]}), "/v1/sweeps", headers=key), 409,
+                  "conflict")
     check_problem(server.post(GAUSSIAN, headers=key), 409, "conflict")
     ids = [first.json()["id"]] + [sweep(server, {"/noise_multiplier": [1, 2]})["id"] for _ in range(4)]
     for one in ids:

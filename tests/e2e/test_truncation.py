@@ -98,7 +98,8 @@ def test_what_nobody_derived_is_refused_by_both_names(server, addition, name):
 
 def test_groups_and_the_last_iterate_are_one_binomial_law(server):
     """k examples over n steps: Binomial(n k, p). By quadrature: 7.627 for k = 3, 2.153 for one."""
-    job = {"n": 10, "sampling": {"scheme": "poisson", "p": 0.1, "last_iterate": True}, "noise_multiplier": 1, "delta": 1e-5}
+    job = {"n": 10, "sampling": {"scheme": "poisson", "p": 0.1, "last_iterate": True}, "noise_multiplier": 1,
+           "delta": 1e-5}
     assert server.solve(job)["result"]["epsilon"] == pytest.approx(2.153, abs=3e-3)
     job["sampling"]["examples_per_user"] = 3
     assert server.solve(job)["result"]["epsilon"] == pytest.approx(7.627, abs=8e-3)

@@ -308,7 +308,8 @@ class Client:
         step may be repeated with its row only if nothing computed from the first attempt was released.
         """
         request = {"job": None if source is None else _id(source), "factorization": factorization,
-                   "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype, "workload": workload,
+                   "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype,
+                   "workload": workload,
                    "seed": seed}
         given = {name: value for name, value in request.items() if value is not None}
         plain = json.loads(json.dumps(given, allow_nan=False, default=_plain))

@@ -77,7 +77,8 @@ def main() -> None:
 
     client = Client(options.url)
     job = client.solve({"n": options.steps, "matrix": {"family": "banded", "bands": options.bands},
-                        "sampling": {"scheme": "b_min_sep", "separation": options.bands, "batch_size": options.batch_size,
+                        "sampling": {"scheme": "b_min_sep", "separation": options.bands,
+                                     "batch_size": options.batch_size,
                                      "dataset_size": len(images)},
                         "epsilon": options.epsilon, "delta": options.delta, "label": "digits"})
     result = job["result"]

@@ -194,8 +194,7 @@ enum events_next group_tell(struct server *server, const struct group_routes *ro
                             struct text *text)
 {
     struct group_record record;
-    bool live = groups_is_live(server->groups, routes->kind, id); /* checked first: once it is not live, all rows are in
-                                                                   * the database */
+    bool live = groups_is_live(server->groups, routes->kind, id); /* first: when it is not live, all rows are written */
     if (groups_read(server->groups, routes->kind, id, &record) != STORE_OK) {
         return EVENTS_BROKEN;
     }
