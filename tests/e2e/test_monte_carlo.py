@@ -59,7 +59,7 @@ def drawn(result):
     assert worse in directions
     for direction in {"remove", "add"} - set(directions):
         assert result["directions"][direction]["value"] <= result["directions"][worse]["value"]
-        assert any(f"drew nothing for {direction}" in hint for hint in result["hints"])
+        assert any(f"drew no samples for {direction}" in hint for hint in result["hints"])
     return directions
 
 

@@ -168,7 +168,7 @@ static struct eps_job banded(enum eps_scheme scheme, size_t bands)
 static void bands_under_poisson_are_compared(void **unused)
 {
     (void)unused;
-    const char text[] = "the identity costs less than this strategy";
+    const char text[] = "the identity is better than this strategy";
     for (enum eps_unknown unknown = EPS_SOLVE_EPSILON; unknown <= EPS_SOLVE_NOISE_MULTIPLIER; unknown++) {
         struct eps_job job = banded(EPS_SCHEME_POISSON, 16);
         if (unknown != EPS_SOLVE_EPSILON)
