@@ -183,7 +183,7 @@ static void refuse(const struct eps__phase *phase, bool told, struct eps_error *
     if (!told)
         eps__error(error, EPS_UNSUPPORTED, serving ? "/accountant/method" : "",
                    "%s has no privacy loss distribution to compose phases from; %s%s%s", subject,
-                   serving ? "use auto or " : "no accountant that has one serves the phase", choices, whys);
+                   serving ? "use auto, or name " : "no accountant that has one serves the phase", choices, whys);
     if (error)
         error->accountants = serving;
     eps__phase_error(error, phase, EPS_UNSUPPORTED);

@@ -870,7 +870,7 @@ static void what_nobody_derived_is_refused(void **state)
     struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method",
-            "or for pld, renyi, mmcc or gaussian; conditional_composition serves");
+            "or name pld, renyi, mmcc or gaussian; conditional_composition serves");
     job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.audit = 100;
     refused(&job, EPS_INVALID, "/accountant/audit", "phases");
