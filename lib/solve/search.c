@@ -348,7 +348,7 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
                               "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
         search->estimate = EPS__LOWER;
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
-        /* the bound is proven at exp(high), and holds for every larger sigma */
+        /* the bound is proven at exp(high), and holds for every larger sigma (P7) */
         double value = fmin(eps__exp_bound(EPS__UPPER, high, 0), SIGMA_MAX);
         keep_best(answer, value, exp(low));
         if (high - low <= tolerance || high <= log(least)) /* the smallest sigma suffices */

@@ -68,12 +68,12 @@ def drawn(result):
 def test_a_loose_answer_says_who_draws(server):
     """And what is drawn is tighter, as the hint has it; an answer of 0, and who asked for another accountant, is told nothing."""
     def hints(job):
-        return [hint for hint in server.solve(job)["result"]["hints"] if "ask for monte_carlo" in hint]
+        return [hint for hint in server.solve(job)["result"]["hints"] if "use monte_carlo" in hint]
 
     def delta(job):
         return server.solve(job)["result"]["delta"]
 
-    for bands, separation, times, text in ((4, 4, 1.05, "at least 5% tighter"), (4, 2, 10, "far tighter")):
+    for bands, separation, times, text in ((4, 4, 1.05, "at least 5% tighter"), (4, 2, 10, "much tighter")):
         job = {"n": 12, "matrix": {"family": "square_root", "bands": bands}, "noise_multiplier": 1, "epsilon": 1,
                "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": separation}}
         assert [text in hint for hint in hints(job)] == [True]
