@@ -456,9 +456,9 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
 }
 
 /* Returns monte_carlo if the answer's bound is known to be loose, or NULL if it is not, if sampling would cost too
- * much, or if no smaller answer is possible. renyi with few moments overstates the noise by 5 to 20% (at eleven
- * points of as many mechanisms, seven of them in lib/accountants/monte_carlo/README.md) and delta by a factor of 1.3
- * to 9 (at eight). */
+ * much, or if no smaller answer is possible. In measurements renyi with few moments overstated the noise by 5 to 20%
+ * (eleven mechanisms, seven of them in lib/accountants/monte_carlo/README.md) and delta by a factor of 1.3 to 9
+ * (eight mechanisms). */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_candidate *worse = &result->directions[EPS_REMOVE];

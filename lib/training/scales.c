@@ -1,6 +1,6 @@
 /*
- * Sets of curves, each on its own grid. Of every set except that of the largest losses, only a loss that is exceeded
- * with negligible probability is used. Its effect on delta is quadratic in that loss, and so is small.
+ * Sets of curves, each on its own grid. Every set except that of the largest losses is replaced by a single loss beyond
+ * which its delta is negligible. The effect on the total delta is quadratic in that loss, and so is small.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@
 #define LOG_DELTA_START (-30.0) /* ln delta assumed if delta is unknown */
 #define FAR_UNDER 12.0          /* in ln delta: how far below delta the reach of a curve is taken */
 #define STEP 8.0                /* in ln delta: results within a step of each other share one measurement */
-/* the probability that a smaller set exceeds its size, as a fraction of tolerance times delta */
+/* delta of a smaller set at its size, as a fraction of tolerance times delta */
 #define EXCEEDED_SHARE 1e-3
 #define SMALLER_TOLERANCE 0.1 /* of the compositions of smaller sets */
 #define FINER_MOST 16.0       /* largest refinement with several sets: the smaller sets limit the accuracy */
@@ -56,7 +56,7 @@ struct eps__scales {
     size_t sets_len;                       /* 0: not yet split */
     struct eps__curves *sets[SETS_MAX][2]; /* each set, and for the smaller sets also reversed */
     double finer;
-    /* size: loss of all smaller sets together; log_exceeded: ln of the probability of exceeding it */
+    /* size: loss that replaces all smaller sets; log_exceeded: ln of their delta at that loss */
     double size, log_exceeded;
     double made_for; /* ln delta that size was measured for; NAN: not measured */
 };
@@ -251,8 +251,8 @@ static double reach_of(const struct eps__scales *scales, size_t set)
     return reach;
 }
 
-/* Finds a loss, at least the initial *size, that one direction of a set exceeds with H(e^size) about `wanted`;
- * *log_exceeded is a proven bound on it. */
+/* Finds a loss, at least the initial *size, at which the delta of one direction of a set, H(e^size), is about
+ * `wanted` or less; *log_exceeded is a proven bound on ln of that delta. */
 static enum eps_status find_size(struct eps__curves *set, double wanted, double *size, double *log_exceeded)
 {
     enum eps_status status = eps__curves_approximate(set, *size, log_exceeded);
@@ -297,7 +297,8 @@ static enum eps_status largest_log_delta(struct eps__scales *scales, double eps,
     return status;
 }
 
-/* Averages over the two losses that replace the smaller sets, and adds the probability that they exceed them (T5). */
+/* Averages over the two losses, +size and -size, that replace the smaller sets, and adds the delta of these sets at
+ * size (T5). */
 static enum eps_status with_smaller(struct eps__scales *scales, double eps, double *out)
 {
     double about = scales->accuracy.log_delta, after, before, size;
