@@ -1,5 +1,5 @@
 /*
- * Limits that several rooms share. A limit of one room stands in that room.
+ * Limits shared by several folders of lib/. A limit used by one folder is defined there.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,17 +8,17 @@
 
 #include <stddef.h>
 
-/* The most steps of a mechanism where the caller sets no limit. */
+/* The largest number of steps of a mechanism if the caller sets no limit. */
 #define EPS__N_MOST ((size_t)1 << 24)
 
-/* No search for an epsilon goes further. */
+/* The largest epsilon that searches try. */
 #define EPS__EPSILON_MOST 1e9
 
-/* ln of the smallest delta that a job may ask for, 1e-300: no part of delta is aimed lower. */
+/* About ln 1e-300, the smallest delta that a job may ask for. No part of delta is aimed lower. */
 #define EPS__LOG_DELTA_LEAST (-690.0)
-/* ln delta below which no search and no composition goes. */
+/* The smallest ln delta that searches and compositions consider. */
 #define EPS__LOG_DELTA_FLOOR (-700.0)
-/* ln delta about which a composition is made where nothing is known of delta yet: about 1e-6. */
+/* The ln delta that a composition is made for if delta is unknown: about 1e-6. */
 #define EPS__LOG_DELTA_ABOUT (-14.0)
 
 #endif

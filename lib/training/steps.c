@@ -1,5 +1,6 @@
 /*
- * What may be lost to rounding and to what is left out is shared by the phases alike.
+ * The steps of all phases in one composition. The allowed error and the probability left out are divided equally among
+ * the phases.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -41,7 +42,8 @@ enum eps_status eps__phase_form(struct eps__phase *phase, enum eps_direction use
     return status;
 }
 
-/* An epsilon moves ln delta by about its own logarithm's slope; both unknowns allow at least this. */
+/* The allowed error of the loss. It is a fraction of epsilon; if delta is solved for, it is also small enough for ln
+ * delta, whose slope in epsilon is about -ln(delta)/epsilon. */
 void eps__phases_plan_losses(struct eps__phases_plan *plan)
 {
     const struct eps__accuracy *accuracy = &plan->accuracy;

@@ -59,7 +59,7 @@ def drawn(result):
     assert worse in directions
     for direction in {"remove", "add"} - set(directions):
         assert result["directions"][direction]["value"] <= result["directions"][worse]["value"]
-        assert any(f"drew nothing for {direction}" in hint for hint in result["hints"])
+        assert any(f"drew no samples for {direction}" in hint for hint in result["hints"])
     return directions
 
 
@@ -68,12 +68,12 @@ def drawn(result):
 def test_a_loose_answer_says_who_draws(server):
     """Drawing is tighter, as the hint says; an answer of 0, and a job that names another accountant, get no hint."""
     def hints(job):
-        return [hint for hint in server.solve(job)["result"]["hints"] if "ask for monte_carlo" in hint]
+        return [hint for hint in server.solve(job)["result"]["hints"] if "use monte_carlo" in hint]
 
     def delta(job):
         return server.solve(job)["result"]["delta"]
 
-    for bands, separation, times, text in ((4, 4, 1.05, "at least 5% tighter"), (4, 2, 10, "far tighter")):
+    for bands, separation, times, text in ((4, 4, 1.05, "at least 5% tighter"), (4, 2, 10, "much tighter")):
         job = {"n": 12, "matrix": {"family": "square_root", "bands": bands}, "noise_multiplier": 1, "epsilon": 1,
                "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": separation}}
         assert [text in hint for hint in hints(job)] == [True]

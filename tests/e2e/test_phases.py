@@ -270,7 +270,7 @@ def test_why_nothing_is_told_of_what_was_spent(server):
                           "sampling": {"scheme": "b_min_sep", "p": 0.1}, "accountant": "monte_carlo"})
     nothing = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 1}, "epsilon": 0.1, "delta": 1e-9,
                             "noise_multiplier": 0.5})
-    for document, word in ((curve, "delta"), (none, "noise"), (drawn, "one value"), (nothing, "n is 0")):
+    for document, word in ((curve, "delta"), (none, "noise"), (drawn, "parts of a job"), (nothing, "n is 0")):
         assert word in check_problem(server.get(document["links"]["spend"]), 409, "conflict")["detail"]
 
 

@@ -141,7 +141,7 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
         {"{\"phases\":[{\"n\":9,\"sampling\":{\"scheme\":\"poisson\",\"p\":1,\"examples_per_user\":5}}]," ASKED "}",
          "examples_per_user belongs at the top level of the job, beside phases"},
         {"{\"phases\":[" PHASE ",{\"n\":9,\"sampling\":{\"scheme\":\"none\"}}],\"examples_per_user\":2," ASKED "}",
-         "of /phases/1: goes with the schemes"},
+         "of /phases/1: is only allowed with the schemes"},
         {"{\"phases\":[{\"n\":9," POISSON ",\"count\":\"all\"}]," ASKED "}", "must be an integer or \"max\""},
     };
 

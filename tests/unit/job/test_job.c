@@ -608,7 +608,7 @@ static void a_phase_has_a_noise_multiplier_of_a_job(void **state)
     job.query.noise_multiplier = 0.999e-3;
     struct seen seen = check(&job);
     assert_string_equal(seen.pointers, "/phases/1/noise_scale ");
-    assert_non_null(strstr(seen.last, "times noise_multiplier must lie in [1e-9, 1e9], and is 9.99e-10"));
+    assert_non_null(strstr(seen.last, "times noise_multiplier must lie in [1e-9, 1e9], but is 9.99e-10"));
     phases[1].noise_scale = 1e6;
     job.query.noise_multiplier = 1000;
     assert_refused(&job, "");

@@ -722,12 +722,12 @@ static void users_are_checked(void **unused)
     struct eps_users crowd = few;
     static const uint32_t one[] = {0, 0, 1, 0, 2, 2};
     crowd.user = one;
-    assert_users_refused(shared_mechanism(5, 2, 2, 0.1), &crowd, "/users", "example 2 is one more");
+    assert_users_refused(shared_mechanism(5, 2, 2, 0.1), &crowd, "/users", "example 2 gives one");
     eps_batcher_destroy(start(shared_mechanism(5, 2, 2, 0.1), 4, &doubled, 1)); /* two examples each, named twice */
     struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, 5); /* whoever shares what: a promise that is checked */
     m.sampling.p = 0.5;
     m.sampling.examples_per_user = 2;
-    assert_users_refused(m, &crowd, "/users", "example 2 is one more");
+    assert_users_refused(m, &crowd, "/users", "example 2 gives one");
     eps_batcher_destroy(start(m, 4, &few, 1));
     eps_batcher_destroy(start(m, 4, NULL, 1));
     eps_batcher_destroy(NULL);

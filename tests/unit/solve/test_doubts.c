@@ -168,7 +168,7 @@ static struct eps_job banded(enum eps_scheme scheme, size_t bands)
 static void bands_under_poisson_are_compared(void **unused)
 {
     (void)unused;
-    const char text[] = "the identity costs less than this strategy";
+    const char text[] = "the identity is better than this strategy";
     for (enum eps_unknown unknown = EPS_SOLVE_EPSILON; unknown <= EPS_SOLVE_NOISE_MULTIPLIER; unknown++) {
         struct eps_job job = banded(EPS_SCHEME_POISSON, 16);
         if (unknown != EPS_SOLVE_EPSILON)
@@ -228,7 +228,7 @@ static void a_strategy_that_gains_is_not_doubted(void **unused)
     other.query.delta = result->delta;
     struct eps_result *identity = solve(NULL, other);
     assert_true(identity->error_mean_squared > result->error_mean_squared);
-    assert_null(find_hint(result, "costs less"));
+    assert_null(find_hint(result, "is better than this"));
     eps_result_destroy(identity);
     eps_result_destroy(result);
 }
@@ -253,7 +253,7 @@ static void a_comparison_is_canceled_with_its_job(void **unused)
         enum eps_status status = eps_solve(&context, &result, NULL, &job);
         if (status == EPS_OK) {
             assert_true(polls > 0); /* it was never told to */
-            assert_non_null(find_hint(result, "costs less"));
+            assert_non_null(find_hint(result, "is better than this"));
             eps_result_destroy(result);
             answered++;
         } else {
