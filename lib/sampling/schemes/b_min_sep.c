@@ -41,7 +41,7 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
         eps__check_fail(check, "/sampling/separation", "must lie in [1, %zu]", EPS__N_MOST);
     if (sampling->examples_per_user > 1 && sampling->warm_start)
         eps__check_fail(check, "/sampling/warm_start",
-                        "must be false if examples_per_user exceeds 1: only the cold start is analysed");
+                        "must be false if examples_per_user is over 1: only the cold start is analysed");
     if (!eps__check_probability(check, sampling) || sampling->separation == 0)
         return;
     /* p <= 1 if and only if the batch fits into dataset/separation; in integers, without rounding */

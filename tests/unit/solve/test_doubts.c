@@ -99,7 +99,7 @@ static void epochs_that_end_early_are_said(void **unused)
         job.mechanism.sampling.epochs = cases[i].k;
         job.mechanism.sampling.separation = cases[i].b;
         job.mechanism.sampling.schema = cases[i].schema;
-        assert_hint(&job, cases[i].text ? cases[i].text : "nobody is counted", cases[i].text != NULL);
+        assert_hint(&job, cases[i].text ? cases[i].text : "no participation is counted", cases[i].text != NULL);
     }
 }
 
