@@ -116,11 +116,10 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
     if (sampling->examples_per_user > 1) /* M23 */
         eps__sentence(
             list,
-            "at each step each example is drawn independently of all others with probability p, and left out of the "
-            "batch if an example that shares a user with it was drawn in the %zu steps before, whether or not that one "
-            "was left out; a user with fewer than examples_per_user examples is padded with empty ones, which are "
-            "drawn like the others; which users share examples is public, and a removed example is still drawn; p and "
-            "the strategy are public",
+            "each example is drawn at each step independently with probability p, and left out of the batch if an "
+            "example that shares a user with it was drawn in the %zu steps before, even if that one was left out; "
+            "users are padded with empty examples, drawn alike, to examples_per_user; which users share examples is "
+            "public, and a removed example is still drawn; p and the strategy are public",
             others);
     else
         eps__sentence(
