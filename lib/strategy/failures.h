@@ -8,6 +8,7 @@
 
 #include "lib/base/error.h"
 
+/* Sets the error for a failed allocation; returns EPS_NO_MEMORY. */
 enum eps_status eps__strategy_no_memory(struct eps_error *error);
 /* EPS_OK, or EPS_CANCELED or EPS_TIMEOUT with a message if the context says so. */
 enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error);

@@ -35,8 +35,7 @@ struct eps__noise_way; /* noise.h */
 struct eps__strategy_kind {
     const char *name;       /* enters the content hash */
     enum eps__shape shape;  /* what callers may know of its entries */
-    bool first_is_worst;    /* among the fixed patterns in one block, the Gram matrix of the first bounds those of
-                             * all */
+    bool first_is_worst;    /* of the fixed patterns in a block, the first has the largest Gram matrix */
     bool inverse_is_matrix; /* `invert` gives block x block numbers; else the first column of a Toeplitz matrix */
     /* Row `row` of a block: `block` numbers. */
     void (*row)(const struct eps_strategy *s, double *out, size_t row);
@@ -104,8 +103,8 @@ struct eps_strategy {
     size_t n, stamps;
     size_t block;      /* columns of a block: n / stamps */
     size_t block_rows; /* rows of a block */
-    double *entries;   /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL;
-                     * fourier: 2 block; banded: see banded.h */
+    /* toeplitz: entries_len coefficients; dense: block x block; tree: NULL; fourier: 2 block; banded: see banded.h */
+    double *entries;
     size_t entries_len;
     /* toeplitz, if the family defines C by its inverse: the leading nonzero part of the first column of C0^-1, the rest
      * being 0; else NULL */
@@ -127,8 +126,7 @@ struct eps_strategy {
     pthread_mutex_t lock;
     bool lock_made;
     enum { EPS__INVERSE_UNKNOWN, EPS__INVERSE_NONE, EPS__INVERSE_READY } inverse_state;
-    double *inverse;       /* toeplitz: the first column of the block's inverse, `block` numbers; dense: block x
-                            * block */
+    double *inverse;       /* of a block: toeplitz: the first column, `block` numbers; dense: block x block */
     size_t iterations;     /* iterations of the optimiser; 0 if the family has none */
     double optimality_gap; /* relative, certified; NAN if unknown */
     enum eps_cache_state cache_state;
@@ -141,6 +139,7 @@ struct eps_strategy {
     char id[EPS__HASH_HEX];
 };
 
+/* Sets n, stamps and block. stamps divides n. */
 void eps__strategy_size(struct eps_strategy *s, size_t n, size_t stamps);
 /* Frees and clears what a builder fills in. */
 void eps__strategy_reset(struct eps_strategy *s);

@@ -21,6 +21,7 @@ enum eps_status eps__strategy_base(const struct eps_context *context, struct eps
 enum eps_status eps__strategy_divide(struct eps_strategy *s, struct eps_error *error, double divisor);
 /* Fills in the content id. */
 void eps__strategy_identify(struct eps_strategy *s);
+/* EPS_OK, or EPS_TOO_COSTLY if the estimated cost exceeds a limit of the context. */
 enum eps_status eps__strategy_check_cost(const struct eps_context *context, struct eps_error *error,
                                          const struct eps_mechanism *mechanism);
 

@@ -12,8 +12,7 @@
 /* How far C x can move when one example changes, over all its allowed participations together. */
 struct eps_sensitivity {
     double value;     /* a proven upper bound, adjacency included: replace_one doubles it */
-    double lower;     /* a lower end: value minus what rounding (and, for an exact rule, the optimiser) may have
-                       * added */
+    double lower;     /* value minus what rounding (and, for an exact rule, the optimiser) may have added */
     const char *rule; /* the rule that gave it; a static string */
     bool exact;       /* the rule gives the sensitivity and not only a bound on it */
 };

@@ -59,8 +59,7 @@ struct changing {
     const double *reversed; /* u reversed, so that the inner loop runs forwards through all its arrays */
     double *steady;         /* the coefficients of B while the rate is 1 */
     size_t reach;           /* u is zero from here on */
-    size_t m, first, start; /* the number of steps of the block; its first step; the first of its steps with a rate
-                             * below 1 */
+    size_t m, first, start; /* steps of the block; its first step; its first step with a rate below 1 */
 };
 
 /* Sets negligible numbers to zero before they become subnormal and slow. True if all are zero. */

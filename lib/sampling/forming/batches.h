@@ -62,6 +62,7 @@ static inline bool eps__examples_add(struct eps__examples *examples, uint32_t ex
     examples->items[examples->len++] = example;
     return true;
 }
+/* Appends len examples. False: no memory. */
 bool eps__examples_append(struct eps__examples *examples, const uint32_t *items, size_t len);
 /* Sorts the examples in ascending order, in linear time. False: no memory. */
 bool eps__examples_sort(struct eps__examples *examples);

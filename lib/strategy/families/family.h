@@ -73,6 +73,7 @@ size_t eps__buffers_of_bands(const struct eps_matrix *matrix, size_t n);
 
 /* ---- shared by several families (checks.c) ---- */
 
+/* Checks matrix.bands. */
 void eps__check_bands(struct eps__check *check, const struct eps_matrix *matrix);
 /* Checks the members that say for which participation, and to which gap, an optimised family optimises. */
 void eps__check_target(struct eps__check *check, const struct eps_matrix *matrix);

@@ -18,6 +18,7 @@ struct eps__recipe {
     struct eps_mechanism mechanism;
 };
 
+/* Appends the recipe of a mechanism to a record. */
 void eps__recipe_write(struct eps__record *out, const struct eps_mechanism *mechanism);
 /* False: not a recipe, or no memory. The caller clears it in either case. */
 bool eps__recipe_read(struct eps__recipe *out, struct eps__record *from);

@@ -24,6 +24,7 @@ struct eps__record {
 
 void eps__record_clear(struct eps__record *record);
 
+/* Append; after an allocation failure, `bad` is set and nothing is written. */
 void eps__record_put(struct eps__record *record, const void *bytes, size_t len);
 void eps__record_put_u64(struct eps__record *record, uint64_t value);
 void eps__record_put_double(struct eps__record *record, double value);
@@ -32,6 +33,7 @@ void eps__record_put_doubles(struct eps__record *record, const double *values, s
 
 /* A record that reads from borrowed bytes. */
 struct eps__record eps__record_over(const void *bytes, size_t len);
+/* Read what the functions above wrote; past the end, `bad` is set and the value is zero. */
 bool eps__record_get(struct eps__record *record, void *bytes, size_t len);
 uint64_t eps__record_get_u64(struct eps__record *record);
 double eps__record_get_double(struct eps__record *record);

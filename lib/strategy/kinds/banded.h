@@ -46,6 +46,7 @@ struct eps__process {
 /* False: no memory. Release it with eps__process_clear(). */
 bool eps__process_init(struct eps__process *p, const struct eps__workload *w, size_t bands);
 void eps__process_clear(struct eps__process *p);
+/* Returns to the state before step 0 of a block. */
 void eps__process_restart(struct eps__process *p);
 /* Advances to step t of a block: the column of step t - d holds C_{t,t-d} at d. */
 void eps__process_step(struct eps__process *p, const struct eps_strategy *s, size_t t, double eta);

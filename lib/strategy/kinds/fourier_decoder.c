@@ -11,9 +11,10 @@
  * (c_d - c_(d-1)) / 2m at d = |i - j| (c_(-1) = -c_0), and W^-1 1 = c / m. What remains is the rank-one update by 1 1'.
  * So a row costs one convolution.
  *
- * The norms of all rows follow from Gohberg and Semencul's formula. With the first column g of X^-1, X^-1 = (L L' - M
- * M') / g_0, where L and M are lower-triangular Toeplitz with first columns g and (0, g_(m-1), ..., g_1). So a' X^-1 a
- * is the difference of the norms for two Toeplitz strategies with these inverses.
+ * The norms of all rows follow from Gohberg and Semencul's formula. With the first column g of X^-1,
+ *     X^-1 = (L L' - M M') / g_0,
+ * where L and M are lower-triangular Toeplitz with first columns g and (0, g_(m-1), ..., g_1). So a' X^-1 a is the
+ * difference of the norms for two Toeplitz strategies with these inverses.
  *
  * C is the family's C times s->scale, and its decoder the family's divided by it.
  *

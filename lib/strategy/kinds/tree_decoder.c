@@ -173,8 +173,7 @@ struct arrays {
     const double *a; /* the workload's first column, n numbers */
     double *sum, *square;
     double *partial_sum, *partial_square;
-    double *partial_weight; /* online: the sum over the estimates in the partial node of their sum of steps over
-                             * width */
+    double *partial_weight; /* online: sums of steps over widths, added over the estimates in it */
 };
 
 static void merge_arrays(const struct arrays *r, const struct eps__tree_levels *v, size_t l)

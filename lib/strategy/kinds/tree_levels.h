@@ -21,8 +21,7 @@ struct eps__tree_levels {
     double partial_alpha[EPS__TREE_HEIGHTS];                       /* 0 if there is no partial node */
     double width[EPS__TREE_HEIGHTS];                               /* online: 2^(l+1) - 1 */
     double delta[EPS__TREE_HEIGHTS],
-        square[EPS__TREE_HEIGHTS]; /* online: the change of a child's weights, and the squared norm of the row's own
-                                    * part */
+        square[EPS__TREE_HEIGHTS]; /* online: a child's change of weights; the row's own square */
     size_t completion;             /* online: the height of the partial node that completes step m - 1; 0: none does */
     double completion_square;
 };

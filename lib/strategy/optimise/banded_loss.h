@@ -15,8 +15,7 @@ struct eps__banded_loss {
     struct eps_strategy c;  /* one block with all columns stored; borrows its workload */
     size_t evaluations;     /* so far; about `expected` in all */
     double expected;
-    double power;   /* the exponent of the power mean of variances that is minimised: 1, or large to approximate the
-                     * maximum */
+    double power;   /* the exponent of the power mean of variances: 1, or large for the maximum */
     double *memory; /* backs the arrays below */
     bool squares;   /* the entries of C are squares of the variables, so none is negative */
     double *variance, *weight, *norms;

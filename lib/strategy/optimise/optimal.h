@@ -39,9 +39,8 @@ struct eps__optimal {
     bool nonnegative; /* (35), else (36) */
     bool max_squared; /* the objective is the maximum; else the mean */
     bool overlapping; /* some step belongs to several patterns */
-    struct eps__work
-        *work; /* polled about once a second; a computation that it stops fails as if singular or out of memory; or
-                * NULL */
+    /* Polled about once a second; NULL: never. A computation that it stops fails as if singular or out of memory. */
+    struct eps__work *work;
 };
 
 /* Polls: EPS_OK, or EPS_CANCELED or EPS_TIMEOUT. */
@@ -110,8 +109,7 @@ struct eps__optimal_model {
     size_t positive;                 /* the first `positive` coordinates are > 0 */
     size_t bounded;                  /* the next `bounded` ones are >= 0; the rest are free */
     double floor;                    /* the share of w that is spread evenly, which keeps V regular */
-    double mu;                       /* entries: weight of ln det U and of ln w, barriers that keep both in their
-                                      * domain; floor is then 0 */
+    double mu;                       /* entries: the weight of the barriers ln det U and ln w; then floor is 0 */
 };
 
 /* Sets the sizes and makes the point; if `from` is not NULL, takes over its matrices. False: no memory. */

@@ -17,6 +17,7 @@ struct eps__target {
     bool separated; /* participations are at least, not exactly, `separation` apart */
     bool sampled;   /* participation is random: amplification needs C >= 0 */
 };
+/* What the mechanism's sampling tells them. */
 struct eps__target eps__target_told(const struct eps_mechanism *mechanism);
 /* The number of starting points of fixed_order patterns. */
 size_t eps__participation_starts(const struct eps__participation *participation, size_t n);
