@@ -1,9 +1,10 @@
 /*
- * See counts.h. Those who wait are a number, not examples: of W that wait Binomial(W, p) are drawn, and these wait again `separation` steps
- * later (S8).
+ * Only the number of waiting examples is tracked. Of W that wait, Binomial(W, p) are drawn, and those wait again
+ * `separation` steps later (S8).
  *
- * A binomial number is found from one uniform by going outwards from the mode; the probability there by Stirling's form (Loader 2000), as in
- * numerics/binomial.c but by functions that give the same bits on every machine.
+ * A binomial variable is found from one uniform by adding probabilities outwards from the mode. The probability at the
+ * mode comes from Loader's saddle-point form (2000), as in numerics/binomial.c, but with functions that give the same
+ * bits on every machine.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -41,7 +42,7 @@ static double stirling_error(double n)
     return (1 / 12.0 - (1 / 360.0 - (1 / 1260.0 - (1 / 1680.0 - 1 / 1188.0 / square) / square) / square) / square) / n;
 }
 
-/* x ln(x/mean) + mean - x, x within 1 of the mean or so */
+/* x ln(x/mean) + mean - x, for x within about 1 of the mean */
 static double deviance(double x, double mean)
 {
     double off = (x - mean) / mean;
@@ -79,7 +80,7 @@ double eps__binomial_of(double size, double p, double u)
         if (left < 0)
             return down;
         if (above + below < 0x1p-80)
-            break; /* what is left is rounding */
+            break; /* the remainder is rounding */
     }
     return mode;
 }
@@ -91,11 +92,11 @@ void eps__b_min_sep_counts(double *out, size_t stride, const struct eps__b_min_s
     double barred = (double)(b - 1), share = 1 / (1 + barred * steps->p);
     assert(steps->examples == 1 && others >= 0 && others <= EPS__OTHERS_MAX);
     double waiting = steps->warm ? eps__binomial_of(others, share, eps__uniform(stream, draw, first)) : others;
-    double absent = others - waiting; /* who was drawn before the first step and has not come back */
+    double absent = others - waiting; /* drawn before the first step and not back yet */
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && i < b) {
             double back = 0;
-            if (absent > 0) /* they come back at one of the b - i steps from here, each as likely */
+            if (absent > 0) /* they return at one of the b - i steps from here, uniformly */
                 back = eps__binomial_of(absent, 1 / (double)(b - i), eps__uniform(stream, draw, first + n + i));
             absent -= back;
             waiting += back;

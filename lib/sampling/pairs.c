@@ -1,9 +1,11 @@
 /*
- * Poisson: a draw of the user's examples against none, or against as many others (replace_one). A truncated batch: a
- * public outcome says whether the others fill it; if they do, one more example is one instead of another (TPS theorems
- * 3.1, 3.3, 3.4). Where the batch is drawn alike for both data sets (zero_out, replace_one) there is a second pair for
- * the full batch: to show whether the example is in it leaves one Gaussian, or nothing (S4). The first is better where
- * the example is seldom in, the second where it mostly is.
+ * The pairs of Poisson sampling. Untruncated: a draw of the user's examples against none, or against as many other
+ * examples (replace_one).
+ *
+ * Truncated: a public outcome says whether the other examples fill the batch. If they do, one more example replaces
+ * another (TPS theorems 3.1, 3.3, 3.4). If the batch is drawn alike for both data sets (zero_out, replace_one), the
+ * full batch has a second pair: revealing whether the example is in the batch leaves one Gaussian, or no difference
+ * (S4). The first pair is better if the example is seldom in the batch, the second if it mostly is.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -50,7 +52,7 @@ static size_t poisson_variants(const struct eps_mechanism *mechanism)
     return mechanism->sampling.truncation && mechanism->adjacency != EPS_ADJACENCY_ADD_REMOVE ? 2 : 1;
 }
 
-/* A batch as drawn, or one that the others do not fill. */
+/* An untruncated batch, or a truncated one that the other examples do not fill. */
 static enum eps_status open_batch(struct eps__outcome *outcome, const struct eps_mechanism *mechanism,
                                   uint64_t amplitude, const struct eps__step_setting *step)
 {

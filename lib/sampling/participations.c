@@ -1,5 +1,5 @@
 /*
- * See participations.h. A user waits for a geometric number of steps: ln u / ln(1-p)^k, rounded down.
+ * See participations.h. The waiting time of a user is geometric: floor(ln u / ln (1-p)^k).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@ void eps__b_min_sep_steps_fill(struct eps__b_min_sep_steps *steps)
 {
     double k = steps->examples, p = steps->p;
     assert(steps->examples >= 1 && steps->examples <= EPS__TOGETHER_MAX && steps->separation >= 1 && p > 0 && p <= 1);
-    /* under 0, whatever p is: a wait is divided by it */
+    /* negative for every p < 1, because waits divide by it */
     steps->log_keep = p < 1 ? fmin(k * Sleef_cinz_log1pd1_u10purec(-p), -DBL_MIN) : -INFINITY;
     double log_p = Sleef_cinz_logd1_u10purec(p), log_q = steps->log_keep / k, ways = 1;
     for (unsigned j = 1; j <= steps->examples; j++) {
@@ -31,7 +31,7 @@ size_t eps__b_min_sep_steps_most(const struct eps__b_min_sep_steps *steps)
     return (steps->n - 1) / steps->separation + 1;
 }
 
-/* The step from which the user waits: 0 from a cold start, else that of a process that has run for long. */
+/* The step from which the user waits: 0 after a cold start, else a draw from the steady state. */
 static size_t first_waiting(const struct eps__b_min_sep_steps *steps, double u)
 {
     if (!steps->warm || steps->separation == 1)
@@ -43,7 +43,7 @@ static size_t first_waiting(const struct eps__b_min_sep_steps *steps, double u)
     return 1 + (step < steps->separation - 2 ? step : steps->separation - 2);
 }
 
-/* How many are drawn together where any is. */
+/* The number of examples drawn together, given that at least one is. */
 static uint32_t together(const struct eps__b_min_sep_steps *steps, double u)
 {
     double any = 0;
@@ -77,7 +77,8 @@ size_t eps__b_min_sep_draw(struct eps__participated *out, const struct eps__b_mi
     }
 }
 
-/* Where each wait takes one uniform and nothing else does, but for a first one from a warm start: a few for all lanes at a time. */
+/* The common case: each wait takes one uniform, and only a warm start takes one more, first. Draws a few waits for all
+ * lanes at a time. */
 static void draw_waits(struct eps__participated *out, size_t most, size_t *len,
                        const struct eps__b_min_sep_steps *steps, const struct eps__stream *stream, uint32_t draw)
 {

@@ -1,6 +1,6 @@
 /*
- * What a strategy costs, from the job alone: counts of the loops that its family and its kind have told of, each within
- * a small factor. An upper estimate is meant: a job near the limits is better refused with figures than stopped by a timeout.
+ * See cost.h. The estimates count the loops of the family and the kind, each within a small factor, and are meant as
+ * upper estimates: a job near the limits should be refused with figures rather than stopped by a timeout.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,7 +25,7 @@ struct eps__forecast eps__strategy_forecast(const struct eps_mechanism *mechanis
     return c;
 }
 
-/* The rules for one Gram matrix: eigenvalues, and the ascent up to its limit. */
+/* The rules for one Gram matrix: eigenvalues, and the ascent to its limit. */
 static double gram_rules(double k)
 {
     double eigenvalues = k <= 1024 ? 30 * k * k * k : k * k;
@@ -49,7 +49,7 @@ static void add_sensitivity(struct eps__cost *cost, const struct eps__forecast *
                             const struct eps_mechanism *mechanism)
 {
     struct eps__participation participation = eps__sampling_worst(mechanism);
-    if (participation.shuffled) { /* Gram matrices, once or by distances */
+    if (participation.shuffled) { /* Gram matrices: a whole block once, or by distances */
         double width = fmin(2 * c->bands, c->block);
         cost->operations += fmin(c->n * width, 1e9) + fmin(c->bands * c->bands, 1e9);
         cost->bytes += 8 * (fmin(c->block * c->block, 2048.0 * 2048.0) + 2 * c->bands);

@@ -1,10 +1,11 @@
 /*
- * Batches of b-min-sep sampling (BMS, algorithms 1 and 2): for each example, when it is drawn next, in a schedule of
- * all steps. Who was drawn at step i comes back at i + b, and is drawn as many steps later as a coin of probability p
- * falls tails; so a step costs what its batch has.
+ * Batches of b-min-sep sampling (BMS, algorithms 1 and 2). A schedule of all steps holds for each example the step at
+ * which it is drawn next. An example drawn at step i waits again from step i + b on, and is drawn after a geometric
+ * number of further steps, the run of tails of a coin of probability p. So the cost of a step is proportional to its
+ * batch.
  *
- * From a warm start an example waits at the first step with probability 1/(1 + (b-1) p), and else comes back at one of the steps
- * 1 .. b-1, each as likely.
+ * In a warm start an example waits at the first step with probability 1/(1 + (b-1) p), and otherwise waits again from
+ * one of the steps 1 .. b-1, uniformly.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,11 +18,11 @@
 
 struct schedule {
     struct eps__tails tails;
-    uint32_t *first; /* by step; NOBODY: no one */
-    uint32_t *next;  /* by example: who else is drawn at that step */
+    uint32_t *first; /* by step: the first example drawn there; NOBODY: none */
+    uint32_t *next;  /* by example: the next one drawn at the same step */
 };
 
-/* The example waits from this step on: it goes to where it is drawn, if there is such a step. */
+/* Schedules an example that waits from `step` on at the step at which it is drawn, if that comes before n. */
 static void put(struct eps__forming *forming, uint32_t example, size_t step)
 {
     struct schedule *schedule = forming->state;
@@ -81,7 +82,7 @@ static double bytes(const struct eps__forming *forming)
     return sizeof(struct schedule) + 4.0 * (double)forming->n + 4.0 * forming->examples;
 }
 
-/* Of a step, at most: the first one of a cold start. */
+/* The largest over the steps, which is the first step of a cold start. */
 static double mean(const struct eps__forming *forming)
 {
     return forming->p * forming->examples;

@@ -1,10 +1,10 @@
 /*
- * Batches of b-min-sep sampling where examples share users (BMS, algorithm 3): at each step every example is drawn
- * independently, and left out of the batch where any that shares a user with it, left out or not, was drawn in the
- * b - 1 steps before. It is enough to know when an example of each user was drawn last.
+ * Batches of b-min-sep sampling if examples share users (BMS, algorithm 3). At each step every example is drawn
+ * independently. It is left out of the batch if an example that shares a user with it was drawn in the b - 1 steps
+ * before, even if that one was left out. The state is the last step at which an example of each user was drawn.
  *
- * A user of fewer examples than examples_per_user has empty ones beside them, which are drawn and bar as others do
- * (M23): they are numbered behind the data set, user by user, and are in no batch.
+ * A user with fewer than examples_per_user examples is padded with empty ones, which are drawn and exclude others in
+ * the same way (M23). Empty examples are numbered after the data set, user by user, and never enter a batch.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,12 +16,12 @@
 
 struct shared {
     struct eps__tails tails;
-    uint64_t *empty;            /* users + 1: the empty examples of user u are numbers empty[u] .. empty[u + 1] - 1 */
-    uint32_t *drawn;            /* by user: 1 + the last step at which an example of hers was drawn; 0: none */
-    struct eps__examples users; /* of those that this step draws */
+    uint64_t *empty;            /* users + 1 numbers: user u has the empty examples empty[u] .. empty[u + 1] - 1 */
+    uint32_t *drawn;            /* by user: 1 + the last step at which one of the user's examples was drawn; 0: none */
+    struct eps__examples users; /* the users of the examples drawn at this step */
 };
 
-/* Where each user's empty examples begin. */
+/* Finds where each user's empty examples begin. */
 static void fill_up(struct eps__forming *forming)
 {
     struct shared *shared = forming->state;
@@ -29,7 +29,7 @@ static void fill_up(struct eps__forming *forming)
     for (uint32_t j = 0; j < forming->examples; j++)
         for (uint64_t i = users->begin[j]; i < users->begin[j + 1]; i++) {
             uint32_t user = users->user[i];
-            shared->empty[user + 1] += shared->drawn[user] != j + 1; /* once, if she stands there twice */
+            shared->empty[user + 1] += shared->drawn[user] != j + 1; /* counts a user who is listed twice once */
             shared->drawn[user] = j + 1;
         }
     for (size_t u = 0; u < users->len; u++) {
@@ -54,7 +54,7 @@ static bool open(struct eps__forming *forming)
     return true;
 }
 
-/* Whose an empty example is. */
+/* The user of an empty example. */
 static uint32_t owner(const struct shared *shared, size_t users, uint64_t number)
 {
     size_t low = 0, high = users;
@@ -74,7 +74,7 @@ static bool is_barred(const struct eps__forming *forming, uint32_t user, size_t 
     return drawn > 0 && step - (drawn - 1) < forming->sampling.separation;
 }
 
-/* An example of the data set that was drawn. */
+/* Handles a drawn example of the data set: adds it to the batch unless it is barred. False: no memory. */
 static bool take(struct eps__forming *forming, uint32_t example, size_t step)
 {
     struct shared *shared = forming->state;
@@ -121,7 +121,7 @@ static double mean(const struct eps__forming *forming)
     return forming->p * forming->examples;
 }
 
-/* Of a step's users: those of the examples that it draws, and those of the empty ones. */
+/* The users of a step are those of the drawn examples and of the drawn empty ones. */
 static double bytes(const struct eps__forming *forming)
 {
     const struct eps_users *users = forming->users;

@@ -1,5 +1,5 @@
 /*
- * Batches of balls in bins: each example is in a bin of its own drawing, and a step's batch is a bin.
+ * Batches of balls in bins: each example draws a bin independently, and the batch of a step is a bin.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

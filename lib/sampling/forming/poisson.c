@@ -1,10 +1,10 @@
 /*
- * Poisson batches, of the whole data set or of the part whose turn it is: from one example that is drawn to the next by
- * the number of tails between them, in the time of those that are drawn.
+ * Poisson batches, of the whole data set or of the part whose turn it is. The code jumps from one drawn example to the
+ * next by the number of tails between them, so the time is proportional to the batch.
  *
- * Parts as they are accounted: without truncation each example is put into one of the groups on its own; with it,
- * whether a batch is full depends on the part's size, which is fixed (S5), and the data set is dealt into parts that
- * are as equal as they can be.
+ * The parts are drawn as the accounting assumes. Without truncation, each example is put into a group independently.
+ * With truncation, whether a batch is full depends on the size of the part, which is fixed (S5), so the data set is
+ * split into parts of nearly equal sizes.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 
 struct poisson {
     struct eps__tails tails;
-    struct eps__parts parts; /* len 0: the data set is one */
+    struct eps__parts parts; /* len 0: the whole data set is one part */
 };
 
 static bool open_poisson(struct eps__forming *forming)
@@ -37,7 +37,7 @@ static bool open_cyclic(struct eps__forming *forming)
         &poisson->parts, &forming->chacha, forming->examples, forming->sampling.groups);
 }
 
-/* order: NULL: 0, 1, 2... */
+/* Draws a batch from the `len` examples in `order`; NULL means 0, 1, 2... */
 static bool draw(struct eps__forming *forming, const uint32_t *order, uint32_t len)
 {
     const struct poisson *poisson = forming->state;

@@ -1,11 +1,11 @@
 /*
- * Banded blocks: lower triangular, `width` numbers for each column from the diagonal down, nothing else. Columns that
- * are alike are stored once: `entries` holds the last K columns, and all before them equal the first of these. So a
- * Toeplitz matrix whose columns were divided by their norms takes width^2 numbers whatever n is (only its last
- * width - 1 columns are cut off, and longer after the division), and any other matrix n width.
+ * Banded blocks: lower triangular, with `width` numbers for each column from the diagonal down. Equal columns are
+ * stored once: `entries` holds the last K columns, and all columns before them equal the first of these. So a Toeplitz
+ * matrix whose columns were divided by their norms takes width^2 numbers for any n (only its last width - 1 columns are
+ * cut off, and so change in the division), and any other matrix n width.
  *
- * Everything is computed from the columns. The decoder is never formed: y C = a is solved from the right, O(n width) a
- * row; norms of all rows are in banded_error.c.
+ * Everything is computed from the columns. The decoder is not formed: y C = a is solved from the right in O(n width)
+ * per row; banded_error.c computes the norms of all rows.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,7 +28,7 @@ void eps__banded_steal(struct eps_strategy *s, double *columns, size_t stored, s
     s->width = width;
 }
 
-/* Only the last columns, which the end of the stream cuts off, gain by it. */
+/* Only the last columns, which the end of the block cuts off, differ from the others after the division. */
 enum eps_status eps__normalise_columns(struct eps_strategy *s, struct eps_error *error)
 {
     size_t len = s->entries_len;
@@ -104,7 +104,7 @@ static void banded_save(const struct eps_strategy *s, struct eps__record *out)
 static void banded_load(struct eps_strategy *s, struct eps__record *from)
 {
     s->width = eps__record_get_u64(from);
-    /* A file that does not fit is one that does not read back whole. */
+    /* Sizes that do not fit mark the record as bad. */
     if (s->width == 0 || s->entries_len == 0 || s->entries_len % s->width != 0 || s->width > s->block ||
         s->entries_len / s->width > s->block ||
         (s->entries_len / s->width < s->block && s->entries_len / s->width < s->width))
@@ -117,7 +117,7 @@ static size_t banded_square_index(const struct eps_strategy *s, size_t j)
     return j + stored > s->block ? j + stored - s->block : 0;
 }
 
-/* The inner product of columns j and j + lag, of their absolute values if so asked. */
+/* The inner product of columns j and j + lag, or of their absolute values. */
 static double inner(const struct eps_strategy *s, size_t j, size_t lag, bool absolute)
 {
     struct eps__sum sum = {0};
@@ -145,9 +145,10 @@ static bool banded_gram(struct eps__work *work, const struct eps_strategy *s, do
     return true;
 }
 
-/* ---- fixed_order, |C| in the place of C ---- */
+/* ---- fixed_order, with |C| in place of C ---- */
 
-/* The sum of squares of |C| 1_pattern, row by row: for few starting points. v has a block's numbers. */
+/* The squared norm of |C| times the indicator of a pattern, row by row: for few starting points. v: a block's
+ * numbers. */
 static double pattern_square(const struct eps_strategy *s, double *v, const struct eps__participation *participation,
                              size_t start)
 {
@@ -169,8 +170,8 @@ static double pattern_square(const struct eps_strategy *s, double *v, const stru
     return eps__sum_value(&sum);
 }
 
-/* What step `at` shares with the steps of its pattern before it, or behind it: twice the inner products of the
- * columns, at most `reach` of them. alike[e] holds the product of the equal columns b e apart, or NAN. */
+/* Twice the sum of the inner products of the column of step `at` with those of its pattern before it, or after it, at
+ * most `reach` of them. alike[e] caches the product of equal columns b e apart; NAN: not computed. */
 static double shared_with(const struct eps_strategy *s, double *alike, size_t at, size_t b, size_t reach, bool before)
 {
     size_t m = s->block, same = m - eps__banded_stored(s);
@@ -188,8 +189,8 @@ static double shared_with(const struct eps_strategy *s, double *alike, size_t at
     return eps__sum_value(&sum);
 }
 
-/* Many starting points: the pattern slides along its class modulo b, and loses one step for each that it gains; every
- * k-th is summed afresh (F1). */
+/* For many starting points: the pattern slides along its class modulo b, losing one step for each that it gains; every
+ * k-th sum is computed anew (F1). */
 static void sliding(struct eps__interval *best, const struct eps_strategy *s, double *alike,
                     const struct eps__participation *participation, size_t class, size_t starts)
 {
@@ -252,7 +253,7 @@ static enum eps_status banded_fixed_order(const struct eps_context *context, str
 
 /* ---- the inverse ---- */
 
-/* y C0 = a, from the right. */
+/* Solves y C0 = a from the right. */
 static bool banded_solve(const struct eps_strategy *s, double *out, const double *inverse, const double *a, size_t len,
                          double *work)
 {
@@ -268,7 +269,8 @@ static bool banded_solve(const struct eps_strategy *s, double *out, const double
     return true;
 }
 
-/* Reciprocals of the diagonal. The last row of C0^-1 reaches farthest: where it is finite, so is what is asked for. */
+/* The reciprocals of the diagonal. The inverse counts as defined if these and the last row of C0^-1, which reaches
+ * farthest, are finite. */
 static enum eps_status banded_invert(const struct eps_context *context, double **inverse, bool *defined,
                                      struct eps_error *error, const struct eps_strategy *s)
 {

@@ -98,7 +98,7 @@ static bool dense_gram(struct eps__work *work, const struct eps_strategy *s, dou
     return ok;
 }
 
-/* The sum of squares of |C| 1_pattern, block by block; columns holds |C| transposed. */
+/* The squared norm of |C| times the indicator of a pattern, block by block; columns holds |C| transposed. */
 static double pattern_square(const struct eps_strategy *s, const double *columns, double *v,
                              const struct eps__participation *participation, size_t start)
 {

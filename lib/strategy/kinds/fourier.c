@@ -1,9 +1,9 @@
 /*
- * The first m columns of a circulant of 2m rows: column j is a kernel y moved down by j places, cyclically. Only y is
+ * The first m columns of a circulant of 2m rows: column j is a kernel y shifted down cyclically by j places. Only y is
  * stored.
  *
- * The Gram matrix is Toeplitz, X_ij = the circular autocorrelation of y at i - j, and has entries of either sign. It
- * does not depend on where a pattern starts, but for how many of its steps fall into a block.
+ * The Gram matrix is Toeplitz, X_ij = the circular autocorrelation of y at i - j, with entries of either sign. The Gram
+ * matrix of a pattern depends on its start only through the number of its steps in each block.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -85,8 +85,8 @@ static bool fourier_gram(struct eps__work *work, const struct eps_strategy *s, d
     return true;
 }
 
-/* |y_u| + |y_(u - b)| + ... (count terms, cyclically), squared and summed over u: the window over a copy of y that
- * begins m places earlier never has to wrap. */
+/* The sum over u of (|y_u| + |y_(u - b)| + ...)^2, with count terms each, cyclically. The window runs over a copy of y
+ * that begins m places earlier, so it never wraps. */
 static bool window_square(struct eps__interval *out, const struct eps_strategy *s, size_t count, size_t b)
 {
     size_t m = s->block;
@@ -105,7 +105,7 @@ static bool window_square(struct eps__interval *out, const struct eps_strategy *
     return ok;
 }
 
-/* A block's part depends on the number of steps in it alone: each is computed when first met. */
+/* The contribution of a block depends only on the number of steps in it; each is computed when first needed. */
 static enum eps_status fourier_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                            struct eps_error *error, const struct eps_strategy *s,
                                            const struct eps__participation *participation)
@@ -142,10 +142,10 @@ out:
 }
 
 /*
- * By transforms of a length that holds the linear correlation, so that eps__fft_error() applies: with kappa its bound
- * and L the length, transform values are off by kappa ||y||_1, their squares by 2 |Y| kappa ||y||_1 and a little,
- * which add to L ||y|| 2 kappa ||y||_1 (Cauchy and Parseval), and the way back adds kappa times the sum of the
- * squares, L ||y||^2. Two linear lags make a circular one.
+ * By transforms of a length that holds the linear correlation, so that eps__fft_error() applies. With kappa its bound
+ * and L the length, transform values have an error of kappa ||y||_1, and their squares of 2 |Y| kappa ||y||_1 and a
+ * little more; these add up to L ||y|| 2 kappa ||y||_1 (Cauchy and Parseval). The inverse transform adds kappa times
+ * the sum of the squares, L ||y||^2. Two linear lags make a circular one.
  */
 bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s)
 {
@@ -172,8 +172,8 @@ bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s)
     return ok && !isnan(kappa);
 }
 
-/* The row bound (min_separation.c) where all rows of X are alike: one row that reaches the whole block to both sides
- * is above them all. */
+/* The row bound (min_separation.c) for rows of X that are all alike: a row that extends over the whole block on both
+ * sides bounds them all. */
 static enum eps_status circulant_row_bound(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
                                            const struct eps__participation *participation)

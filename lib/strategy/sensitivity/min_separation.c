@@ -1,15 +1,16 @@
 /*
- * The schema min_separation: at most k steps, any two at least b apart. The patterns are too many to try, so
- *   banded_columns      columns b apart share no row: the best k separated squared column norms, by a dynamic
- *                       program: exact
+ * The schema min_separation: at most k steps, any two at least b apart. There are too many patterns to enumerate, so
+ * the rules are
+ *   banded_columns      columns b apart share no row: the best k separated squared column norms, by dynamic
+ *                       programming: exact
  *   decreasing_toeplitz non-negative and non-increasing first column: the earliest steps are the worst
  *                       (Kalinin and Lampert 2024, theorem 2): exact
  *   toeplitz_majorant   any other Toeplitz matrix, through the least such matrix above |C|
  *   row_bound           the best separated sum over rows i of the best separated sum over j of |X_ij|
  *   level_bound         trees
  *
- * Separated sums with a limit on their number are bounded by Lagrange's method: the constraint matrix has
- * consecutive ones, so it is totally unimodular and nothing is lost, and every multiplier gives a valid bound.
+ * Separated sums with a limit on their number are bounded by Lagrangian relaxation. The constraint matrix has
+ * consecutive ones, so it is totally unimodular and there is no duality gap; every multiplier gives a valid bound.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,16 +22,16 @@
 #include "lib/strategy/failures.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
-/* Largest Toeplitz block whose Gram matrix is formed for the row bound. */
+/* The largest Toeplitz block whose Gram matrix is formed for the row bound. */
 static const size_t row_bound_max = 2048;
 
-/* A first column that rises by no more than this, relative, was rounded: a computed one that settles at a constant. The
- * bound still comes from the majorant, and the lower end from the column as it is. */
+/* A relative rise of a first column that counts as rounding, as in a computed column that converges to a constant. The
+ * upper bound still comes from the majorant, and the lower end from the unmodified column. */
 static const double rounded_rise = 0x1p-40;
 
 /* ---- sums of separated numbers ---- */
 
-/* The largest sum of at most k of x[0..n-1] >= 0 at least b apart, in *out: at most k additions. */
+/* *out: the largest sum of at most k of x[0..n-1] >= 0 at least b apart, computed with at most k additions. */
 static enum eps_status best_separated_sum(const struct eps_context *context, double *out, struct eps_error *error,
                                           const double *x, size_t n, size_t k, size_t b)
 {
@@ -40,7 +41,7 @@ static enum eps_status best_separated_sum(const struct eps_context *context, dou
         status = eps__strategy_no_memory(error);
         goto out;
     }
-    /* after[i]: the best of the numbers from i on with one more of them than in before. */
+    /* after[i]: the best sum from index i on, with one more term than before[i]. */
     for (size_t count = 0; count < k; count++) {
         if ((status = eps__strategy_poll(context, error)))
             goto out;
@@ -57,13 +58,12 @@ out:
     return status;
 }
 
-/* What eps__separated_bound() may be off by, relative, for sums of up to `terms` numbers. */
 double eps__separated_error(size_t terms)
 {
     return (4 * (double)terms + 16) * EPS__UNIT_ROUNDOFF;
 }
 
-/* The best separated sum of x - price, nothing limiting the count; *count: how many it took. */
+/* The best separated sum of x - price with no limit on the number of terms; *count: its number of terms. */
 static double priced_sum(const double *x, size_t n, size_t b, double price, double *best, uint32_t *taken,
                          size_t *count)
 {
@@ -80,8 +80,6 @@ static double priced_sum(const double *x, size_t n, size_t b, double price, doub
     return best[0];
 }
 
-/* An upper bound on the largest sum of at most k of x[0..n-1] >= 0 at least b apart, tight but for rounding.
- * best and taken: scratch of n + 1. */
 double eps__separated_bound(const double *x, size_t n, size_t k, size_t b, double *best, uint32_t *taken)
 {
     size_t count, terms = (n - 1) / b + 1;
@@ -105,7 +103,7 @@ double eps__separated_bound(const double *x, size_t n, size_t k, size_t b, doubl
 
 /* ---- the rules ---- */
 
-/* Columns of a pattern are orthogonal. The earliest longest columns are tried first: they usually suffice. */
+/* Columns of a pattern are orthogonal. Takes the earliest longest columns first, which usually suffice. */
 static enum eps_status orthogonal(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
                                   const struct eps_strategy *s, const struct eps__participation *participation)
 {
@@ -143,7 +141,7 @@ static enum eps_status orthogonal(const struct eps_context *context, struct eps_
     return status;
 }
 
-/* The square for the first steps 0, b, 2b... of a Toeplitz matrix of m steps with first column c >= 0. */
+/* The square for the steps 0, b, 2b... of a Toeplitz matrix of m steps with first column c >= 0. False: no memory. */
 static bool earliest_steps(struct eps__interval *out, const double *c, size_t len, size_t m, size_t k, size_t b)
 {
     struct eps__sum sum = {0};
@@ -156,8 +154,8 @@ static bool earliest_steps(struct eps__interval *out, const double *c, size_t le
     return ok;
 }
 
-/* With stamps the cross terms between blocks are zero: leaving that out, or taking every block at its fullest, are
- * two bounds. */
+/* With stamps, the cross terms between blocks are zero. Ignoring that, and taking the fullest pattern in every block,
+ * give two bounds, of which the lesser is used. */
 static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_error *error, const struct eps_strategy *s,
                                          const struct eps__participation *participation)
 {
@@ -189,13 +187,13 @@ static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_err
     return EPS_OK;
 }
 
-/* v[i]: at most this much is the sum of |X_ij| over a pattern that holds i, for the columns of one block. */
+/* v[i]: an upper bound on the sum of |X_ij| over a pattern that contains i, for the columns of one block. */
 static enum eps_status row_sums(const struct eps_context *context, double *v, struct eps_error *error,
                                 const struct eps_strategy *s, const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
     size_t m = s->block, b = participation->separation;
-    bool banded = s->kind->gram_entry; /* entries one by one: no array of m x m */
+    bool banded = s->kind->gram_entry; /* entry by entry: no m x m array */
     double *x = malloc((banded ? m : m * m) * sizeof *x), *row = malloc(m * sizeof *row);
     double *best = malloc((m + 1) * sizeof *best);
     uint32_t *taken = malloc((m + 1) * sizeof *taken);
@@ -209,7 +207,7 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
             goto out;
         size_t first = i + 1 > s->bands ? i + 1 - s->bands : 0, end = m - i > s->bands ? i + s->bands : m;
         double norm = eps__strategy_column_norm(s, i);
-        /* All the columns that this one and the one before it overlap with are alike. */
+        /* All columns that overlap with this one or with the one before it are equal, so v repeats. */
         if (banded && i >= s->bands && end < m && s->kind->square_index(s, end - 1) == 0) {
             v[i] = v[i - 1];
             continue;

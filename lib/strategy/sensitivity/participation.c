@@ -1,5 +1,5 @@
 /*
- * What a participation means for the columns of C, whatever rule then bounds them.
+ * What a participation implies for the columns of C, whichever rule bounds them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

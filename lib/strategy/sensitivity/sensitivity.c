@@ -1,13 +1,13 @@
 /*
- * The sensitivity of C under (k,b)-participation (MEMF section 2): from the participation to the rule that bounds
- * it best. In the order tried:
+ * The sensitivity of C under (k,b)-participation (MEMF section 2): selects the rule that bounds it best. In the order
+ * tried:
  *   column_norm        k = 1: the largest column norm, exact
  *   banded_columns     columns b apart share no row: sums of squared column norms, exact
- *   nonnegative_gram   C >= 0, fixed_order: contributions that all agree are the worst, exact
+ *   nonnegative_gram   C >= 0, fixed_order: equal contributions are the worst, exact
  *   the Gram rules     fixed_order, one pattern at a time (gram_rules.c, semidefinite.c)
- *   absolute_entries   fixed_order with patterns too long for that: |C| in the place of C
- *   min_separation.c   the schema of that name
- *   shuffled.c         once in each epoch
+ *   absolute_entries   fixed_order with patterns too long for that: |C| in place of C
+ *   min_separation.c   the schema min_separation
+ *   shuffled.c         one participation per epoch
  * Bounds are on the square, and rounded outwards throughout.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -34,7 +34,7 @@ double eps__strategy_largest_norm(const struct eps_strategy *strategy)
     return eps__sqrt_up(largest_column(strategy).upper);
 }
 
-/* So many times x. */
+/* count times x, rounded outwards. */
 static struct eps__interval times(struct eps__interval x, size_t count)
 {
     double k = (double)count, lower = k * x.lower, upper = k * x.upper;
@@ -42,8 +42,8 @@ static struct eps__interval times(struct eps__interval x, size_t count)
                                   fma(k, x.upper, -upper) > 0 ? eps__raise(upper, 2) : upper};
 }
 
-/* Sums of k squared column norms b apart, each from the one before it; every k-th afresh, so that the compensated sums,
- * which also subtract, stay within their error (F1). */
+/* The largest sum of k squared column norms b apart. Each sum is updated from the one before it, and every k-th is
+ * computed anew, which limits the error of the compensated sums, since updates also subtract (F1). */
 static struct eps__interval separated_columns(const struct eps_strategy *s,
                                               const struct eps__participation *participation)
 {
@@ -78,8 +78,8 @@ static struct eps__interval separated_columns(const struct eps_strategy *s,
     return best;
 }
 
-/* The Gram matrix (k x k) of the pattern from `start`, block by block; returns its number of steps, 0 without
- * memory. *norms: the sum of the column norms. */
+/* The k x k Gram matrix of the pattern from `start`, block by block. Returns its number of steps, 0 if memory ran out
+ * or the work was stopped. *norms: the sum of the column norms. */
 static size_t pattern_gram(struct eps__work *work, const struct eps_strategy *s, double *x, double *norms,
                            const struct eps__participation *participation, size_t start)
 {
@@ -99,7 +99,8 @@ static size_t pattern_gram(struct eps__work *work, const struct eps_strategy *s,
     return k;
 }
 
-/* The first pattern is the worst: the Gram matrix of any other is that of some of its columns, or less. */
+/* Whether the first pattern is the worst: the Gram matrix of any other pattern equals that of some of its columns, or
+ * is smaller. */
 static bool first_is_worst(const struct eps_strategy *s)
 {
     return s->stamps == 1 && s->kind->first_is_worst;
@@ -121,7 +122,7 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
         if ((status = eps__strategy_poll(context, error)))
             goto out;
         size_t k = x ? pattern_gram(&work, s, x, &norms, participation, start) : 0;
-        /* Neighbouring patterns often have the very same Gram matrix. */
+        /* Neighbouring patterns often have the same Gram matrix. */
         if (k && k == before && memcmp(x, last, k * k * sizeof *x) == 0)
             continue;
         if (k)
@@ -131,8 +132,8 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
             status = eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
             goto out;
         }
-        /* A pattern that cannot be the worst got its cheapest bound. Each entry of x is off by at most gram_error
-         * times the two norms. */
+        /* If a pattern cannot be the worst, its cheapest bound was returned. Each entry of x has an error of at most
+         * gram_error times the two norms. */
         double rounding = eps__raise(s->gram_error * norms * norms, 1e7);
         square.value.upper += rounding;
         square.value.lower = fmax(square.value.lower - rounding, 0);
@@ -167,7 +168,8 @@ enum eps_status eps__participation_square(const struct eps_context *context, str
         return EPS_OK;
     }
     if (s->bands <= participation->separation && (participation->fixed || eps_strategy_is_toeplitz(s))) {
-        /* Toeplitz columns only get shorter, so the earliest steps are the best ones of either schema. */
+        /* The norms of Toeplitz columns do not increase with the column, so the earliest steps are the worst of either
+         * schema. */
         *out = (struct eps__square){separated_columns(s, participation), "banded_columns", true};
         return EPS_OK;
     }
@@ -184,12 +186,12 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
     if (eps__sampling_random(mechanism)) {
         if (!strategy->nonnegative)
             return eps__error(error, EPS_UNSUPPORTED, "/matrix",
-                              "C has a negative entry: its worst pattern under sampling is bounded only where "
-                              "C >= 0; use sampling.scheme none, or a non-negative strategy");
+                              "C has a negative entry: under sampling, the sensitivity is bounded only if C >= 0; "
+                              "use sampling.scheme none, or a non-negative strategy");
         if (sampling->examples_per_user > 1)
             factor *= (double)sampling->examples_per_user;
-        /* One more example in a full batch is one instead of another; the batches of the other adjacencies are drawn
-         * alike for both data sets (S4). */
+        /* In a full batch, one more example replaces another. Under the other adjacencies, the batches are drawn alike
+         * for both data sets (S4). */
         if (sampling->truncation && mechanism->adjacency == EPS_ADJACENCY_ADD_REMOVE)
             factor = 2;
     }

@@ -1,10 +1,11 @@
 /*
- * The schema shuffled: one step in each of k epochs of b steps, anywhere in it. The least of
- *   min_separation     of the patterns of k steps that keep no distance at all
- *   epoch_bound        a step of each epoch, by its own row of the Gram matrix: in every other epoch the column that overlaps
- *                      with it most; exact where columns of different epochs never overlap (F6)
- *   toeplitz_epochs    the same for long Toeplitz matrices, by the distance alone, through the least non-increasing first
- *                      column above |c| (F6)
+ * The schema shuffled: one step in each of k epochs of b steps, at any place in it. The bound is the least of
+ *   min_separation     the patterns of k steps with no minimum distance
+ *   epoch_bound        the sum over epochs of the largest value of a step: its squared column norm plus, for every
+ *                      other epoch, its largest overlap with a column there; exact if columns of different epochs
+ *                      never overlap (F6)
+ *   toeplitz_epochs    the same for long Toeplitz matrices, by distance alone, through the least non-increasing
+ *                      first column above |c| (F6)
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,15 +17,15 @@
 
 enum { GRAM_MAX = 2048, BANDS_MAX = 1 << 15 };
 
-#define ENTRIES_MAX 1e9 /* of the Gram matrices, all stamps together */
+#define ENTRIES_MAX 1e9 /* entries of the Gram matrices of all stamps */
 
 /* ------------------------------------------------------------ by rows of the Gram matrix */
 
 struct walk {
     const struct eps_strategy *s;
     const struct eps__participation *participation;
-    double *gram; /* of a block; NULL where its entries are asked one by one */
-    bool overlap; /* some columns of different epochs do */
+    double *gram; /* the Gram matrix of a block; NULL: entries are computed one by one */
+    bool overlap; /* some columns of different epochs overlap */
     struct eps__sum upper, lower;
 };
 
@@ -37,7 +38,7 @@ static double overlap(const struct walk *w, size_t i, size_t j)
     return fabs(x) + eps__raise(s->gram_error * norms, 4);
 }
 
-/* What the column's overlaps with those of other epochs come to, at most. */
+/* An upper bound on the sum over the other epochs of the column's largest overlap there. */
 static double others(struct walk *w, size_t column)
 {
     size_t m = w->s->block, b = w->participation->shuffled, own = column % m, start = column - own;
@@ -76,7 +77,7 @@ static enum eps_status walk_epochs(const struct eps_context *context, struct wal
         eps__sum_add(&w->upper, upper);
         eps__sum_add(&w->lower, lower);
     }
-    assert(seen == w->participation->epochs * b || status != EPS_OK); /* every step of every epoch */
+    assert(seen == w->participation->epochs * b || status != EPS_OK); /* every step of every epoch was visited */
     return status;
 }
 
@@ -128,7 +129,7 @@ static enum eps_status toeplitz_epochs(const struct eps_context *context, struct
         if (d % 64 == 0)
             status = eps__strategy_poll(context, error);
     }
-    /* `before` steps of its epoch lie before it, b - 1 - before after it */
+    /* `before` steps of the column's epoch precede it, and b - 1 - before follow it */
     for (size_t before = 0; before < b && status == EPS_OK; before++) {
         double sum = lag[0];
         for (size_t left = before + 1, e = 1; left < len && e < participation->epochs; left += b, e++)
@@ -158,7 +159,7 @@ enum eps_status eps__shuffled_square(const struct eps_context *context, struct e
     enum eps_status status = eps__participation_square(context, out, error, s, &anywhere);
     if (status != EPS_OK)
         return status;
-    out->exact = out->exact && s->bands == 1 && eps_strategy_is_toeplitz(s); /* all columns are alike */
+    out->exact = out->exact && s->bands == 1 && eps_strategy_is_toeplitz(s); /* all columns are equal */
     if (out->exact || !(small(s) || distances))
         return EPS_OK;
     status = small(s) ? epoch_bound(context, &own, error, s, participation)

@@ -145,7 +145,7 @@ static void who_composes_steps_asks_the_row(void **state)
             assert_int_equal(eps__scheme_steps(&error, "x", &few, &mechanism), known);
             if (truncated)
                 assert_string_equal(error.message,
-                                    "x serves truncated batches of poisson and cyclic_poisson; leave truncation out");
+                                    "x serves truncated batches of poisson and cyclic_poisson; omit truncation");
             else if (!known)
                 assert_string_equal(error.message,
                                     "x knows no dominating pair for replace_one; use zero_out or add_remove");

@@ -86,9 +86,9 @@ static void epochs_that_end_early_are_said(void **unused)
         const char *text; /* NULL: nothing is amiss */
     } cases[] = {
         {25, 2, 10, EPS_SCHEMA_SHUFFLED, "2 epochs of 10 steps end before step 20 of 25"},
-        {25, 2, 10, EPS_SCHEMA_FIXED_ORDER, "ask for epochs 3"},
+        {25, 2, 10, EPS_SCHEMA_FIXED_ORDER, "set epochs to 3"},
         {25, 2, 0, EPS_SCHEMA_SHUFFLED, "2 epochs of 12 steps end before step 24 of 25"},
-        {31, 2, 10, EPS_SCHEMA_FIXED_ORDER, "ask for epochs 4"},
+        {31, 2, 10, EPS_SCHEMA_FIXED_ORDER, "set epochs to 4"},
         {30, 3, 10, EPS_SCHEMA_SHUFFLED, NULL},
         {30, 3, 10, EPS_SCHEMA_FIXED_ORDER, NULL},
         {29, 3, 10, EPS_SCHEMA_FIXED_ORDER, NULL}, /* the last epoch is cut short, and counted */
@@ -99,7 +99,7 @@ static void epochs_that_end_early_are_said(void **unused)
         job.mechanism.sampling.epochs = cases[i].k;
         job.mechanism.sampling.separation = cases[i].b;
         job.mechanism.sampling.schema = cases[i].schema;
-        assert_hint(&job, cases[i].text ? cases[i].text : "nobody is counted", cases[i].text != NULL);
+        assert_hint(&job, cases[i].text ? cases[i].text : "no participation is counted", cases[i].text != NULL);
     }
 }
 
