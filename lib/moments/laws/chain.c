@@ -108,16 +108,18 @@ unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operat
 
 /*
  * Units of roundoff that a sum is off by at most (M10). A product of counts r s of two bins is in a power e^{g r s}, of
- * 6 units for each of its factors e^g, of which a term has most^2/2 in all; a draw is 3 units more. Each bin adds q + 3
- * products to a term and takes part in a sum of most + 1 numbers; in the end there is one over the states and one over
- * the prefixes.
+ * 6 units for each of its factors e^g, of which a term has most^2/2 in all; a draw is 9 units more. Each bin adds
+ * 2 q + 2 products to a term and takes part in a sum of most + 1 numbers; in the end there is one over the states of
+ * each prefix and one over the prefixes. Gathered bins add the sums of their powers, and the factors e^own of pairs
+ * within one bin (M15).
  */
 static double units_of(const struct eps__chain *chain)
 {
     double most = chain->most, q = (double)chain->width - 1;
     double ends = states_of(chain->most, chain->width - 1) * (chain->open ? 1 : 2) + q * (q + 4);
     double gathered = chain->bins->count ? (double)chain->bins->total * (most + 4) : 0; /* their powers */
-    return 1.01 * (gathered + (double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
+    double own = chain->bins->own ? 3 * most * most : 0;
+    return 1.01 * (gathered + own + (double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
 }
 
 /* ln of a sum times a factor: at least 0, as every moment is at least 1. */

@@ -18,7 +18,7 @@ struct OF(tables) {
     NUMBER *draws;  /* of bin k, t draws: base^t/t! e^{g_kk t(t-1)/2}: [k][t] */
     NUMBER *powers; /* e^{g n}, g the entry of bins k and k - d (k + len - d where k < d): [k][d - 1][n] */
     size_t reach;   /* n <= (most/2)^2: more no product of two counts has */
-    NUMBER *own;    /* of the bin at hand: as draws, times what the prefix adds */
+    NUMBER *own;    /* of the bin at hand: as draws, times what the prefix adds; in the end the sums of a chain */
     NUMBER *state, *next;
 };
 
@@ -117,9 +117,10 @@ static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned
     size_t len = tables->chain->bins->len, q = tables->q;
     memcpy(tables->own, tables->draws + k * ((size_t)tables->most + 1), ((size_t)most + 1) * sizeof(NUMBER));
     for (size_t i = 0; prefix && i < q; i++) {
-        size_t behind = k - i, ahead = len - behind; /* i < q <= k; as width <= len/2 + 1, never both are within q */
+        size_t behind = k - i, ahead = len - behind; /* i < q <= k */
         if (prefix[i] == 0 || (behind > q && ahead > q))
             continue;
+        /* Both are within q only where len = 2 q and both are q: the same entry, which counts once. */
         const NUMBER *powers = behind <= q ? OF(powers_of)(tables, k, behind) : OF(powers_of)(tables, i, ahead);
         for (unsigned t = 0; t <= most; t++)
             tables->own[t] *= powers[t * prefix[i]];
@@ -197,14 +198,20 @@ static enum eps_status OF(add_chain)(const struct eps_context *context, struct O
         if (status != EPS_OK)
             return status;
     }
+    /* summed up before they join the other prefixes' sums, so that a term takes part in fewer additions (M10) */
+    NUMBER *drawn = tables->own;
     unsigned sum = 0;
     size_t at = 0;
     memset(middle, 0, (tables->q + 1) * sizeof *middle);
+    for (unsigned m = 0; m <= most; m++)
+        drawn[m] = 0;
     do
         for (unsigned rest = 0; rest <= most - sum; rest++)
-            sums[offset + sum + rest] += weight * tables->state[at++];
+            drawn[sum + rest] += tables->state[at++];
     while (next_tuple(middle, tables->q, most, &sum));
     assert(at == states);
+    for (unsigned m = 0; m <= most; m++)
+        sums[offset + m] += weight * drawn[m];
     return EPS_OK;
 }
 
