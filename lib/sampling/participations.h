@@ -26,11 +26,12 @@ struct eps__spaced_steps {
     double p;
     unsigned examples; /* k <= EPS__TOGETHER_MAX */
     bool warm;
-    double log_keep;                /* k ln(1-p) */
-    double pick[EPS__TOGETHER_MAX]; /* Binom(k,p)(j + 1) */
+    double log_keep;                    /* k ln(1-p) */
+    double pick[EPS__TOGETHER_MAX];     /* Binom(k,p)(j + 1) */
+    double log_pick[EPS__TOGETHER_MAX]; /* its logarithm, also where it underflows */
 };
 
-/* Sets log_keep and pick from the rest. */
+/* Sets log_keep, pick and log_pick from the rest. */
 void eps__spaced_steps_fill(struct eps__spaced_steps *steps);
 
 /* No draw has more participations than these. */

@@ -19,6 +19,7 @@ struct eps__mc_columns {
     double *drift;   /* added to y: n numbers; NULL: nothing. Freed with the columns */
     double longest;  /* the largest sum of a column's entries */
     double reach;    /* no |y_i| is larger: who sets a drift raises it */
+    size_t meet;     /* of one row, participations are at most so many */
     size_t tile;     /* rows that are made at a time, even */
     struct eps__spectrum spectrum; /* of wide columns that are alike: by it they are multiplied */
 };
@@ -29,7 +30,8 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
                                      size_t separation, unsigned examples);
 void eps__mc_columns_clear(struct eps__mc_columns *columns);
 
-/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn (A25). */
+/* How far a computed j <h_i, y> - j^2 |h_i|^2/2, j <= examples, is from that of the y that was drawn, and four units of
+ * roundoff of its size more (A25). */
 double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned examples);
 
 /* The participations of EPS__LANES draws: `most` slots a lane, len of them in use, ascending. */
