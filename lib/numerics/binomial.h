@@ -15,11 +15,11 @@
 double eps__log_factorial(double n);
 
 /* ln Pr[Binom(n, p) = k], 0 < p < 1, n < 2^52; -INFINITY for k > n. By Loader's saddle-point form, which does not
- * cancel: absolute error at most eps__binomial_error() where it is at least -750, and 1e-14 of itself more below (N2). */
+ * cancel. */
 double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k);
 
-/* A bound on the relative error of exp(eps__binomial_log_pmf(n, p, k)) where that is at least e^-750. */
-double eps__binomial_error(uint64_t n, double p);
+/* A bound on the absolute error of eps__binomial_log_pmf(n, p, k) where that is at least log_least >= -2200 (N2). */
+double eps__binomial_error(uint64_t n, double p, double log_least);
 
 /* ln of an upper bound on Pr[Binom(n, p) >= k] (up) or <= k, 0 < p < 1: within a factor of 2 where k lies beyond the
  * mode, the closer the farther out, and near 0 before it; -INFINITY where nothing is there. No underflow (N3). */
