@@ -34,7 +34,7 @@ struct eps__setting {
     bool upper_alone;         /* an epsilon's lower end is not wanted, and may be 0 */
     bool of_phases;           /* it is one phase of several, where an accountant without a profile is refused */
     struct eps__training
-        *training; /* of a job of phases (lib/phases), which then has no strategy of its own; else NULL */
+        *training; /* of a job of phases (lib/training), which then has no strategy of its own; else NULL */
 };
 
 /* What an accountant finds in one direction: the value, the lower end of its numerical bracket, and how it was found. */

@@ -1,6 +1,6 @@
 /*
  * Forming batches: a former of the mechanism's scheme (sampling/forming/batches.h), driven step by step. What is the same for all is
- * here: the key, truncation, and whose the examples are.
+ * here: the key, truncation (S9), and whose the examples are.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -4,7 +4,7 @@
  * batch has.
  *
  * From a warm start an example waits at the first step with probability 1/(1 + (b-1) p), and else comes back at one of the steps
- * 1 .. b-1, each as likely.
+ * 1 .. b-1, each as likely (S9).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

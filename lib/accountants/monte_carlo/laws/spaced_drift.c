@@ -18,6 +18,9 @@
 
 enum { RARER = 8, HALVINGS = 80 };
 
+/* More than what products that underflow take from a number of waits (A19). */
+#define WAITS_LOSS 0x1p-1000
+
 /* ln P/Q >= <mean, y> - level. */
 struct minorant {
     double level, square; /* from above; |mean|^2 */
@@ -47,6 +50,7 @@ static struct minorant minorant_of(double *mean, double *waits, const struct eps
     for (size_t i = 0; i < steps->n; i++)
         mean[i] = 0;
     for (size_t i = 0; i < steps->n; i++) {
+        waits[i] += WAITS_LOSS;
         eps__sum_add(&trials, k * waits[i]);
         eps__sum_add(&own, waits[i] * (k * q * (1 - q) + k * q * k * q) * columns->half[i]);
         for (size_t d = 0; d < columns->width && i + d < steps->n; d++)
@@ -102,7 +106,8 @@ static void set(struct eps__mc_drift *drift, struct eps__mc_columns *columns, co
     *drift = (struct eps__mc_drift){.tilt = t, .level = minorant->level, .half = half};
     drift->log_weight_error = eps__raise(EPS__UNIT_ROUNDOFF * ((n + 8) * size + 32 * half), 8);
     /* <v, y> is not quite -t <a, y>; the weight's own error counts twice */
-    drift->slack = eps__raise((minorant->units + 4) * EPS__UNIT_ROUNDOFF * size + 2 * drift->log_weight_error, 8);
+    double lost = 2 * WAITS_LOSS * t * n * EPS__TOGETHER_MAX * columns->longest * columns->reach;
+    drift->slack = eps__raise((minorant->units + 4) * EPS__UNIT_ROUNDOFF * size + lost + 2 * drift->log_weight_error, 8);
 }
 
 enum eps_status eps__mc_drift_make(struct eps__mc_drift *drift, struct eps__mc_columns *columns,
