@@ -1,5 +1,6 @@
 /*
- * The steps, or curves, that an accountant composes, for whoever composes those of several mechanisms at once (lib/training).
+ * The steps, or curves, that an accountant composes, for whoever composes those of several mechanisms at once
+ * (lib/training).
  *
  * Where an accountant's bound is delta_1 plus the delta of one composition of steps, the same steps may be composed with
  * those of other mechanisms: the bad events add up, and so do the steps (T1, T2).

@@ -1,6 +1,7 @@
 /*
  * What sampling gives without any noise: an example that never takes part makes no difference. For a p small beside
- * delta, or an epsilon large beside n p, this is all there is to say, and no accountant that works with noise says it (S3).
+ * delta, or an epsilon large beside n p, this is all there is to say, and no accountant that works with noise says it
+ * (S3).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

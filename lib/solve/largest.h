@@ -21,8 +21,9 @@ struct eps__largest_question {
                           const struct eps__accountant *const **accountants, size_t *len, struct eps_error *error);
 };
 
-/* `least` is proven to keep the promise; of no number over `most` can the accountants' bounds prove that, or `most` is the limit
- * (T4). Where `exceeded`, nothing is proven to keep it, 0 neither: what is there beside it is too much, and both are 0. */
+/* `least` is proven to keep the promise. The accountants' bounds prove that of no number above `most`, unless `most` is
+ * the limit (T4). Where `exceeded`, no number is proven to keep it, not even 0, because of what is there beside it: then
+ * both are 0. */
 struct eps__largest_answer {
     uint64_t least, most;
     bool exceeded;

@@ -2,8 +2,8 @@
  * The rule of three for one direction: delta is read off the profile, epsilon is bracketed on it, and the noise
  * multiplier is bracketed over profiles. Each end of an answer is a point at which the proven inequality holds:
  * at the upper end the upper estimate of delta is at most the delta asked for, at the lower end the lower estimate
- * is at least that. As delta does not rise with the noise multiplier, a larger one than the upper end keeps the delta, too (P7).
- * The profile is refined until the two ends are within the tolerance.
+ * is at least that. Delta does not rise with the noise multiplier (P7), so that every larger one is enough, too. The
+ * profile is refined until the two ends are within the tolerance.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -12,7 +12,8 @@
 
 struct eps__allocation;
 
-/* `bins` >= 1 batches; the norm in units of sigma lies between the two shifts, > 0, which is enough by P7. The caller destroys it. EPS_NO_MEMORY. */
+/* `bins` >= 1 batches; the norm in units of sigma lies between the two shifts, > 0, which is enough by P7. The caller
+ * destroys it. EPS_NO_MEMORY. */
 enum eps_status eps__allocation_create(struct eps__allocation **allocation, const struct eps_context *context,
                                        enum eps_direction direction, size_t bins, double shift_lower,
                                        double shift_upper, const struct eps__accuracy *accuracy);

@@ -185,7 +185,8 @@ static bool run(const struct spaced_law *law, const struct eps__stream *stream, 
         if (scaled) {
             recur_scaled(law, work->factor, work->ring, work->exponent, from, end);
         } else {
-            eps__mixture_lanes(work->factor, columns->half + from, law->steps.log_pick, law->steps.examples, end - from);
+            eps__mixture_lanes(work->factor, columns->half + from, law->steps.log_pick, law->steps.examples,
+                               end - from);
             safe = recur(law, work->factor, work->ring, work->exponent, from, end);
         }
     }

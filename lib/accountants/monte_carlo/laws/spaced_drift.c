@@ -107,7 +107,8 @@ static void set(struct eps__mc_drift *drift, struct eps__mc_columns *columns, co
     drift->log_weight_error = eps__raise(EPS__UNIT_ROUNDOFF * ((n + 8) * size + 32 * half), 8);
     /* <v, y> is not quite -t <a, y>; the weight's own error counts twice */
     double lost = 2 * WAITS_LOSS * t * n * EPS__TOGETHER_MAX * columns->longest * columns->reach;
-    drift->slack = eps__raise((minorant->units + 4) * EPS__UNIT_ROUNDOFF * size + lost + 2 * drift->log_weight_error, 8);
+    double moved = (minorant->units + 4) * EPS__UNIT_ROUNDOFF * size + lost;
+    drift->slack = eps__raise(moved + 2 * drift->log_weight_error, 8);
 }
 
 enum eps_status eps__mc_drift_make(struct eps__mc_drift *drift, struct eps__mc_columns *columns,
