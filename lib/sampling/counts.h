@@ -6,18 +6,25 @@
 #ifndef EPS_SAMPLING_COUNTS_H
 #define EPS_SAMPLING_COUNTS_H
 
+#include "lib/numerics/quad.h"
 #include "lib/sampling/participations.h"
 
 #define EPS__OTHERS_MAX 0x1p40
 
 /*
  * Of `others` <= EPS__OTHERS_MAX examples that are drawn independently of each other as `steps` say, one example a user: how many are drawn at each step,
- * into out[0], out[stride], ... Takes the stream's 3 n uniforms from number `first`.
+ * into out[0], out[stride], ... Takes the stream's 6 n uniforms from number `first`.
  */
 void eps__spaced_counts(double *out, size_t stride, const struct eps__spaced_steps *steps, double others,
                         const struct eps__stream *stream, uint32_t draw, size_t first);
 
-/* The k with Pr[Binom(size, p) < k] <= u < Pr[Binom(size, p) <= k] in some fixed order of the k, mode first. u in (0, 1). */
-double eps__binomial_of(double size, double p, double u);
+/*
+ * Into *k, in a fixed order of the numbers 0 .. size, the mode first, the first one at which the sum of the
+ * probabilities Pr[Binom(size, chance) = k] exceeds u in (0, 1). False where u is too near to such a sum to tell (S8).
+ */
+bool eps__binomial_of(double *k, double size, eps__quad chance, double u);
+
+/* The same in quadruple precision, of u + (v - 1/2) 2^-52. */
+double eps__binomial_closely(double size, eps__quad chance, double u, double v);
 
 #endif
