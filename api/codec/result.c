@@ -1,7 +1,7 @@
 /*
- * Answers to JSON and CSV. A figure that is not known or not defined is null; members that only some accountants
- * or families have (order, moments, bad_event_share, monte_carlo, audit, blt) appear where they were set. Of a training of
- * phases, what belongs to one mechanism is null, and stands in phases.
+ * Encodes results as JSON and CSV. A figure that is unknown or undefined is null. Members that only some accountants or
+ * families have (order, moments, bad_event_share, monte_carlo, audit, blt) are present if they were set. For a training
+ * of phases, the members that belong to one mechanism are null; each phase has its own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +14,7 @@
 
 #include "api/json/number.h"
 
-/* Objects in the making: one flag instead of a test after every member. */
+/* Objects under construction. One flag replaces an error check after every member. */
 struct encoder {
     bool failed;
 };
@@ -39,7 +39,7 @@ static json_t *finish(const struct encoder *encoder, json_t *json)
     return NULL;
 }
 
-/* What an accountant used to get its value. */
+/* The parameters that an accountant used for its value. */
 static void set_details(struct encoder *encoder, json_t *json, const struct eps_candidate *candidate)
 {
     if (candidate->order > 0)
@@ -81,7 +81,7 @@ static json_t *encode_candidates(struct encoder *encoder, const struct eps_resul
     return json;
 }
 
-/* What was drawn for each direction: null for one that was answered without. */
+/* The draws of each direction; null for a direction answered without draws. */
 static json_t *encode_draws(struct encoder *encoder, const struct eps_result *result)
 {
     json_t *json = json_object();
@@ -122,7 +122,7 @@ static json_t *encode_audit(struct encoder *encoder, const struct eps_result *re
     return json;
 }
 
-/* Members of answers for which something was drawn. */
+/* The members of results that used draws. */
 static void set_sampled(struct encoder *encoder, json_t *json, const struct eps_result *result)
 {
     if (result->draws[EPS_REMOVE].samples > 0 || result->draws[EPS_ADD].samples > 0)
@@ -204,7 +204,7 @@ static const char *cache_name(enum eps_cache_state state)
     return state == EPS_CACHE_HIT ? "hit" : state == EPS_CACHE_MISS ? "miss" : "unused";
 }
 
-/* One phase. What is said of it alone, all its runs together, is of the answer to a job of its own. */
+/* One phase. Values that refer to the phase alone cover all its runs, as if they were a job of their own. */
 static json_t *encode_phase(struct encoder *encoder, const struct eps_phase_result *phase)
 {
     json_t *json = json_object(), *directions = json_object();
@@ -241,7 +241,7 @@ static json_t *encode_phases(struct encoder *encoder, const struct eps_result *r
     return json;
 }
 
-/* What the three scalars and the bracket say: nothing where a curve was asked for. */
+/* The three scalars and the bracket; all null for a curve. */
 static void set_values(struct encoder *encoder, json_t *json, const struct eps_result *result)
 {
     bool curve = result->solved_for == EPS_SOLVE_CURVE;
@@ -346,7 +346,7 @@ char *api_curve_csv(const struct eps_curve_point *points, size_t len)
     for (size_t i = 0; i < len; i++) {
         const double columns[] = {points[i].epsilon, points[i].delta, points[i].lower, points[i].remove, points[i].add};
         for (size_t j = 0; j < 5; j++) {
-            if (isfinite(columns[j])) /* else an empty cell, CSV's null */
+            if (isfinite(columns[j])) /* otherwise an empty cell, which is null in CSV */
                 used += api__number_text(text + used, columns[j]);
             text[used++] = j < 4 ? ',' : '\n';
         }

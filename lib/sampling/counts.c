@@ -171,8 +171,8 @@ static double draw_binomial(double size, eps__quad chance, const struct eps__str
                : eps__binomial_closely(size, chance, u, eps__uniform(stream, draw, again));
 }
 
-void eps__spaced_counts(double *out, size_t stride, const struct eps__spaced_steps *steps, double others,
-                        const struct eps__stream *stream, uint32_t draw, size_t first)
+void eps__b_min_sep_counts(double *out, size_t stride, const struct eps__b_min_sep_steps *steps, double others,
+                           const struct eps__stream *stream, uint32_t draw, size_t first)
 {
     size_t n = steps->n, b = steps->separation;
     eps__quad share = 1 / (1 + (eps__quad)(b - 1) * steps->p);

@@ -15,8 +15,8 @@
  * Of `others` <= EPS__OTHERS_MAX examples that are drawn independently of each other as `steps` say, one example a user: how many are drawn at each step,
  * into out[0], out[stride], ... Takes the stream's 6 n uniforms from number `first`.
  */
-void eps__spaced_counts(double *out, size_t stride, const struct eps__spaced_steps *steps, double others,
-                        const struct eps__stream *stream, uint32_t draw, size_t first);
+void eps__b_min_sep_counts(double *out, size_t stride, const struct eps__b_min_sep_steps *steps, double others,
+                           const struct eps__stream *stream, uint32_t draw, size_t first);
 
 /*
  * Into *k, in a fixed order of the numbers 0 .. size, the mode first, the first one at which the sum of the

@@ -39,11 +39,11 @@ struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechani
     return (struct eps__interval){eps__lower(trials * log1p(-p.upper), 8), eps__raise(trials * log1p(-p.lower), 8)};
 }
 
-/* Coins, or draws of which none is tossed for who sits out: then the probability is at least that of coins. */
+/* Independent rounds; or draws that skip who sits out: then the probability is at least that of independent rounds. */
 static bool is_tossed(const struct eps_mechanism *mechanism)
 {
-    bool spaced = eps__scheme_of(mechanism)->spaced && !mechanism->sampling.truncation;
-    return eps__sampling_coins(mechanism) || spaced;
+    bool min_separation = eps__scheme_of(mechanism)->min_separation && !mechanism->sampling.truncation;
+    return eps__sampling_independent_rounds(mechanism) || min_separation;
 }
 
 /* Without the example there is nothing but noise: not so where another one stands in its place. */

@@ -18,7 +18,7 @@ struct eps__alternative {
     double with, without;
 };
 
-/* One outcome of a public coin, and the alternatives that it leaves. */
+/* One public outcome, and the alternatives that it leaves. */
 struct eps__outcome {
     struct eps__interval probability;
     struct eps__alternative items[2];
@@ -26,7 +26,7 @@ struct eps__outcome {
 };
 
 struct eps__step_pairs {
-    struct eps__outcome often, rarely; /* rarely.len = 0: there is no coin */
+    struct eps__outcome often, rarely; /* rarely.len = 0: there is one outcome */
 };
 
 /* Which step it is. */
@@ -67,7 +67,7 @@ void eps__step_pairs_clear(struct eps__step_pairs *pairs);
 enum eps_status eps__outcome_add(struct eps__outcome *outcome, const struct eps__alternative *shape, uint64_t amplitude,
                                  struct eps__interval p, double log_floor);
 
-/* Each example takes part by a coin of its own, of probability p. */
-extern const struct eps__pairs eps__coin_pairs;
+/* Each example takes part independently with probability p. */
+extern const struct eps__pairs eps__poisson_pairs;
 
 #endif

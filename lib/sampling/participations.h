@@ -20,29 +20,31 @@ struct eps__participated {
 enum { EPS__TOGETHER_MAX = 64 };
 
 /* b-min-sep, and Poisson where separation = 1: a user that waits is drawn with probability 1 - (1-p)^k, and then sits out the next
- * separation - 1 steps. Filled in by eps__spaced_law(). */
-struct eps__spaced_steps {
+ * separation - 1 steps. Filled in by eps__b_min_sep_steps_fill(). */
+struct eps__b_min_sep_steps {
     size_t n, separation;
     double p;
     unsigned examples; /* k <= EPS__TOGETHER_MAX */
     bool warm;
     double log_keep;                    /* k ln(1-p) */
     double pick[EPS__TOGETHER_MAX];     /* Binom(k,p)(j + 1) */
-    double log_pick[EPS__TOGETHER_MAX]; /* its logarithm, also where it underflows */
+    double log_pick[EPS__TOGETHER_MAX]; /* ln Binom(k,p)(j + 1), which does not underflow */
 };
 
 /* Sets log_keep, pick and log_pick from the rest. */
-void eps__spaced_steps_fill(struct eps__spaced_steps *steps);
+void eps__b_min_sep_steps_fill(struct eps__b_min_sep_steps *steps);
 
 /* No draw has more participations than these. */
-size_t eps__spaced_steps_most(const struct eps__spaced_steps *steps);
+size_t eps__b_min_sep_steps_most(const struct eps__b_min_sep_steps *steps);
 
-/* Of one draw, ascending: at least `separation` apart, under n. Returns how many, at most eps__spaced_steps_most(). */
-size_t eps__spaced_draw(struct eps__participated *out, const struct eps__spaced_steps *steps,
-                        const struct eps__stream *stream, uint32_t draw);
+/* Of one draw, ascending: at least `separation` apart, under n. Returns how many, at most eps__b_min_sep_steps_most().
+ * */
+size_t eps__b_min_sep_draw(struct eps__participated *out, const struct eps__b_min_sep_steps *steps,
+                           const struct eps__stream *stream, uint32_t draw);
 
 /* The same of the EPS__LANES draws from `draw` on, a multiple of EPS__LANES: those of lane l at out + l most, len[l] of them. */
-void eps__spaced_draw_lanes(struct eps__participated *out, size_t most, size_t *len,
-                            const struct eps__spaced_steps *steps, const struct eps__stream *stream, uint32_t draw);
+void eps__b_min_sep_draw_lanes(struct eps__participated *out, size_t most, size_t *len,
+                               const struct eps__b_min_sep_steps *steps, const struct eps__stream *stream,
+                               uint32_t draw);
 
 #endif

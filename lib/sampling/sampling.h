@@ -25,10 +25,10 @@ struct eps_sampling eps__sampling_default(void);
 /* A sampling whose worst patterns are fixed or not, random or none: any that is like it. */
 struct eps_sampling eps__sampling_like(bool random, bool fixed);
 
-/* Whether an example's participation is drawn at all; and whether it takes part in each round of its group by a coin of its
- * own, of probability p. */
+/* Whether an example's participation is drawn at all; and whether it takes part in each round of its
+ * group independently with probability p. */
 bool eps__sampling_random(const struct eps_mechanism *mechanism);
-bool eps__sampling_coins(const struct eps_mechanism *mechanism);
+bool eps__sampling_independent_rounds(const struct eps_mechanism *mechanism);
 
 /* The largest set of steps in which an example may take part: no more epochs than fit into n. */
 struct eps__participation eps__sampling_worst(const struct eps_mechanism *mechanism);
@@ -70,7 +70,7 @@ size_t eps__sampling_parts(const struct eps_mechanism *mechanism);
 /*
  * ln of the probability that the example (or none of its user's) never makes a difference to any batch, in the part of the
  * data set that has the most rounds: between bounds, -INFINITY included. Of a truncated batch it makes one where it is in
- * it (sampling/truncation.h). Schemes whose rounds are coins; where who was drawn sits out, what it is at least.
+ * it (sampling/truncation.h). Schemes of independent rounds; where who was drawn sits out, what it is at least.
  */
 struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechanism);
 

@@ -20,11 +20,12 @@ struct eps__former;
 /* A function that is NULL says what its comment says of it. All see a job with its defaults, but for `defaults` and `check`. */
 struct eps__scheme {
     enum eps_scheme scheme;
-    const char *name; /* on the wire */
-    bool served;      /* by an accountant of this version */
-    bool random;      /* an example's participation is drawn, and so can amplify */
-    bool coins;       /* it takes part in each of its group's rounds with probability p, by a coin of its own */
-    bool spaced; /* one that was drawn sits out the next separation - 1 steps, and else is drawn with probability p */
+    const char *name;        /* on the wire */
+    bool served;             /* by an accountant of this version */
+    bool random;             /* an example's participation is drawn, and so can amplify */
+    bool independent_rounds; /* it takes part in each of its group's rounds with probability p, independently */
+    /* One that was drawn sits out the next separation - 1 steps, and else is drawn with probability p. */
+    bool min_separation;
     unsigned additions; /* bits 1u << enum eps__addition: those for which something is derived */
     unsigned together;  /* of these, those of which any may be given together (S4) */
     /* The members of `sampling` that follow from others. bands: the strategy's bandwidth, 0 where it is not known. */
@@ -68,10 +69,11 @@ const struct eps__scheme *eps__scheme_of(const struct eps_mechanism *mechanism);
 /* "a, b and c": the schemes whose row passes, for messages. */
 void eps__scheme_names(char *text, size_t size, bool (*passes)(const struct eps__scheme *scheme, int user), int user);
 
-/* The predicates: does the row serve, take an addition, have coins or bins, draw at all, know pairs of a step? */
+/* The predicates: does the row serve, take an addition, have independent rounds or bins, draw at all, know pairs of a
+ * step? */
 bool eps__scheme_served(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_takes(const struct eps__scheme *scheme, int addition);
-bool eps__scheme_coins(const struct eps__scheme *scheme, int unused);
+bool eps__scheme_independent_rounds(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_bins(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_random(const struct eps__scheme *scheme, int unused);
 bool eps__scheme_pairs(const struct eps__scheme *scheme, int unused);
@@ -92,9 +94,9 @@ bool eps__adjacency_known(struct eps_error *error, const char *who, unsigned kno
 /* ---- what others are in special cases (S10): what is said of the data set, its users and truncation is kept ---- */
 
 /* Poisson sampling with probability p (sampling/schemes/poisson.c). */
-struct eps_sampling eps__sampling_as_coins(const struct eps_sampling *sampling, double p);
+struct eps_sampling eps__sampling_as_poisson(const struct eps_sampling *sampling, double p);
 /* One uniform bin, the same in every epoch (sampling/schemes/balls_in_bins.c). */
-struct eps_sampling eps__sampling_as_bins(const struct eps_sampling *sampling, size_t bins);
+struct eps_sampling eps__sampling_as_balls_in_bins(const struct eps_sampling *sampling, size_t bins);
 
 /* ---- shared by several schemes (sizes.c) ---- */
 

@@ -1,5 +1,5 @@
 /*
- * Truncated batches (BMS, "truncated Poisson sampling"): a batch that came out larger than the limit B is replaced by
+ * Truncated batches (TPS; BMS appendix D): a batch that came out larger than the limit B is replaced by
  * a uniformly random subset of B of its examples.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later

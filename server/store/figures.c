@@ -1,7 +1,7 @@
 /*
- * The SQL function figure(core, member...), by which migration 7 fills the typed columns of results that were written
- * before there were any: the number or the text that stands there in the result's object, or NULL. An UPDATE asks for
- * one member after the other, so what was parsed last is kept.
+ * The SQL function figure(core, member...), with which migration 7 fills the typed columns of results that were written
+ * before these columns existed: the number or text at that place in the object of the result, or NULL. An UPDATE
+ * requests one member after another, so the last parsed text is cached.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +14,7 @@
 #include "server/store/internal.h"
 
 struct parsed {
-    char *core; /* as it stands in the column: without its last brace */
+    char *core; /* as stored in the column: without its last brace */
     json_t *json;
 };
 
@@ -31,7 +31,8 @@ static void parsed_free(void *user)
     free(user);
 }
 
-/* Makes it what stands in a core, a JSON of NULL where that is no object. False without memory. */
+/* Parses a core, unless it is the cached one; the JSON is NULL if it is not an object. Returns false if memory runs
+ * out. */
 static bool parse(struct parsed *parsed, const char *core)
 {
     if (parsed->core && strcmp(parsed->core, core) == 0) {
@@ -53,7 +54,7 @@ static void figure(sqlite3_context *context, int values_len, sqlite3_value **val
     struct parsed *parsed = sqlite3_user_data(context);
     const char *core = (const char *)sqlite3_value_text(values[0]);
     if (core && !parse(parsed, core)) {
-        sqlite3_result_error_nomem(context); /* a NULL would stay for ever */
+        sqlite3_result_error_nomem(context); /* a NULL would be stored permanently */
         return;
     }
     const json_t *json = core ? parsed->json : NULL;
@@ -61,7 +62,7 @@ static void figure(sqlite3_context *context, int values_len, sqlite3_value **val
         json = json_object_get(json, (const char *)sqlite3_value_text(values[i]));
     }
     if (json_is_number(json)) {
-        sqlite3_result_double(context, json_number_value(json) + 0.0); /* as SQLite keeps it: there is no -0 */
+        sqlite3_result_double(context, json_number_value(json) + 0.0); /* as SQLite stores it: there is no -0 */
     } else if (json_is_string(json)) {
         sqlite3_result_text(context, json_string_value(json), -1, SQLITE_TRANSIENT);
     }

@@ -1,6 +1,6 @@
 /*
- * Rows of results. A checksum over everything that is read back guards against a damaged file: a bad row counts as
- * absent, so the job is computed again and the row replaced.
+ * Rows of results. A checksum over everything that is read back detects a damaged file: a damaged row counts as absent,
+ * so the job is computed again and the row replaced.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,11 +14,11 @@
 
 #define CHECKSUM_SIZE 16
 
-enum { NUMBERS = 8 }; /* among the figures */
+enum { NUMBERS = 8 }; /* the number of numeric figures */
 
 static void hash_text(crypto_generichash_state *state, const char *text)
 {
-    /* The NUL separates the texts, and NULL from "". */
+    /* NUL separates the texts, and distinguishes NULL from "" */
     if (text) {
         crypto_generichash_update(state, (const unsigned char *)text, strlen(text) + 1);
     }
@@ -60,7 +60,7 @@ static enum store_status uses_put(struct store *store, const struct store_update
     return STORE_OK;
 }
 
-/* A name that there is not is NULL. */
+/* An absent name is NULL. */
 static void bind_name(sqlite3_stmt *statement, int column, const char *name)
 {
     if (name[0]) {
@@ -150,7 +150,7 @@ static void figures_of_row(struct result_figures *figures, sqlite3_stmt *row, in
     read_name(figures->factorization, sizeof figures->factorization, row, first + 2 + NUMBERS);
 }
 
-/* Columns as SQL_RESULT_READ names them. */
+/* Columns in the order of SQL_RESULT_READ. */
 static enum store_status result_of_row(struct result_record *result, sqlite3_stmt *row)
 {
     bool failed = false;

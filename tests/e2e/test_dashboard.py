@@ -1,6 +1,6 @@
 """
-The dashboard: what the server sends of it, and, in a browser, that a job can be submitted, followed and read by it, with
-the numbers that the API gives.
+The dashboard: its files, and, in a browser, that a job can be submitted, followed and read, with the numbers of the
+API.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -25,11 +25,12 @@ FILES = sorted(path.name for path in FOLDER.iterdir() if path.name != "index.htm
 FROM_DEBIAN = ["chart.min.js", "chart.licence.txt"]
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml",
          "txt": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
-BANDS = {"n": 32, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
+BANDS = {"n": 32, "matrix": {"family": "square_root", "bands": 4},
+         "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
          "noise_multiplier": 1.0, "delta": 1e-6}
 PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
 
-# ---------------------------------------------------------------- what the server sends
+# ---------------------------------------------------------------- files
 
 
 def check_headers(answer, kind):
@@ -90,7 +91,7 @@ def test_nothing_else_is_served(server):
 
 
 def test_the_page_needs_nothing_from_elsewhere():
-    """No address of another site, no script or style within the page, and every file it names is there."""
+    """The page has no address of another site and no inline script or style, and every file that it names exists."""
     for name in ["index.html", *FILES]:
         text = (FOLDER / name).read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"(https?:)?//[a-z0-9]+\.[a-z]", text), name
@@ -129,12 +130,13 @@ def test_a_job_from_the_form_is_seen_to_finish(browser, host):
     assert document["job"] == dict(host.solve(BANDS)["job"], label="from the form")
     assert value == document["result"]["epsilon"]
     shown = float(browser.text("#answer").split("=")[1])
-    assert value <= shown <= value * (1 + 1e-4)  # five figures, rounded up
+    assert value <= shown <= value * (1 + 1e-4)  # five digits, rounded up
     assert browser.run("return window.loadedOnce") is True
 
 
 def test_a_running_job_is_followed_without_a_reload(browser, host):
-    """Queued by the API while the page is open: it appears, runs, and is canceled by the page's button."""
+    """A job that is queued through the API while the page is open appears, runs, and is canceled by the button of the
+    page."""
     browser.open("#/")
     browser.run("window.loadedOnce = true")
     job_id = host.post(dict(ENDLESS, label="endless")).json()["id"]
@@ -153,11 +155,12 @@ def test_a_running_job_is_followed_without_a_reload(browser, host):
 
 
 def test_a_list_that_does_not_change_costs_304s(browser, host):
-    """Every two seconds, with If-None-Match."""
+    """Requested every two seconds, with If-None-Match."""
     series = 'epsilond_http_requests_total{route="GET /v1/jobs",status="304"}'
 
     def unchanged():
-        return sum(float(line.rsplit(" ", 1)[1]) for line in host.get("/metrics").text.splitlines() if line.startswith(series))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in host.get("/metrics").text.splitlines()
+                   if line.startswith(series))
     host.solve(GAUSSIAN)
     browser.open("#/")
     browser.one("#jobs tbody tr")
@@ -170,7 +173,7 @@ def test_the_charts_hold_the_numbers_of_the_api(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     points = host.get(document["links"]["curve"]).json()["points"]
     lines = browser.chart("curve")
-    assert lines["delta (the larger)"] == [[point["epsilon"], point["delta"]] for point in points]
+    assert lines["delta (larger direction)"] == [[point["epsilon"], point["delta"]] for point in points]
     assert lines["remove"] == [[point["epsilon"], point["remove"]] for point in points]
     assert lines["add"] == [[point["epsilon"], point["add"]] for point in points]
     assert lines["this job"] == [[document["result"]["epsilon"], 1e-6]]
@@ -187,7 +190,8 @@ def test_the_heat_map_is_the_matrix(browser, host):
     column = host.get(document["links"]["matrix"]).json()["coefficients"]
     assert int(canvas.get_attribute("width")) == int(canvas.get_attribute("height")) == 32
     pixels = browser.run("""const c = arguments[0].getContext('2d');
-        return [[5, 5], [5, 2], [5, 1], [2, 5]].map(([row, col]) => [...c.getImageData(col, row, 1, 1).data])""", canvas)
+        return [[5, 5], [5, 2], [5, 1], [2, 5]].map(([row, col]) => [...c.getImageData(col, row, 1, 1).data])""",
+                         canvas)
     diagonal, last_band, outside, above = pixels
     assert diagonal == [0x17, 0x4a, 0x9c, 255] and outside == above == [255, 255, 255, 255]
     share = (column[3] / column[0]) ** 0.5
@@ -213,7 +217,8 @@ def test_the_page_of_a_job_says_all_of_its_result(browser, host):
     assert "Proven" in browser.text("#guarantee")
     assert len(browser.all("#candidates tbody tr")) == len(result["candidates"])
     text = browser.text("main")
-    for value in (result["bracket"]["lower"], result["bracket"]["upper"], result["factorization"]["id"], result["sensitivity"]["rule"]):
+    for value in (result["bracket"]["lower"], result["bracket"]["upper"], result["factorization"]["id"],
+                  result["sensitivity"]["rule"]):
         assert str(value) in text
     assert len(browser.all("#caches li")) == 3
     assert json.loads(browser.text("#job-json")) == document["job"]
@@ -258,7 +263,7 @@ def test_errors_of_folded_and_of_no_fields_are_seen(browser):
 
 
 def test_the_command_does_what_the_form_does(browser, host):
-    """As a shell splits it: the body, posted, is the job that the form submits; digits are those that were written."""
+    """As a shell parses it: the body of the command is the job that the form submits, with the digits as entered."""
     browser.open("#/new")
     browser.enter("@unknown", "noise_multiplier")
     browser.enter("/epsilon", "2.50")
@@ -269,9 +274,11 @@ def test_the_command_does_what_the_form_does(browser, host):
     words = shlex.split(browser.text("#curl"))
     assert words[:2] == ["curl", "--json"] and words[3] == host.url + "/v1/jobs"
     assert '"epsilon": 2.50' in words[2]
-    assert json.loads(words[2]) == {"epsilon": 2.5, "delta": 1e-5, "n": 100, "label": "it's", "sampling": {"scheme": "none"},
+    assert json.loads(words[2]) == {"epsilon": 2.5, "delta": 1e-5, "n": 100, "label": "it's",
+                                    "sampling": {"scheme": "none"},
                                     "matrix": {"family": "identity"}}
-    document = requests.post(words[3] + "?wait=60", data=words[2], headers={"Content-Type": "application/json"}, timeout=120).json()
+    document = requests.post(words[3] + "?wait=60", data=words[2], headers={"Content-Type": "application/json"},
+                             timeout=120).json()
     assert document["status"] == "succeeded"
     browser.one("#submit").click()
     assert float(browser.one("#answer").get_attribute("data-value")) == document["result"]["noise_multiplier"]
@@ -279,11 +286,12 @@ def test_the_command_does_what_the_form_does(browser, host):
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "api" / "examples").glob("*.json")))
 def test_the_form_takes_up_every_example(browser, host, name):
-    """A job's page offers it to the form again: what the form then builds is the same job."""
+    """The page of a job opens the form with its values; the form then builds the same job."""
     document = host.solve(json.loads((ROOT / "api" / "examples" / f"{name}.json").read_text()))
     browser.open(f"#/new?from={document['id']}")
     job = document["job"]
-    member, value = ("@length", "phases") if "phases" in job else ("@unknown", "n") if job["n"] == "max" else ("/n", str(job["n"]))
+    member, value = (("@length", "phases") if "phases" in job else ("@unknown", "n") if job["n"] == "max"
+                     else ("/n", str(job["n"])))
     browser.wait(lambda: browser.field(member).get_attribute("value") == value)
     groups = [group for group in browser.all("#job-form fieldset") if group.is_displayed()]
     assert all(any(field.is_displayed() for field in group.find_elements("css selector", ".field")) for group in groups)
@@ -294,14 +302,16 @@ def test_the_form_takes_up_every_example(browser, host, name):
 
 
 def test_the_form_has_every_member_of_the_contract(browser):
-    """Each property of each family, scheme, accountant and workload has a field, which shows when that one is chosen."""
+    """Each property of each family, scheme, accountant and workload has a field, which is shown when that one is
+    selected."""
     browser.open("#/new")
     choices = {"/matrix/family": ("Matrix", "/matrix/"), "/sampling/scheme": ("Sampling", "/sampling/"),
                "/accountant/method": ("Tuning", "/accountant/"), "/workload/type": ("Workload", "/workload/")}
     shown_ever = set()
     for choice, (schema, prefix) in choices.items():
         mapping = SCHEMAS[schema]["discriminator"]["mapping"]
-        options = [option.get_attribute("value") for option in browser.field(choice).find_elements("css selector", "option")]
+        options = [option.get_attribute("value") for option in browser.field(choice).find_elements("css selector",
+                                                                                                   "option")]
         assert sorted(options) == sorted(mapping)
         for name, reference in mapping.items():
             browser.enter(choice, name)
@@ -338,10 +348,11 @@ def test_every_field_has_a_label_and_help(browser):
 
 
 def test_every_view_can_be_walked_by_ear(browser, host):
-    """One main, one first heading, every control named, headings in order, one place that speaks."""
+    """One main element, one first heading, labels on all controls, headings in order, one live region."""
     document, phases = host.solve(BANDS), host.solve(PHASES)
     sweep = host.post({"base": DP_SGD, "grid": {"/noise_multiplier": [1, 2]}}, "/v1/sweeps").json()
-    for view in ("#/", "#/new", f"#/jobs/{document['id']}", f"#/jobs/{phases['id']}", f"#/compare?ids={document['id']},{phases['id']}",
+    for view in ("#/", "#/new", f"#/jobs/{document['id']}", f"#/jobs/{phases['id']}",
+                 f"#/compare?ids={document['id']},{phases['id']}",
                  "#/load", "#/sweeps", f"#/sweeps/{sweep['id']}", "#/plans", "#/nowhere"):
         browser.open(view)
         if "jobs/" in view:
@@ -370,14 +381,14 @@ def press(browser, *keys):
 def tab_to(browser, condition):
     for _ in range(200):
         press(browser, Keys.TAB)
-        with contextlib.suppress(StaleElementReferenceException):  # the page replaced it meanwhile
+        with contextlib.suppress(StaleElementReferenceException):  # the page has replaced it meanwhile
             if condition(browser.focused()):
                 return browser.focused()
     raise AssertionError("the keyboard does not come there")
 
 
 def test_the_keyboard_alone_is_enough(browser, host):
-    """Skip link, to the form, a job, its page, and deleting it, without a pointer."""
+    """The skip link, the form, a job, its page, and its deletion, all without a pointer."""
     browser.open("#/")
     press(browser, Keys.TAB)
     assert browser.focused().get_attribute("id") == "skip"
@@ -414,7 +425,8 @@ def test_filters_and_pages(browser, host):
     browser.wait(lambda: len(browser.all("#jobs tbody tr")) == 50)
     browser.one("#filter-label").clear()
     browser.one("#filter-label").send_keys("one", Keys.ENTER)
-    browser.wait(lambda: [row.find_element("css selector", "a").text for row in browser.all("#jobs tbody tr")] == ["one"])
+    browser.wait(lambda: [row.find_element("css selector", "a").text for row in browser.all("#jobs tbody tr")]
+                 == ["one"])
     browser.enter("status", "failed")
     browser.one("#no-jobs")
 
@@ -438,10 +450,11 @@ def test_up_to_five_jobs_are_compared(browser, host):
 
 
 def test_a_sweep_is_started_followed_and_sorted(browser, host):
-    """From the form: its table has every point, and its chart the points that the API gives."""
+    """From the form: the table has every point, and the chart the points of the API."""
     browser.open("#/sweeps")
     grid = {"/noise_multiplier": [1.5, 0.7, 1.0], "/sampling/p": [0.01, 0.02]}
-    for number, value in (("sweep-base", {"n": 40, "sampling": {"scheme": "poisson"}, "delta": 1e-6}), ("sweep-grid", grid)):
+    for number, value in (("sweep-base", {"n": 40, "sampling": {"scheme": "poisson"}, "delta": 1e-6}),
+                          ("sweep-grid", grid)):
         browser.one(f"#{number}").clear()
         browser.one(f"#{number}").send_keys(json.dumps(value))
     browser.one("#sweep-label").send_keys("grid")
@@ -466,7 +479,8 @@ def test_a_sweep_is_started_followed_and_sorted(browser, host):
     assert epsilons() == sorted(epsilons(), reverse=True) and heading.get_attribute("aria-sort") == "descending"
     browser.screenshot("sweep")
     assert json.loads(browser.text("#asked pre"))["grid"] == grid
-    assert browser.saved("Save as CSV", "sweep.csv") == host.get(f"/v1/sweeps/{sweep_id}/points", headers={"Accept": "text/csv"}).text
+    assert browser.saved("Save as CSV", "sweep.csv") == host.get(f"/v1/sweeps/{sweep_id}/points",
+                                                                 headers={"Accept": "text/csv"}).text
     browser.one("#nav-sweeps").click()
     assert "6 of 6" in browser.one(f'#sweeps tr[data-id="{sweep_id}"]').text
     browser.enter("status", "failed")
@@ -497,7 +511,8 @@ def test_what_is_wrong_with_a_sweep_stands_at_its_text(browser):
 
 
 def test_a_plan_is_started_and_ranked(browser, host):
-    """From the form: the table has every candidate, best first, the chart their errors, and a row can be submitted."""
+    """From the form: the table has every candidate, best first, the chart has their errors, and a row can be
+    submitted."""
     browser.open("#/plans")
     for member, value in (("epochs", "4"), ("batch_size", "100"), ("dataset_size", "1000"), ("max_bands", "4")):
         browser.enter(member, value)
@@ -508,8 +523,10 @@ def test_a_plan_is_started_and_ranked(browser, host):
     browser.wait(lambda: "succeeded" in browser.text("#state"))
     plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
     browser.wait(lambda: len(browser.all("#candidates tbody tr")) == len(plan["candidates"]) > 1)
-    rows = [[cell.text for cell in row.find_elements("css selector", "td")] for row in browser.all("#candidates tbody tr")]
-    assert [row[1].split()[0].rstrip(",") for row in rows] == [one["family"] for one in plan["candidates"]] and rows[0][0] == "1"
+    rows = [[cell.text for cell in row.find_elements("css selector", "td")]
+            for row in browser.all("#candidates tbody tr")]
+    assert [row[1].split()[0].rstrip(",") for row in rows] == [one["family"]
+                                                               for one in plan["candidates"]] and rows[0][0] == "1"
     assert [float(row[2]) for row in rows if row[0] != "–"] == pytest.approx(
         [one["error"]["mean_squared"] for one in plan["candidates"] if one["rank"]], rel=1e-4)
     assert len(browser.all("#best tbody tr")) == len(plan["best"])
@@ -551,7 +568,7 @@ def test_a_plan_for_another_workload(browser, host):
 
 
 def test_a_plan_of_several_batch_sizes_is_drawn_as_it_is_ranked(browser, host):
-    """By the average gradient, in a colour and a mark for each family; a list may end with a comma."""
+    """By the average gradient, with a colour and a mark for each family; a list may end with a comma."""
     browser.open("#/plans")
     for member, value in (("epochs", "4,"), ("batch_size", "50, 100"), ("dataset_size", "500"), ("max_bands", "")):
         browser.enter(member, value)
@@ -563,7 +580,8 @@ def test_a_plan_of_several_batch_sizes_is_drawn_as_it_is_ranked(browser, host):
     assert plan["epochs"] == 4
     lines = browser.wait(lambda: len(found := browser.chart("plan-chart")) > 8 and found)
     assert sorted(point for line in lines.values() for point in line) == sorted(
-        [one["buffers"] + 1, one["error"]["mean_squared"] / one["batch_size"] ** 2] for one in plan["candidates"] if one["error"])
+        [one["buffers"] + 1, one["error"]["mean_squared"] / one["batch_size"] ** 2] for one in plan["candidates"]
+        if one["error"])
     looks = browser.run("""return window.Chart.getChart("plan-chart").data.datasets.map((set) => `${set.borderColor} ${set.pointStyle}`)""")
     assert len(set(looks)) == len(looks) == len(lines)
     browser.screenshot("plan-of-sizes")
@@ -597,7 +615,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark_can_be_read(browser, host, dark):
-    """The page follows what the reader prefers, its charts with it, and its text has the contrast of WCAG AA."""
+    """The page and its charts follow the preferred colour scheme, and the text has the contrast of WCAG AA."""
     document = host.solve(BANDS)
     browser.open(f"#/jobs/{document['id']}")
     browser.chart("curve")

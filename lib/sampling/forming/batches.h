@@ -45,12 +45,12 @@ struct eps__former {
     double (*mean)(const struct eps__forming *forming);
 };
 
-extern const struct eps__former eps__former_coins;  /* each example at each step */
-extern const struct eps__former eps__former_turns;  /* the same, of the group whose turn it is */
-extern const struct eps__former eps__former_bins;   /* a bin for each example */
-extern const struct eps__former eps__former_loader; /* batches that go round, shuffled or not */
-extern const struct eps__former eps__former_spaced; /* who was drawn sits out */
-extern const struct eps__former eps__former_shared; /* and so do those who share a user */
+extern const struct eps__former eps__former_poisson;         /* each example at each step */
+extern const struct eps__former eps__former_cyclic_poisson;  /* the same, of the group whose turn it is */
+extern const struct eps__former eps__former_balls_in_bins;   /* a bin for each example */
+extern const struct eps__former eps__former_loader;          /* batches that go round, shuffled or not */
+extern const struct eps__former eps__former_b_min_sep;       /* who was drawn sits out */
+extern const struct eps__former eps__former_b_min_sep_users; /* and so do those who share a user */
 
 /* False: no memory. */
 bool eps__examples_reserve(struct eps__examples *examples, size_t len);

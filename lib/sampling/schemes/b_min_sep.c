@@ -7,12 +7,12 @@
 #include <assert.h>
 #include <math.h>
 
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/forming/batches.h"
 #include "lib/sampling/scheme.h"
 
-#define SEPARATION_MOST ((size_t)1 << 24) /* as of steps: draws keep what happened in so many */
-#define LEAST_QUOTIENT 1e-290             /* of p: under it doubles lose digits */
+#define LEAST_QUOTIENT 1e-290 /* of p: under it doubles lose digits */
 
 static void defaults(struct eps_mechanism *mechanism, size_t bands)
 {
@@ -37,8 +37,8 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
     if (sampling->separation == 0)
         eps__check_fail(check, "/sampling/separation",
                         "is required: there is no matrix of a bandwidth under n to take it from");
-    else if (sampling->separation > SEPARATION_MOST)
-        eps__check_fail(check, "/sampling/separation", "must lie in [1, %zu]", SEPARATION_MOST);
+    else if (sampling->separation > EPS__N_MOST)
+        eps__check_fail(check, "/sampling/separation", "must lie in [1, %zu]", EPS__N_MOST);
     if (sampling->examples_per_user > 1 && sampling->warm_start)
         eps__check_fail(check, "/sampling/warm_start",
                         "must be false with examples_per_user over 1: only the cold start is analysed");
@@ -90,15 +90,15 @@ static bool plainer(struct eps_sampling *plainer, const struct eps_mechanism *me
     size_t separation = sampling->separation;
     assert(separation >= 1 && (!sampling->warm_start || sampling->examples_per_user == 1));
     if (separation == 1 || (mechanism->n == 1 && !sampling->warm_start)) {
-        *plainer = eps__sampling_as_coins(sampling, p);
+        *plainer = eps__sampling_as_poisson(sampling, p);
         return true;
     }
     if (!sampling->warm_start || sampling->truncation)
         return false;
     if (mechanism->n == 1)
-        *plainer = eps__sampling_as_coins(sampling, drawn_first(sampling, p));
+        *plainer = eps__sampling_as_poisson(sampling, drawn_first(sampling, p));
     else if (p >= 1 && mechanism->n % separation == 0)
-        *plainer = eps__sampling_as_bins(sampling, separation);
+        *plainer = eps__sampling_as_balls_in_bins(sampling, separation);
     else
         return false;
     return true;
@@ -106,7 +106,7 @@ static bool plainer(struct eps_sampling *plainer, const struct eps_mechanism *me
 
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
-    return sampling->examples_per_user > 1 ? &eps__former_shared : &eps__former_spaced;
+    return sampling->examples_per_user > 1 ? &eps__former_b_min_sep_users : &eps__former_b_min_sep;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -135,7 +135,7 @@ const struct eps__scheme eps__scheme_b_min_sep = {
     .name = "b_min_sep",
     .served = true,
     .random = true,
-    .spaced = true,
+    .min_separation = true,
     .additions = 1u << EPS__TRUNCATION | 1u << EPS__EXAMPLES_PER_USER,
     .defaults = defaults,
     .check = check,

@@ -1,6 +1,6 @@
 /*
- * Balls in bins, or random allocation: every example is in one batch of an epoch, drawn uniformly, and in the same one in
- * every epoch, or in one drawn anew.
+ * Balls in bins, also called random allocation: every example is in one batch of an epoch, drawn uniformly, and in the
+ * same one in every epoch, or in one drawn anew.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -46,7 +46,7 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
     (void)sampling;
-    return &eps__former_bins;
+    return &eps__former_balls_in_bins;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -71,7 +71,7 @@ const struct eps__scheme eps__scheme_balls_in_bins = {
     .assume = assume,
 };
 
-struct eps_sampling eps__sampling_as_bins(const struct eps_sampling *sampling, size_t bins)
+struct eps_sampling eps__sampling_as_balls_in_bins(const struct eps_sampling *sampling, size_t bins)
 {
     struct eps_sampling made = eps__sampling_default();
     assert(bins > 0 && !sampling->truncation && sampling->examples_per_user == 1);

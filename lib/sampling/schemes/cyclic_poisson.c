@@ -1,6 +1,6 @@
 /*
  * Cyclic Poisson sampling (amplified BandMF): the examples are put into groups that take turns, and at a group's turn each
- * of its examples is drawn by a coin of its own.
+ * of its examples is drawn independently.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -60,14 +60,14 @@ static bool plainer(struct eps_sampling *plainer, const struct eps_mechanism *me
 {
     if (mechanism->sampling.groups != 1)
         return false;
-    *plainer = eps__sampling_as_coins(&mechanism->sampling, eps__sampling_probability(mechanism));
+    *plainer = eps__sampling_as_poisson(&mechanism->sampling, eps__sampling_probability(mechanism));
     return true;
 }
 
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
     (void)sampling;
-    return &eps__former_turns;
+    return &eps__former_cyclic_poisson;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -93,7 +93,7 @@ const struct eps__scheme eps__scheme_cyclic_poisson = {
     .name = "cyclic_poisson",
     .served = true,
     .random = true,
-    .coins = true,
+    .independent_rounds = true,
     .additions = 1u << EPS__TRUNCATION,
     .defaults = defaults,
     .check = check,
@@ -102,7 +102,7 @@ const struct eps__scheme eps__scheme_cyclic_poisson = {
     .groups = groups,
     .worst = worst,
     .plainer = plainer,
-    .pairs = &eps__coin_pairs,
+    .pairs = &eps__poisson_pairs,
     .former = former,
     .assume = assume,
 };

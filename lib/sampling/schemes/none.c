@@ -133,14 +133,14 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
 static struct eps__participation worst(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    struct eps__participation p = {.epochs = sampling->epochs ? sampling->epochs : 1,
-                                   .fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER};
-    p.separation = sampling->separation ? sampling->separation : mechanism->n / p.epochs;
+    struct eps__participation participation = {.epochs = sampling->epochs ? sampling->epochs : 1,
+                                               .fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER};
+    participation.separation = sampling->separation ? sampling->separation : mechanism->n / participation.epochs;
     if (sampling->schema == EPS_SCHEMA_SHUFFLED) {
-        p.shuffled = p.separation;
-        p.separation = 1;
+        participation.shuffled = participation.separation;
+        participation.separation = 1;
     }
-    return p;
+    return participation;
 }
 
 static struct eps__participation target(const struct eps_mechanism *mechanism)

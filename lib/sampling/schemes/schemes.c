@@ -80,10 +80,10 @@ bool eps__scheme_takes(const struct eps__scheme *scheme, int addition)
     return scheme->additions >> addition & 1;
 }
 
-bool eps__scheme_coins(const struct eps__scheme *scheme, int unused)
+bool eps__scheme_independent_rounds(const struct eps__scheme *scheme, int unused)
 {
     (void)unused;
-    return scheme->coins;
+    return scheme->independent_rounds;
 }
 
 bool eps__scheme_bins(const struct eps__scheme *scheme, int unused)
@@ -263,20 +263,20 @@ bool eps__sampling_random(const struct eps_mechanism *mechanism)
     return eps__scheme_of(mechanism)->random;
 }
 
-bool eps__sampling_coins(const struct eps_mechanism *mechanism)
+bool eps__sampling_independent_rounds(const struct eps_mechanism *mechanism)
 {
-    return eps__scheme_of(mechanism)->coins;
+    return eps__scheme_of(mechanism)->independent_rounds;
 }
 
 struct eps__participation eps__sampling_worst(const struct eps_mechanism *mechanism)
 {
-    struct eps__participation p = eps__scheme_of(mechanism)->worst(mechanism);
-    if (!p.separation)
-        p.separation = 1;
-    size_t fit = (mechanism->n - 1) / p.separation + 1;
-    if (p.epochs > fit)
-        p.epochs = fit;
-    return p;
+    struct eps__participation participation = eps__scheme_of(mechanism)->worst(mechanism);
+    if (!participation.separation)
+        participation.separation = 1;
+    size_t fit = (mechanism->n - 1) / participation.separation + 1;
+    if (participation.epochs > fit)
+        participation.epochs = fit;
+    return participation;
 }
 
 struct eps__participation eps__sampling_target(const struct eps_mechanism *mechanism)

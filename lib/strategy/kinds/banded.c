@@ -148,13 +148,14 @@ static bool banded_gram(struct eps__work *work, const struct eps_strategy *s, do
 /* ---- fixed_order, |C| in the place of C ---- */
 
 /* The sum of squares of |C| 1_pattern, row by row: for few starting points. v has a block's numbers. */
-static double pattern_square(const struct eps_strategy *s, double *v, const struct eps__participation *p, size_t start)
+static double pattern_square(const struct eps_strategy *s, double *v, const struct eps__participation *participation,
+                             size_t start)
 {
-    size_t m = s->block, at = start, left = p->epochs;
+    size_t m = s->block, at = start, left = participation->epochs;
     struct eps__sum sum = {0};
     while (left && at < s->n) {
         size_t end = (at / m + 1) * m, low = at % m, high = low;
-        for (; at < end && left; at += p->separation, left--) {
+        for (; at < end && left; at += participation->separation, left--) {
             size_t j = at % m, rows = m - j < s->bands ? m - j : s->bands;
             const double *column = eps__banded_column(s, j);
             for (; high < j + rows; high++)
@@ -190,12 +191,12 @@ static double shared_with(const struct eps_strategy *s, double *alike, size_t at
 /* Many starting points: the pattern slides along its class modulo b, and loses one step for each that it gains; every
  * k-th is summed afresh (F1). */
 static void sliding(struct eps__interval *best, const struct eps_strategy *s, double *alike,
-                    const struct eps__participation *p, size_t class, size_t starts)
+                    const struct eps__participation *participation, size_t class, size_t starts)
 {
-    size_t b = p->separation, next = class, taken = 0;
+    size_t b = participation->separation, next = class, taken = 0;
     struct eps__sum lower = {0}, upper = {0}, shared = {0};
     for (size_t start = class; start < starts; start += b) {
-        if ((start - class) / b % p->epochs == 0) {
+        if ((start - class) / b % participation->epochs == 0) {
             lower = upper = shared = (struct eps__sum){0};
             taken = 0;
             next = start;
@@ -205,7 +206,7 @@ static void sliding(struct eps__interval *best, const struct eps_strategy *s, do
             eps__sum_add(&upper, -eps__column_square(s, start - b)->upper);
             eps__sum_add(&shared, -shared_with(s, alike, start - b, b, taken, false));
         }
-        for (; taken < p->epochs && next < s->n; next += b, taken++) {
+        for (; taken < participation->epochs && next < s->n; next += b, taken++) {
             eps__sum_add(&lower, eps__column_square(s, next)->lower);
             eps__sum_add(&upper, eps__column_square(s, next)->upper);
             eps__sum_add(&shared, shared_with(s, alike, next, b, taken, true));
@@ -218,10 +219,11 @@ static void sliding(struct eps__interval *best, const struct eps_strategy *s, do
 
 static enum eps_status banded_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                           struct eps_error *error, const struct eps_strategy *s,
-                                          const struct eps__participation *p)
+                                          const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t b = p->separation, starts = eps__participation_starts(p, s->n), reach = (s->bands - 1) / b + 1;
+    size_t b = participation->separation, starts = eps__participation_starts(participation, s->n),
+           reach = (s->bands - 1) / b + 1;
     double *v = malloc((s->block > reach ? s->block : reach + 1) * sizeof *v), largest = 0;
     *out = (struct eps__interval){0};
     if (!v)
@@ -230,14 +232,14 @@ static enum eps_status banded_fixed_order(const struct eps_context *context, str
         for (size_t e = 0; e <= reach && e < s->block; e++)
             v[e] = NAN;
         for (size_t class = 0; !status && class < b; class ++) {
-            sliding(out, s, v, p, class, starts);
+            sliding(out, s, v, participation, class, starts);
             status = class % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }
         out->upper = eps__raise(out->upper, 4);
         out->lower = eps__lower(out->lower, 4);
     } else {
         for (size_t start = 0; !status && start < starts; start++) {
-            largest = fmax(largest, pattern_square(s, v, p, start));
+            largest = fmax(largest, pattern_square(s, v, participation, start));
             status = start % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }
         /* Each v is a plain sum of at most `reach` non-negative terms. */
@@ -305,9 +307,9 @@ static double banded_numbers(const struct eps__forecast *c)
 }
 
 static void banded_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                    const struct eps__participation *p, double starts)
+                                    const struct eps__participation *participation, double starts)
 {
-    double k = (double)p->epochs, b = (double)p->separation;
+    double k = (double)participation->epochs, b = (double)participation->separation;
     cost->operations +=
         starts > b ? 10 * (c->n + c->stored * c->bands * (c->bands / b + 1)) : 2 * starts * k * c->bands;
     cost->bytes += 8 * (3 * c->n);

@@ -108,11 +108,11 @@ static bool window_square(struct eps__interval *out, const struct eps_strategy *
 /* A block's part depends on the number of steps in it alone: each is computed when first met. */
 static enum eps_status fourier_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t m = s->block, b = p->separation, most = (m - 1) / b + 1;
-    size_t starts = s->stamps == 1 ? 1 : eps__participation_starts(p, s->n);
+    size_t m = s->block, b = participation->separation, most = (m - 1) / b + 1;
+    size_t starts = s->stamps == 1 ? 1 : eps__participation_starts(participation, s->n);
     struct eps__interval best = {0}, *parts = calloc(most + 1, sizeof *parts);
     if (!parts)
         return eps__strategy_no_memory(error);
@@ -120,7 +120,7 @@ static enum eps_status fourier_fixed_order(const struct eps_context *context, st
         struct eps__sum lower = {0}, upper = {0};
         if ((status = eps__strategy_poll(context, error)))
             goto out;
-        for (size_t at = start, left = p->epochs; at < s->n && left;) {
+        for (size_t at = start, left = participation->epochs; at < s->n && left;) {
             size_t count = (m - 1 - at % m) / b + 1;
             count = count < left ? count : left;
             if (parts[count].upper <= 0 && !window_square(&parts[count], s, count, b)) {
@@ -176,11 +176,11 @@ bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s)
  * is above them all. */
 static enum eps_status circulant_row_bound(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     (void)context;
-    size_t m = s->block, width = 2 * m - 1, most = (m - 1) / p->separation + 1;
-    most = most < p->epochs ? most : p->epochs;
+    size_t m = s->block, width = 2 * m - 1, most = (m - 1) / participation->separation + 1;
+    most = most < participation->epochs ? most : participation->epochs;
     double lag_error, *lags = malloc(m * sizeof *lags), *row = malloc(width * sizeof *row);
     double *best = malloc((width + 1) * sizeof *best);
     uint32_t *taken = malloc((width + 1) * sizeof *taken);
@@ -188,11 +188,11 @@ static enum eps_status circulant_row_bound(const struct eps_context *context, st
     if (ok) {
         for (size_t i = 0; i < width; i++) {
             size_t apart = i < m ? m - 1 - i : i - (m - 1);
-            row[i] = apart >= p->separation ? fabs(lags[apart]) + lag_error : 0;
+            row[i] = apart >= participation->separation ? fabs(lags[apart]) + lag_error : 0;
         }
-        double others = eps__separated_bound(row, width, most - 1, p->separation, best, taken);
+        double others = eps__separated_bound(row, width, most - 1, participation->separation, best, taken);
         double slack = (double)most * lag_error / s->squares[0].lower + eps__separated_error(most);
-        out->value.upper = eps__raise((double)p->epochs * (s->squares[0].upper + others), 6);
+        out->value.upper = eps__raise((double)participation->epochs * (s->squares[0].upper + others), 6);
         out->value.lower = out->value.upper * (1 - 4 * slack);
         out->rule = "row_bound";
         out->exact = false;
@@ -210,9 +210,9 @@ static double fourier_numbers(const struct eps__forecast *c)
 }
 
 static void fourier_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                     const struct eps__participation *p, double starts)
+                                     const struct eps__participation *participation, double starts)
 {
-    (void)p;
+    (void)participation;
     cost->operations += 60 * c->n + 8 * starts * c->stamps;
     cost->bytes += 8 * (3 * c->n);
 }

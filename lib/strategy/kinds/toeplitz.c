@@ -185,10 +185,11 @@ static void prefix_squares(double *out, const double *v, size_t n)
  */
 static enum eps_status stamped_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t m = s->block, b = p->separation, starts = eps__participation_starts(p, s->n), width = 0;
+    size_t m = s->block, b = participation->separation, starts = eps__participation_starts(participation, s->n),
+           width = 0;
     double *window = malloc(m * sizeof *window), *whole = malloc((m + 1) * sizeof *whole);
     double *cut = malloc((m + 1) * sizeof *cut), best = 0;
     if (!window || !whole || !cut || !eps__strided_window(window, m, s->entries, s->entries_len, m, b)) {
@@ -200,7 +201,7 @@ static enum eps_status stamped_fixed_order(const struct eps_context *context, st
         if (start % 256 == 0 && (status = eps__strategy_poll(context, error)))
             goto out;
         double total = 0;
-        size_t left = p->epochs;
+        size_t left = participation->epochs;
         for (size_t at = start; at < s->n && left;) {
             size_t rows = m - at % m, steps = (rows - 1) / b + 1;
             if (steps <= left) {
@@ -233,12 +234,13 @@ out:
 
 static enum eps_status toeplitz_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                             struct eps_error *error, const struct eps_strategy *s,
-                                            const struct eps__participation *p)
+                                            const struct eps__participation *participation)
 {
     if (s->stamps > 1)
-        return stamped_fixed_order(context, out, error, s, p);
+        return stamped_fixed_order(context, out, error, s, participation);
     double *window = malloc(s->n * sizeof *window);
-    if (!window || !eps__strided_window(window, s->n, s->entries, s->entries_len, p->epochs, p->separation)) {
+    if (!window || !eps__strided_window(window, s->n, s->entries, s->entries_len, participation->epochs,
+                                        participation->separation)) {
         free(window);
         return eps__strategy_no_memory(error);
     }
@@ -328,9 +330,9 @@ static double toeplitz_gram_cost(const struct eps__forecast *c, double k, double
 }
 
 static void toeplitz_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                      const struct eps__participation *p, double starts)
+                                      const struct eps__participation *participation, double starts)
 {
-    cost->operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, (double)p->epochs) : 0);
+    cost->operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, (double)participation->epochs) : 0);
     cost->bytes += 8 * (3 * c->n);
 }
 

@@ -90,10 +90,10 @@ static bool tree_gram(struct eps__work *work, const struct eps_strategy *s, doub
 }
 
 /* The sum over nodes of the square of the number of steps of one pattern under them: an integer. */
-static double pattern_square(const struct eps_strategy *s, const struct eps__participation *p, size_t start)
+static double pattern_square(const struct eps_strategy *s, const struct eps__participation *participation, size_t start)
 {
-    size_t b = p->separation, steps = (s->n - 1 - start) / b + 1;
-    steps = steps < p->epochs ? steps : p->epochs;
+    size_t b = participation->separation, steps = (s->n - 1 - start) / b + 1;
+    steps = steps < participation->epochs ? steps : participation->epochs;
     double total = 0;
     for (size_t level = 0; level <= s->height; level++) {
         if (((size_t)1 << level) <= b) {
@@ -116,15 +116,15 @@ static double pattern_square(const struct eps_strategy *s, const struct eps__par
 
 static enum eps_status tree_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                         struct eps_error *error, const struct eps_strategy *s,
-                                        const struct eps__participation *p)
+                                        const struct eps__participation *participation)
 {
     double best = 0;
-    size_t starts = eps__participation_starts(p, s->n);
+    size_t starts = eps__participation_starts(participation, s->n);
     for (size_t start = 0; start < starts; start++) {
         enum eps_status status = start % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         if (status)
             return status;
-        double square = pattern_square(s, p, start);
+        double square = pattern_square(s, participation, start);
         best = square > best ? square : best;
     }
     *out = times_square(s, best);
@@ -134,16 +134,16 @@ static enum eps_status tree_fixed_order(const struct eps_context *context, struc
 /* At each level the steps crowd into as few nodes as they can. */
 static enum eps_status tree_min_separation(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     (void)context;
     (void)error;
     double total = 0;
     for (size_t level = 0; level <= s->height; level++) {
         size_t width = (size_t)1 << level, nodes = s->stamps * ((s->block - 1) / width + 1);
-        size_t leaves = width < s->block ? width : s->block, crowd = (leaves - 1) / p->separation + 1;
-        crowd = crowd < p->epochs ? crowd : p->epochs;
-        size_t full = p->epochs / crowd, rest = p->epochs % crowd;
+        size_t leaves = width < s->block ? width : s->block, crowd = (leaves - 1) / participation->separation + 1;
+        crowd = crowd < participation->epochs ? crowd : participation->epochs;
+        size_t full = participation->epochs / crowd, rest = participation->epochs % crowd;
         if (full >= nodes) {
             full = nodes;
             rest = 0;
@@ -161,9 +161,9 @@ static double tree_numbers(const struct eps__forecast *c)
 }
 
 static void tree_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                  const struct eps__participation *p, double starts)
+                                  const struct eps__participation *participation, double starts)
 {
-    double k = (double)p->epochs, b = (double)p->separation;
+    double k = (double)participation->epochs, b = (double)participation->separation;
     cost->operations += starts * k * (log2(c->block) + 1 - fmin(log2(b), log2(c->block)));
     cost->bytes += 8 * (3 * c->n);
 }

@@ -134,7 +134,7 @@ static void scales_of(double *scale, const double *rates, const double *gaps, si
 }
 
 /* -ln of the rates in geometric progression from `from` to `to`. */
-static void spaced(double *z, size_t len, double from, double to)
+static void log_spaced(double *z, size_t len, double from, double to)
 {
     double before = 0;
     for (size_t k = 0; k < len; k++) {
@@ -152,7 +152,7 @@ static enum eps_status search(struct blt_search *s, double *best, struct eps_str
     const double from[] = {1 / n, 10 / n, 1 / separation, 10 / separation};
     for (size_t i = 0; i < starts; i++) {
         double z[POLES_MAX], value;
-        spaced(z, len, fmin(from[i], 0.1), 1);
+        log_spaced(z, len, fmin(from[i], 0.1), 1);
         enum eps_status status =
             eps__toeplitz_minimise(&s->loss, z, &value, &strategy->iterations, len, gap, blt_objective, s);
         if (status)

@@ -107,34 +107,36 @@ double eps__separated_bound(const double *x, size_t n, size_t k, size_t b, doubl
 
 /* Columns of a pattern are orthogonal. The earliest longest columns are tried first: they usually suffice. */
 static enum eps_status orthogonal(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
-                                  const struct eps_strategy *s, const struct eps__participation *p)
+                                  const struct eps_strategy *s, const struct eps__participation *participation)
 {
     struct eps__interval longest = {0};
     for (size_t i = 0; i < s->squares_len; i++)
         if (s->squares[i].upper > longest.upper)
             longest = s->squares[i];
     size_t found = 0;
-    for (size_t at = 0; at < s->n && found < p->epochs;) {
+    for (size_t at = 0; at < s->n && found < participation->epochs;) {
         bool take = eps__column_square(s, at)->upper >= longest.upper;
         found += take;
-        at += take ? p->separation : 1;
+        at += take ? participation->separation : 1;
     }
     *out = (struct eps__square){.rule = "banded_columns", .exact = true};
-    if (found == p->epochs) {
+    if (found == participation->epochs) {
         out->value.lower = eps__multiply_down(longest.lower, (double)found);
         out->value.upper = eps__multiply_up(longest.upper, (double)found);
         return EPS_OK;
     }
-    double *x = malloc(s->n * sizeof *x), relative = ((double)p->epochs + 2) * EPS__UNIT_ROUNDOFF;
+    double *x = malloc(s->n * sizeof *x), relative = ((double)participation->epochs + 2) * EPS__UNIT_ROUNDOFF;
     if (!x)
         return eps__strategy_no_memory(error);
     for (size_t i = 0; i < s->n; i++)
         x[i] = eps__column_square(s, i)->lower;
-    enum eps_status status = best_separated_sum(context, &out->value.lower, error, x, s->n, p->epochs, p->separation);
+    enum eps_status status = best_separated_sum(context, &out->value.lower, error, x, s->n, participation->epochs,
+                                                participation->separation);
     for (size_t i = 0; i < s->n; i++)
         x[i] = eps__column_square(s, i)->upper;
     if (!status)
-        status = best_separated_sum(context, &out->value.upper, error, x, s->n, p->epochs, p->separation);
+        status = best_separated_sum(context, &out->value.upper, error, x, s->n, participation->epochs,
+                                    participation->separation);
     out->value.lower *= 1 - relative;
     out->value.upper *= 1 + relative;
     free(x);
@@ -157,9 +159,9 @@ static bool earliest_steps(struct eps__interval *out, const double *c, size_t le
 /* With stamps the cross terms between blocks are zero: leaving that out, or taking every block at its fullest, are
  * two bounds. */
 static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_error *error, const struct eps_strategy *s,
-                                         const struct eps__participation *p)
+                                         const struct eps__participation *participation)
 {
-    size_t len = s->entries_len, blocks = s->stamps < p->epochs ? s->stamps : p->epochs;
+    size_t len = s->entries_len, blocks = s->stamps < participation->epochs ? s->stamps : participation->epochs;
     bool decreasing = s->nonnegative && s->stamps == 1;
     struct eps__interval fullest = {0}, given = {0};
     double *majorant = malloc(len * sizeof *majorant), largest = 0;
@@ -169,9 +171,10 @@ static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_err
         decreasing = decreasing && x >= largest * (1 - rounded_rise);
         majorant[i] = largest = fmax(largest, x);
     }
-    ok = ok && earliest_steps(&out->value, majorant, len, s->n, p->epochs, p->separation) &&
-         earliest_steps(&fullest, majorant, len, s->block, p->epochs, p->separation) &&
-         (!decreasing || earliest_steps(&given, s->entries, len, s->n, p->epochs, p->separation));
+    ok = ok && earliest_steps(&out->value, majorant, len, s->n, participation->epochs, participation->separation) &&
+         earliest_steps(&fullest, majorant, len, s->block, participation->epochs, participation->separation) &&
+         (!decreasing ||
+          earliest_steps(&given, s->entries, len, s->n, participation->epochs, participation->separation));
     free(majorant);
     if (!ok)
         return eps__strategy_no_memory(error);
@@ -188,10 +191,10 @@ static enum eps_status toeplitz_majorant(struct eps__square *out, struct eps_err
 
 /* v[i]: at most this much is the sum of |X_ij| over a pattern that holds i, for the columns of one block. */
 static enum eps_status row_sums(const struct eps_context *context, double *v, struct eps_error *error,
-                                const struct eps_strategy *s, const struct eps__participation *p)
+                                const struct eps_strategy *s, const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t m = s->block, b = p->separation;
+    size_t m = s->block, b = participation->separation;
     bool banded = s->kind->gram_entry; /* entries one by one: no array of m x m */
     double *x = malloc((banded ? m : m * m) * sizeof *x), *row = malloc(m * sizeof *row);
     double *best = malloc((m + 1) * sizeof *best);
@@ -216,7 +219,8 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
             double entry = !apart ? 0 : banded ? s->kind->gram_entry(s, i, j) : x[i * m + j];
             row[j - first] = apart ? fabs(entry) + s->gram_error * norm * eps__strategy_column_norm(s, j) : 0;
         }
-        v[i] = eps__column_square(s, i)->upper + eps__separated_bound(row, end - first, p->epochs - 1, b, best, taken);
+        v[i] = eps__column_square(s, i)->upper +
+               eps__separated_bound(row, end - first, participation->epochs - 1, b, best, taken);
     }
 out:
     free(x);
@@ -227,17 +231,19 @@ out:
 }
 
 enum eps_status eps__row_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
-                               const struct eps_strategy *s, const struct eps__participation *p)
+                               const struct eps_strategy *s, const struct eps__participation *participation)
 {
     size_t m = s->block, n = s->n;
     double *v = malloc(n * sizeof *v), *best = malloc((n + 1) * sizeof *best);
     uint32_t *taken = malloc((n + 1) * sizeof *taken);
-    enum eps_status status = v && best && taken ? row_sums(context, v, error, s, p) : eps__strategy_no_memory(error);
+    enum eps_status status =
+        v && best && taken ? row_sums(context, v, error, s, participation) : eps__strategy_no_memory(error);
     if (!status) {
         for (size_t i = m; i < n; i++)
             v[i] = v[i - m];
-        double slack = (double)p->epochs * s->gram_error + eps__separated_error(p->epochs);
-        out->value.upper = eps__raise(eps__separated_bound(v, n, p->epochs, p->separation, best, taken), 6);
+        double slack = (double)participation->epochs * s->gram_error + eps__separated_error(participation->epochs);
+        out->value.upper =
+            eps__raise(eps__separated_bound(v, n, participation->epochs, participation->separation, best, taken), 6);
         out->value.lower = out->value.upper * (1 - 4 * slack);
         out->rule = "row_bound";
         out->exact = false;
@@ -249,12 +255,12 @@ enum eps_status eps__row_bound(const struct eps_context *context, struct eps__sq
 }
 
 enum eps_status eps__majorant_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
-                                    const struct eps_strategy *s, const struct eps__participation *p)
+                                    const struct eps_strategy *s, const struct eps__participation *participation)
 {
-    enum eps_status status = toeplitz_majorant(out, error, s, p);
+    enum eps_status status = toeplitz_majorant(out, error, s, participation);
     if (!status && !out->exact && s->block <= row_bound_max) {
         struct eps__square rows;
-        status = eps__row_bound(context, &rows, error, s, p);
+        status = eps__row_bound(context, &rows, error, s, participation);
         if (!status && rows.value.upper < out->value.upper)
             *out = rows;
     }
@@ -263,9 +269,9 @@ enum eps_status eps__majorant_bound(const struct eps_context *context, struct ep
 
 enum eps_status eps__min_separation_square(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
-    if (s->bands <= p->separation)
-        return orthogonal(context, out, error, s, p);
-    return s->kind->min_separation(context, out, error, s, p);
+    if (s->bands <= participation->separation)
+        return orthogonal(context, out, error, s, participation);
+    return s->kind->min_separation(context, out, error, s, participation);
 }

@@ -44,19 +44,21 @@ static struct eps__interval times(struct eps__interval x, size_t count)
 
 /* Sums of k squared column norms b apart, each from the one before it; every k-th afresh, so that the compensated sums,
  * which also subtract, stay within their error (F1). */
-static struct eps__interval separated_columns(const struct eps_strategy *s, const struct eps__participation *p)
+static struct eps__interval separated_columns(const struct eps_strategy *s,
+                                              const struct eps__participation *participation)
 {
     struct eps__interval best = {0};
     if (s->squares_len == 1) {
-        size_t most = (s->n - 1) / p->separation + 1;
-        return times(s->squares[0], p->epochs < most ? p->epochs : most);
+        size_t most = (s->n - 1) / participation->separation + 1;
+        return times(s->squares[0], participation->epochs < most ? participation->epochs : most);
     }
-    size_t b = p->separation, starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(p, s->n);
+    size_t b = participation->separation,
+           starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(participation, s->n);
     for (size_t class = 0; class < b && class < starts; class ++) {
         struct eps__sum lower = {0}, upper = {0};
         size_t next = class, taken = 0;
         for (size_t start = class; start < starts; start += b) {
-            if ((start - class) / b % p->epochs == 0) {
+            if ((start - class) / b % participation->epochs == 0) {
                 lower = upper = (struct eps__sum){0};
                 taken = 0;
                 next = start;
@@ -65,7 +67,7 @@ static struct eps__interval separated_columns(const struct eps_strategy *s, cons
                 eps__sum_add(&upper, -eps__column_square(s, start - b)->upper);
                 taken--;
             }
-            for (; taken < p->epochs && next < s->n; next += b, taken++) {
+            for (; taken < participation->epochs && next < s->n; next += b, taken++) {
                 eps__sum_add(&lower, eps__column_square(s, next)->lower);
                 eps__sum_add(&upper, eps__column_square(s, next)->upper);
             }
@@ -79,10 +81,10 @@ static struct eps__interval separated_columns(const struct eps_strategy *s, cons
 /* The Gram matrix (k x k) of the pattern from `start`, block by block; returns its number of steps, 0 without
  * memory. *norms: the sum of the column norms. */
 static size_t pattern_gram(struct eps__work *work, const struct eps_strategy *s, double *x, double *norms,
-                           const struct eps__participation *p, size_t start)
+                           const struct eps__participation *participation, size_t start)
 {
-    size_t b = p->separation, k = (s->n - 1 - start) / b + 1, done = 0;
-    k = k < p->epochs ? k : p->epochs;
+    size_t b = participation->separation, k = (s->n - 1 - start) / b + 1, done = 0;
+    k = k < participation->epochs ? k : participation->epochs;
     memset(x, 0, k * k * sizeof *x);
     *norms = 0;
     while (done < k) {
@@ -105,11 +107,11 @@ static bool first_is_worst(const struct eps_strategy *s)
 
 static enum eps_status gram_patterns(const struct eps_context *context, struct eps__square *out,
                                      struct eps_error *error, const struct eps_strategy *s,
-                                     const struct eps__participation *p)
+                                     const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t cells = p->epochs * p->epochs, before = 0,
-           starts = first_is_worst(s) ? 1 : eps__participation_starts(p, s->n);
+    size_t cells = participation->epochs * participation->epochs, before = 0,
+           starts = first_is_worst(s) ? 1 : eps__participation_starts(participation, s->n);
     double *x = malloc(2 * cells * sizeof *x), *last = x ? x + cells : NULL;
     struct eps__square best = {.rule = "nonnegative_gram", .exact = true};
     struct eps__work work = {.context = context};
@@ -118,7 +120,7 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
         struct eps__square square;
         if ((status = eps__strategy_poll(context, error)))
             goto out;
-        size_t k = x ? pattern_gram(&work, s, x, &norms, p, start) : 0;
+        size_t k = x ? pattern_gram(&work, s, x, &norms, participation, start) : 0;
         /* Neighbouring patterns often have the very same Gram matrix. */
         if (k && k == before && memcmp(x, last, k * k * sizeof *x) == 0)
             continue;
@@ -145,32 +147,32 @@ out:
 
 static enum eps_status fixed_order_square(const struct eps_context *context, struct eps__square *out,
                                           struct eps_error *error, const struct eps_strategy *s,
-                                          const struct eps__participation *p)
+                                          const struct eps__participation *participation)
 {
-    if (!s->nonnegative && p->epochs <= EPS__GRAM_STEPS_MAX)
-        return gram_patterns(context, out, error, s, p);
+    if (!s->nonnegative && participation->epochs <= EPS__GRAM_STEPS_MAX)
+        return gram_patterns(context, out, error, s, participation);
     out->rule = s->nonnegative ? "nonnegative_gram" : "absolute_entries";
     out->exact = s->nonnegative;
-    return s->kind->fixed_order(context, &out->value, error, s, p);
+    return s->kind->fixed_order(context, &out->value, error, s, participation);
 }
 
 enum eps_status eps__participation_square(const struct eps_context *context, struct eps__square *out,
                                           struct eps_error *error, const struct eps_strategy *s,
-                                          const struct eps__participation *p)
+                                          const struct eps__participation *participation)
 {
-    if (p->shuffled)
-        return eps__shuffled_square(context, out, error, s, p);
-    if (p->epochs == 1) {
+    if (participation->shuffled)
+        return eps__shuffled_square(context, out, error, s, participation);
+    if (participation->epochs == 1) {
         *out = (struct eps__square){largest_column(s), "column_norm", true};
         return EPS_OK;
     }
-    if (s->bands <= p->separation && (p->fixed || eps_strategy_is_toeplitz(s))) {
+    if (s->bands <= participation->separation && (participation->fixed || eps_strategy_is_toeplitz(s))) {
         /* Toeplitz columns only get shorter, so the earliest steps are the best ones of either schema. */
-        *out = (struct eps__square){separated_columns(s, p), "banded_columns", true};
+        *out = (struct eps__square){separated_columns(s, participation), "banded_columns", true};
         return EPS_OK;
     }
-    return p->fixed ? fixed_order_square(context, out, error, s, p)
-                    : eps__min_separation_square(context, out, error, s, p);
+    return participation->fixed ? fixed_order_square(context, out, error, s, participation)
+                                : eps__min_separation_square(context, out, error, s, participation);
 }
 
 enum eps_status eps__strategy_sensitivity(const struct eps_context *context, struct eps_sensitivity *out,

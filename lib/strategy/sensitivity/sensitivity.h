@@ -53,10 +53,10 @@ enum eps_status eps__row_bound(const struct eps_context *context, struct eps__sq
 enum eps_status eps__majorant_bound(const struct eps_context *context, struct eps__square *out, struct eps_error *error,
                                     const struct eps_strategy *s, const struct eps__participation *participation);
 
-/* One step in each of p->epochs epochs of p->shuffled steps. */
+/* One step in each of participation->epochs epochs of participation->shuffled steps. */
 enum eps_status eps__shuffled_square(const struct eps_context *context, struct eps__square *out,
                                      struct eps_error *error, const struct eps_strategy *s,
-                                     const struct eps__participation *p);
+                                     const struct eps__participation *participation);
 
 /* out[u] = sum of |c[u - i b]| over 0 <= i < k, for u < n, with c zero from len on. Each has a relative error of at
  * most 4 units of rounding. False without memory. */

@@ -862,7 +862,7 @@ static void so_little_noise_is_refused(void **unused)
     assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_TOO_COSTLY);
     patience_end();
     assert_string_equal(error.pointer, "/noise_multiplier");
-    assert_non_null(strstr(error.message, "conditional_composition does not resolve"));
+    assert_non_null(strstr(error.message, "conditional_composition cannot resolve"));
 }
 
 /* A9: so small a probability of a bad event has no quantile. */

@@ -19,18 +19,18 @@
 
 enum { DRAWS = 512 };
 
-static void check(struct eps__spaced_steps steps)
+static void check(struct eps__b_min_sep_steps steps)
 {
-    eps__spaced_steps_fill(&steps);
+    eps__b_min_sep_steps_fill(&steps);
     const struct eps__stream stream = {.key = {1, 2}, .chunk = 3};
-    size_t most = eps__spaced_steps_most(&steps), len[EPS__LANES], total = 0;
+    size_t most = eps__b_min_sep_steps_most(&steps), len[EPS__LANES], total = 0;
     struct eps__participated *slots = malloc(EPS__LANES * most * sizeof *slots), *alone = malloc(most * sizeof *alone);
     assert_non_null(slots);
     assert_non_null(alone);
     for (uint32_t draw = 0; draw < DRAWS; draw += EPS__LANES) {
-        eps__spaced_draw_lanes(slots, most, len, &steps, &stream, draw);
+        eps__b_min_sep_draw_lanes(slots, most, len, &steps, &stream, draw);
         for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
-            size_t expected = eps__spaced_draw(alone, &steps, &stream, draw + lane);
+            size_t expected = eps__b_min_sep_draw(alone, &steps, &stream, draw + lane);
             assert_int_equal(len[lane], expected);
             assert_memory_equal(slots + lane * most, alone, expected * sizeof *alone);
             for (size_t i = 0; i < expected; i++) {
@@ -52,7 +52,7 @@ static void check(struct eps__spaced_steps steps)
 static void lanes_are_draws(void **state)
 {
     (void)state;
-    const struct eps__spaced_steps cases[] = {
+    const struct eps__b_min_sep_steps cases[] = {
         {.n = 1, .separation = 1, .p = 0.5, .examples = 1},
         {.n = 1024, .separation = 16, .p = 1 / 49.0, .examples = 1},
         {.n = 7200, .separation = 256, .p = 1.25e-4, .examples = 1},
@@ -82,8 +82,8 @@ static void logs_are_known_to_their_error(void **state)
     const unsigned examples[] = {1, 2, 7, EPS__TOGETHER_MAX};
     unsigned underflows = 0;
     for (size_t c = 0; c < sizeof ps / sizeof *ps * (sizeof examples / sizeof *examples); c++) {
-        struct eps__spaced_steps steps = {.n = 1, .separation = 1, .p = ps[c / 4], .examples = examples[c % 4]};
-        eps__spaced_steps_fill(&steps);
+        struct eps__b_min_sep_steps steps = {.n = 1, .separation = 1, .p = ps[c / 4], .examples = examples[c % 4]};
+        eps__b_min_sep_steps_fill(&steps);
         eps__quad ways = 1, log_p = logq(steps.p), log_q = log1pq(-(eps__quad)steps.p);
         for (unsigned j = 1; j <= steps.examples; j++) {
             ways = ways * (steps.examples - j + 1) / j;
