@@ -1,10 +1,10 @@
 /*
- * See counts.h. Those who wait are a number, not examples: of W that wait Binomial(W, p) are drawn, and these wait again `separation` steps
- * later (S8).
+ * See counts.h. The number of waiting examples is simulated, not the examples: of W that wait, Binomial(W, p) are drawn,
+ * and these wait again `separation` steps later (S8).
  *
- * A binomial number is found from one uniform by going outwards from the mode; the probability there by Stirling's form
- * (Loader 2000), as in numerics/binomial.c but by functions that give the same bits on every machine. Where rounding might decide, it is found again
- * from more bits and in quadruple precision.
+ * A binomial number is found from one uniform by going outwards from the mode. The probability of the mode comes from
+ * Stirling's form (Loader 2000), as in lib/numerics/binomial.c, but with functions that give the same bits on every
+ * machine. If the rounding errors could change the number, it is found again in quadruple precision, from more bits.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -156,12 +156,12 @@ double eps__binomial_closely(double size, eps__quad chance, double u, double v)
                 return down;
         }
     }
-    return mode; /* or else what is left is rounding */
+    return mode; /* reached only by rounding */
 }
 
 /* ---------------------------------------------------------------- counts */
 
-/* A binomial number from the uniform `index` of the draw and, where that does not tell, the one at `again`. */
+/* A binomial number from the uniform `index` of the draw and, if that does not determine it, the one at `again`. */
 static double draw_binomial(double size, eps__quad chance, const struct eps__stream *stream, uint32_t draw,
                             size_t index, size_t again)
 {

@@ -19,12 +19,13 @@ void eps__b_min_sep_counts(double *out, size_t stride, const struct eps__b_min_s
                            const struct eps__stream *stream, uint32_t draw, size_t first);
 
 /*
- * Into *k, in a fixed order of the numbers 0 .. size, the mode first, the first one at which the sum of the
- * probabilities Pr[Binom(size, chance) = k] exceeds u in (0, 1). False where u is too near to such a sum to tell (S8).
+ * The binomial number that belongs to u in (0, 1): the probabilities Pr[Binom(size, chance) = k] are summed in a fixed
+ * order of the numbers k, the mode first, and *k is the first one at which the sum exceeds u. Returns false if u is too
+ * close to such a sum for double precision (S8).
  */
 bool eps__binomial_of(double *k, double size, eps__quad chance, double u);
 
-/* The same in quadruple precision, of u + (v - 1/2) 2^-52. */
+/* The same in quadruple precision, for u + (v - 1/2) 2^-52. */
 double eps__binomial_closely(double size, eps__quad chance, double u, double v);
 
 #endif

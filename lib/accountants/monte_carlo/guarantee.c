@@ -34,7 +34,7 @@ double eps__mc_log_failure(double samples, double threshold, double truth, doubl
 {
     assert(samples >= 0 && threshold >= 0 && truth >= 0 && truth <= most && most > 0);
     double t = eps__raise(threshold / most, 2), d = eps__lower(truth / most, 2);
-    return t < d ? -eps__lower(samples * divergence(t, d), 8) : 0; /* nothing is told of a mean that is not lower */
+    return t < d ? -eps__lower(samples * divergence(t, d), 8) : 0; /* no bound unless t is below d */
 }
 
 /* d + e^(-s KL) (most - d), rounded up. */

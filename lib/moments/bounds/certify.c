@@ -96,7 +96,7 @@ static bool bernstein(const struct eps__expansion *f, eps__quad length)
     eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1], scale = 1;
     eps__quad units = (eps__quad)(4 * n + 16) * EPS__QUAD_ROUNDOFF;
     for (size_t k = 0; k <= n; k++) {
-        if (!(scale >= QUAD_MIN)) /* it has lost digits */
+        if (!(scale >= QUAD_MIN)) /* underflow */
             return false;
         value[k] = f->value[k] * scale;
         error[k] = (f->error[k] + units * (fabsq(f->value[k]) + f->error[k])) * scale + UNDERFLOW_LOSS;
