@@ -1,6 +1,6 @@
 /*
- * See counts.h. The number of waiting examples is simulated, not the examples: of W that wait, Binomial(W, p) are drawn,
- * and these wait again `separation` steps later (S8).
+ * See counts.h. The number of waiting examples is simulated, not the examples: of W that wait, Binomial(W, p) are
+ * drawn, and these wait again `separation` steps later (S8).
  *
  * A binomial number is found from one uniform by going outwards from the mode. The probability of the mode comes from
  * Stirling's form (Loader 2000), as in lib/numerics/binomial.c, but with functions that give the same bits on every

@@ -22,7 +22,7 @@ enum {
 };
 
 /* A bound on what underflow takes from a computed probability of waiting (A19). */
-#define WAITS_LOSS 0x1p-1000
+#define WAITS_LOSS 0x1p-980
 
 /* ln P/Q >= <mean, y> - level. */
 struct minorant {
