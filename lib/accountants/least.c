@@ -244,7 +244,8 @@ static enum eps_status fill_steps(double *steps, double *row, const struct eps__
 static double least_of_steps(const struct least_question *question, double p, size_t len, double step, double *numbers)
 {
     double mean = (double)len * p, reach = 8 * sqrt(mean) + 16;
-    double error = 2 * eps__binomial_error(len, p), *chances = numbers + COUNTS;
+    double *chances = numbers + COUNTS;
+    double error = 2 * eps__binomial_error(len, p, 0); /* as p >= 1e-20, no chance is below e^-870 (N2) */
     size_t first = mean > reach ? (size_t)(mean - reach) : 0, last = (size_t)fmin(mean + reach, (double)len);
     if (last - first >= COUNTS || !(step > 0))
         return 0;

@@ -1,6 +1,6 @@
 /*
  * Forms batches step by step, using the former of the mechanism's scheme (lib/sampling/forming/batches.h). What all
- * schemes share is here: the key, truncation, and the users of examples.
+ * schemes share is here: the key, truncation (S9), and the users of examples.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -57,9 +57,10 @@ double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k)
            deviance(size - x, size * (1 - p)) + 0.5 * log(size / (x * (size - x))) - EPS__LOG_SQRT_2PI;
 }
 
-double eps__binomial_error(uint64_t n, double p)
+double eps__binomial_error(uint64_t n, double p, double log_least)
 {
-    return 2e-12 + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
+    double deep = log_least < -400 ? 1e-14 * fabs(log_least) : 0;
+    return 2e-12 + deep + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
 }
 
 /* Adds the terms relative to the first, by their exact ratios, and a geometric series that bounds the rest (N3). */
@@ -69,7 +70,7 @@ double eps__binomial_log_tail(uint64_t n, double p, uint64_t k, bool up)
     if (up ? k > n : k == 0 && n == 0)
         return up ? -INFINITY : 0;
     double first = eps__binomial_log_pmf(n, p, k), terms = 40 + 2 * sqrt(size * p * (1 - p));
-    double error = 2 * eps__binomial_error(n, p) + 1e-14 * fabs(first) + 16 * terms * EPS__UNIT_ROUNDOFF;
+    double error = 2 * eps__binomial_error(n, p, 0) + 1e-14 * fabs(first) + 16 * terms * EPS__UNIT_ROUNDOFF;
     for (double i = 0; i < terms && (up ? x < size : x > 0) && term > 0x1p-60 * total; i++) {
         term *= up ? (size - x) / (x + 1) * odds : x / (size - x + 1) / odds;
         total += term;
@@ -121,7 +122,7 @@ static struct eps__interval tail_sum(uint64_t n, double p, uint64_t k, bool up)
     struct terms terms = {.total = 1};
     add_terms(&terms, size, p, start, up ? size : 0, up);
     add_terms(&terms, size, p, start, edge, !up);
-    double first = exp(log_first), error = 2 * terms.error + eps__binomial_error(n, p) + 1e-15;
+    double first = exp(log_first), error = 2 * terms.error + eps__binomial_error(n, p, log_first) + 1e-15;
     return (struct eps__interval){fmax(first * terms.total * (1 - error), 0),
                                   fmin(first * (terms.total * (1 + error) + 2 * terms.left_out), 1)};
 }

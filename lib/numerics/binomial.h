@@ -15,12 +15,11 @@
 double eps__log_factorial(double n);
 
 /* ln Pr[Binom(n, p) = k] for 0 < p < 1, n < 2^52; -INFINITY for k > n. Uses Loader's saddle-point form, which does not
- * cancel. The absolute error is at most eps__binomial_error() where the logarithm is at least -750, and below that
- * 1e-14 times its size more (N2). */
+ * cancel. */
 double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k);
 
-/* A bound on the relative error of exp(eps__binomial_log_pmf(n, p, k)) where that is at least e^-750. */
-double eps__binomial_error(uint64_t n, double p);
+/* A bound on the absolute error of eps__binomial_log_pmf(n, p, k) where that is at least log_least >= -2200 (N2). */
+double eps__binomial_error(uint64_t n, double p, double log_least);
 
 /* An upper bound on ln Pr[Binom(n, p) >= k] (up) or on ln Pr[Binom(n, p) <= k], for 0 < p < 1. Beyond the mode the
  * bound on the probability is within a factor of 2, and closer the farther out k is. Before the mode the bound is near

@@ -12,6 +12,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "lib/numerics/verify.h"
 
@@ -130,17 +131,22 @@ static inline double eps__multiply_down(double a, double b)
     return down;
 }
 
-/* The square root, rounded up or down; exact if it is representable. */
+/* Below it the residual of a square root may be lost. */
+#define EPS__SQUARE_LEAST 0x1p-969
+
+/* The square root, rounded up or down; exact if it is representable and x is 0 or at least EPS__SQUARE_LEAST. */
 static inline double eps__sqrt_up(double x)
 {
-    double root = sqrt(x), up = fma(root, root, -x) >= 0 ? root : nextafter(root, INFINITY);
+    bool lost = x > 0 && x < EPS__SQUARE_LEAST;
+    double root = sqrt(x), up = !lost && fma(root, root, -x) >= 0 ? root : nextafter(root, INFINITY);
     EPS__VERIFY(eps__verify_order(x, (eps__quad)up * up));
     return up;
 }
 
 static inline double eps__sqrt_down(double x)
 {
-    double root = sqrt(x), down = fma(root, root, -x) <= 0 ? root : nextafter(root, 0);
+    bool lost = x > 0 && x < EPS__SQUARE_LEAST;
+    double root = sqrt(x), down = !lost && fma(root, root, -x) <= 0 ? root : nextafter(root, 0);
     EPS__VERIFY(eps__verify_order((eps__quad)down * down, x));
     return down;
 }

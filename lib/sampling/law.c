@@ -79,7 +79,7 @@ enum eps_status eps__binomial_law(struct eps__law *law, uint64_t k, double p, do
         uint64_t j = made.first + i;
         made.weight[i] = product ? product_weight(k, p, j) : exp(eps__binomial_log_pmf(k, p, j));
     }
-    made.weight_error = product ? (4 * (double)k + 8) * EPS__UNIT_ROUNDOFF : eps__binomial_error(k, p);
+    made.weight_error = product ? (4 * (double)k + 8) * EPS__UNIT_ROUNDOFF : eps__binomial_error(k, p, least);
     if (k == 1)
         made.weight_error = 2 * EPS__UNIT_ROUNDOFF;
     *law = made;

@@ -1,7 +1,7 @@
 /*
  * The privacy of sampling alone, without noise: an example that never participates makes no difference. If p is small
  * compared with delta, or epsilon large compared with n p, this bound is the best one, and accountants that work with
- * the noise do not find it.
+ * the noise do not find it (S3).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -113,8 +113,8 @@ double eps__absence_epsilon(const struct eps__absence *absence, enum eps_directi
     if (!absence->tossed || direction != EPS_ADD || !absence->noise)
         return INFINITY;
     /* 1 - e^{eps + never} <= delta */
-    double never = absence->log_never.lower, rest = log1p(-exp(log_delta));
-    return fmax(rest - never, 0) + 8 * EPS__UNIT_ROUNDOFF * (1 - rest - never);
+    double never = absence->log_never.lower, rest = log_rest(log_delta);
+    return fmax(rest - never, 0) + 16 * EPS__UNIT_ROUNDOFF * (1 - rest - never);
 }
 
 struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,

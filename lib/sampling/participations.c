@@ -23,6 +23,7 @@ void eps__b_min_sep_steps_fill(struct eps__b_min_sep_steps *steps)
         ways *= (k - j + 1) / j;
         double log_rest = j < steps->examples ? (k - j) * log_q : 0;
         steps->pick[j - 1] = ways * Sleef_cinz_expd1_u10purec(j * log_p + log_rest);
+        steps->log_pick[j - 1] = Sleef_cinz_logd1_u10purec(ways) + (j * log_p + log_rest);
     }
 }
 

@@ -27,11 +27,12 @@ struct eps__b_min_sep_steps {
     double p;
     unsigned examples; /* k, at most EPS__TOGETHER_MAX */
     bool warm;
-    double log_keep;                /* k ln(1-p) */
-    double pick[EPS__TOGETHER_MAX]; /* pick[j] = Pr[Binom(k, p) = j + 1] */
+    double log_keep;                    /* k ln(1-p) */
+    double pick[EPS__TOGETHER_MAX];     /* Binom(k,p)(j + 1) */
+    double log_pick[EPS__TOGETHER_MAX]; /* ln Binom(k,p)(j + 1), which does not underflow */
 };
 
-/* Sets log_keep and pick from the other members. */
+/* Sets log_keep, pick and log_pick from the rest. */
 void eps__b_min_sep_steps_fill(struct eps__b_min_sep_steps *steps);
 
 /* The most participations that a draw can have. */

@@ -202,8 +202,10 @@ static double convolve_law(const struct eps__weights *weights, double spacing, d
         while (jump < cells && (double)jump * spacing < weights->weight[k])
             jump++;
         for (double i = weights->count ? weights->count[k] : 1; i > 0; i--) {
+            double leaves = 0;
             for (size_t at = cells - (jump < cells ? jump : cells); at < cells; at++)
-                beyond += p * law[at];
+                leaves += law[at];
+            beyond += p * leaves;
             for (size_t at = cells; at-- > jump;)
                 law[at] = (1 - p) * law[at] + p * law[at - jump];
             for (size_t at = jump < cells ? jump : cells; at-- > 0;)
@@ -213,14 +215,20 @@ static double convolve_law(const struct eps__weights *weights, double spacing, d
     return beyond;
 }
 
-static double log_joint_tail(const double *law, size_t cells, double spacing, double beyond, double tau, double at)
+/*
+ * ln Pr[S + tau Z > at], rounded up. The roundings: four for each term of S, and two sums over the cells. The normal
+ * tail is evaluated at |u| < depth: 4 depth^2 units for the rounding of u, 2 depth^2 for the tail (N1), and 2 depth^2 for
+ * the logarithm at the end.
+ */
+static double log_joint_tail(const double *law, size_t cells, double spacing, double beyond, double tau, double terms,
+                             double at)
 {
-    double total = beyond;
+    double total = beyond, depth = fabs(at) / tau + 8;
     for (size_t i = cells; i-- > 0;) {
         double u = (at - (double)i * spacing) / tau;
         total += u < -8 ? law[i] : law[i] * exp(eps__log_normal_tail(u));
     }
-    return log(total);
+    return log(total) + EPS__UNIT_ROUNDOFF * (2 * (double)cells + 8 * (terms + 8 + depth * depth)) + 1e-13;
 }
 
 double eps__tail_convolved(const struct eps__weights *weights, double tau, double log_eta)
@@ -242,23 +250,20 @@ double eps__tail_convolved(const struct eps__weights *weights, double tau, doubl
     if (!law)
         return starve(weights);
     double beyond = convolve_law(weights, spacing, law, cells);
-    /* Rounding: two products and a sum per term, the errors of the tails, and those of their arguments, which the slope
-     * u^2 multiplies. */
-    double depth = (high + sum) / tau, error = 4 * EPS__UNIT_ROUNDOFF * (terms + 8 + depth * depth) + 1e-13;
     double low = tau * eps__normal_tail_quantile(log_eta), width = high - low, at_low = NAN;
-    double at_high = log_joint_tail(law, cells, spacing, beyond, tau, high) + error;
+    double at_high = log_joint_tail(law, cells, spacing, beyond, tau, terms, high);
     for (int i = 0; i < 20 && at_high > log_eta; i++) {
         low = high;
         at_low = at_high;
         high += ldexp(0.01 * width, i);
-        at_high = log_joint_tail(law, cells, spacing, beyond, tau, high) + error;
+        at_high = log_joint_tail(law, cells, spacing, beyond, tau, terms, high);
     }
     /* The logarithm is concave in T where the normal part dominates, so the secant nearly finds the root. */
     for (int i = 0; i < 12 && at_high <= log_eta && high - low > 1e-5 * width; i++) {
         double middle = isnan(at_low) || i % 3 == 2 ? 0.5 * (low + high)
                                                     : low + (high - low) * (at_low - log_eta) / (at_low - at_high);
         middle = fmin(middle + 1e-6 * width, 0.5 * (middle + high));
-        double at = log_joint_tail(law, cells, spacing, beyond, tau, middle) + error;
+        double at = log_joint_tail(law, cells, spacing, beyond, tau, terms, middle);
         if (at <= log_eta) {
             high = middle;
             at_high = at;

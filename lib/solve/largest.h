@@ -23,8 +23,9 @@ struct eps__largest_question {
                           const struct eps__accountant *const **accountants, size_t *len, struct eps_error *error);
 };
 
-/* `least` is proven to satisfy epsilon and delta; most + 1 is proven to violate them, or `most` is the limit. If
- * `exceeded`, not even 0 is proven to satisfy them, because the other phases are too much, and both are 0. */
+/* `least` is proven to satisfy epsilon and delta. The accountants' bounds prove that for no number above `most`, unless
+ * `most` is the limit (T4). If `exceeded`, not even 0 is proven to satisfy them, because the other phases are too much,
+ * and both are 0. */
 struct eps__largest_answer {
     uint64_t least, most;
     bool exceeded;

@@ -385,6 +385,9 @@ void eps__cc_minorant_odds(const struct eps__cc_minorant *minorant, double log_b
             log_odds[estimate] = eps__shift((enum eps__estimate)estimate, -against,
                                             32 * EPS__UNIT_ROUNDOFF * (1 + fabs(against) + fabs(own)));
     }
+    /* If no quantile was found, x is infinite and the bounds are trivial. */
     if (isnan(log_odds[EPS__UPPER]))
         log_odds[EPS__UPPER] = INFINITY;
+    if (isnan(log_odds[EPS__LOWER]))
+        log_odds[EPS__LOWER] = -INFINITY;
 }

@@ -50,8 +50,10 @@ static size_t cell_of(const struct eps__mc_grid *grid, double loss)
         return 0;
     double place = (loss - grid->first) / grid->step;
     size_t k = place < (double)(grid->len - 1) ? (size_t)place : grid->len - 1;
-    while (k > 0 && eps__mc_grid_at(grid, k) > loss)
+    while (k > 0 && eps__mc_grid_at(grid, k) > loss) /* the division is rounded */
         k--;
+    while (k + 1 < grid->len && eps__mc_grid_at(grid, k + 1) <= loss)
+        k++;
     return k;
 }
 

@@ -33,10 +33,8 @@ static double divergence(double t, double d)
 double eps__mc_log_failure(double samples, double threshold, double truth, double most)
 {
     assert(samples >= 0 && threshold >= 0 && truth >= 0 && truth <= most && most > 0);
-    if (truth <= threshold)
-        return 0;
-    double own = samples * divergence(eps__raise(threshold / most, 2), eps__lower(truth / most, 2));
-    return -eps__lower(own, 8);
+    double t = eps__raise(threshold / most, 2), d = eps__lower(truth / most, 2);
+    return t < d ? -eps__lower(samples * divergence(t, d), 8) : 0; /* no bound unless t is below d */
 }
 
 /* d + e^(-s KL) (most - d), rounded up. */

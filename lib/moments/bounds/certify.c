@@ -26,6 +26,8 @@ enum {
 #define LARGEST 0x1p7600L
 /* Units that cover the roundings in comparisons of sums of non-negative numbers. */
 #define ROUNDINGS 256
+/* The least normal number of quadruple precision. */
+#define QUAD_MIN 0x1p-16382L
 
 /* ---------------------------------------------------------------- expansions */
 
@@ -68,6 +70,12 @@ void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__
 
 /* ---------------------------------------------------------------- one interval */
 
+/* Whether every number within `error` of value is >= 0. False if either overflowed (M2). */
+static bool certainly_positive(eps__quad value, eps__quad error)
+{
+    return finiteq(value) && value >= error;
+}
+
 /* Whether f is a bowl with a minimum above 0 within r of the point of expansion (M3). */
 static bool bowl(const struct eps__expansion *f, eps__quad r)
 {
@@ -88,6 +96,8 @@ static bool bernstein(const struct eps__expansion *f, eps__quad length)
     eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1], scale = 1;
     eps__quad units = (eps__quad)(4 * n + 16) * EPS__QUAD_ROUNDOFF;
     for (size_t k = 0; k <= n; k++) {
+        if (!(scale >= QUAD_MIN)) /* underflow */
+            return false;
         value[k] = f->value[k] * scale;
         error[k] = (f->error[k] + units * (fabsq(f->value[k]) + f->error[k])) * scale + UNDERFLOW_LOSS;
         scale *= length * (eps__quad)(k + 1) / (eps__quad)(n - k > 0 ? n - k : 1); /* length^k / (n over k) */
@@ -98,7 +108,7 @@ static bool bernstein(const struct eps__expansion *f, eps__quad length)
             error[k] += error[k - 1];
         }
     for (size_t k = 0; k <= n; k++)
-        if (!(value[k] >= eps__quad_raise(error[k], ROUNDINGS)))
+        if (!certainly_positive(value[k], eps__quad_raise(error[k], ROUNDINGS)))
             return false;
     return true;
 }
@@ -197,14 +207,14 @@ static bool covers(struct cover *cover, eps__quad from, eps__quad to)
 static eps__quad far_out(const struct cover *cover, eps__quad from)
 {
     eps__quad at = from > 0 ? 2 * from : from + 1;
-    if (!(cover->p->c[cover->p->degree] >= 0)) /* this coefficient is the same at every point of expansion */
+    if (!(cover->p->c[cover->p->degree] >= 0)) /* f has this coefficient at every point of expansion, as degree >= 2 */
         return (eps__quad)NAN;
     for (int i = 0; i < DOUBLINGS; i++, at *= 2) {
         struct eps__expansion f;
         eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, at);
         bool positive = true;
         for (size_t k = 0; k < f.degree && positive; k++)
-            positive = f.value[k] >= f.error[k];
+            positive = certainly_positive(f.value[k], f.error[k]);
         if (positive)
             return at;
     }
@@ -225,7 +235,7 @@ static bool in_range(const struct eps__polynomial *p)
 bool eps__polynomial_dominates(const struct eps__polynomial *p, const struct eps__payoff *payoff,
                                const struct eps__contacts *hints)
 {
-    assert(1 <= p->degree && p->degree <= EPS__MOMENTS_MAX && hints->len <= EPS__CONTACTS_MAX);
+    assert(2 <= p->degree && p->degree <= EPS__MOMENTS_MAX && hints->len <= EPS__CONTACTS_MAX);
     if (!in_range(p) || !(payoff->kink > -1) || !(payoff->kink <= LARGEST))
         return false;
     struct cover below = {p, payoff, hints, false, 0}, above = {p, payoff, hints, true, 0};

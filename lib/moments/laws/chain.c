@@ -113,9 +113,10 @@ unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operat
 
 /*
  * An error bound of a sum in units of roundoff (M10). The counts r and s of two bins give a power e^{g r s}, with 6
- * units for each of its factors e^g; a term has at most most^2/2 of these factors. The factors of draws add a few units
- * each. Each bin adds at most 2 q + 3 products to a term and a sum of most + 1 numbers. At the end there is a sum over
- * the states and one over the prefixes.
+ * units for each of its factors e^g; a term has at most most^2/2 of these factors. A draw adds 9 units. Each bin adds at
+ * most 2 q + 2 products to a term and a sum of most + 1 numbers. At the end there is a sum over the states of each prefix
+ * and one over the prefixes. Groups of bins add the sums of powers of series, and the factors e^own of pairs within one
+ * bin (M15).
  */
 static double units_of(const struct eps__chain *chain)
 {
@@ -123,7 +124,8 @@ static double units_of(const struct eps__chain *chain)
     double ends = states_of(chain->most, chain->width - 1) * (chain->open ? 1 : 2) + q * (q + 4);
     double gathered =
         chain->bins->count ? (double)chain->bins->total * (most + 4) : 0; /* powers of series, for groups */
-    return 1.01 * (gathered + (double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
+    double own = chain->bins->own ? 3 * most * most : 0;
+    return 1.01 * (gathered + own + (double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
 }
 
 /* A bound on ln of a sum times a factor; at least 0, because every moment is at least 1. */

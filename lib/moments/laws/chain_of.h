@@ -19,7 +19,7 @@ struct OF(tables) {
     NUMBER *draws;  /* [k][t]: the factor of t draws of bin k, base^t/t! e^{g_kk t(t-1)/2} */
     NUMBER *powers; /* [k][d - 1][n]: e^{g n}, g the entry of bin k and the bin d before it on the cycle */
     size_t reach;   /* the largest n, (most/2)^2, which bounds the product of two counts */
-    NUMBER *own;    /* the row of `draws` of the current bin, times the factors from the prefix */
+    NUMBER *own;    /* the row of `draws` of the current bin, times the factors from the prefix; at the end, sums */
     NUMBER *state, *next;
 };
 
@@ -118,9 +118,10 @@ static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned
     size_t len = tables->chain->bins->len, q = tables->q;
     memcpy(tables->own, tables->draws + k * ((size_t)tables->most + 1), ((size_t)most + 1) * sizeof(NUMBER));
     for (size_t i = 0; prefix && i < q; i++) {
-        size_t behind = k - i, ahead = len - behind; /* i < q <= k; at most one is <= q, as width <= len/2 + 1 */
+        size_t behind = k - i, ahead = len - behind; /* i < q <= k */
         if (prefix[i] == 0 || (behind > q && ahead > q))
             continue;
+        /* If both are at most q, then both are q and len = 2 q: one entry, which counts once. */
         const NUMBER *powers = behind <= q ? OF(powers_of)(tables, k, behind) : OF(powers_of)(tables, i, ahead);
         for (unsigned t = 0; t <= most; t++)
             tables->own[t] *= powers[t * prefix[i]];
@@ -199,14 +200,20 @@ static enum eps_status OF(add_chain)(const struct eps_context *context, struct O
         if (status != EPS_OK)
             return status;
     }
+    /* summed before they are added to the sums of the other prefixes: a term has fewer additions (M10) */
+    NUMBER *drawn = tables->own;
     unsigned sum = 0;
     size_t at = 0;
     memset(middle, 0, (tables->q + 1) * sizeof *middle);
+    for (unsigned m = 0; m <= most; m++)
+        drawn[m] = 0;
     do
         for (unsigned rest = 0; rest <= most - sum; rest++)
-            sums[offset + sum + rest] += weight * tables->state[at++];
+            drawn[sum + rest] += tables->state[at++];
     while (next_tuple(middle, tables->q, most, &sum));
     assert(at == states);
+    for (unsigned m = 0; m <= most; m++)
+        sums[offset + m] += weight * drawn[m];
     return EPS_OK;
 }
 

@@ -97,9 +97,12 @@ size_t eps__knots_make_convex(double spacing, double t, int64_t *index, double *
         while (kept >= 3 && mass[kept - 2] < 0) {
             double below = (double)(index[kept - 2] - index[kept - 3]) * spacing;
             double above = (double)(index[kept - 1] - index[kept - 2]) * spacing;
-            double moved = eps__lower(mass[kept - 2], 16); /* negative, so this increases its size */
-            mass[kept - 3] += moved * expm1(-above) / expm1(-above - below) * exp(-(t + 1) * below);
-            mass[kept - 1] += moved * expm1(-below) / expm1(-above - below) * exp(t * above);
+            double units = 16 + 4 * (t + 1) * (below + above);
+            double moved = eps__lower(mass[kept - 2], units); /* negative, so this increases its size (P11) */
+            double left = moved * expm1(-above) / expm1(-above - below) * exp(-(t + 1) * below);
+            double right = moved * expm1(-below) / expm1(-above - below) * exp(t * above);
+            mass[kept - 3] = eps__lower(mass[kept - 3] + left, 4);
+            mass[kept - 1] = eps__lower(mass[kept - 1] + right, 4);
             index[kept - 2] = index[kept - 1];
             mass[kept - 2] = mass[kept - 1];
             kept--;

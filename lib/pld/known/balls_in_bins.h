@@ -13,7 +13,7 @@
 struct eps__balls_in_bins;
 
 /* `bins` >= 1 batches. The norm of a contribution, in units of sigma, lies between shift_lower and shift_upper, both >
- * 0. Out: *balls_in_bins, released with eps__balls_in_bins_destroy(). EPS_OK or EPS_NO_MEMORY. */
+ * 0, which suffices by P7. Out: *balls_in_bins, released with eps__balls_in_bins_destroy(). EPS_OK or EPS_NO_MEMORY. */
 enum eps_status eps__balls_in_bins_create(struct eps__balls_in_bins **balls_in_bins, const struct eps_context *context,
                                           enum eps_direction direction, size_t bins, double shift_lower,
                                           double shift_upper, const struct eps__accuracy *accuracy);

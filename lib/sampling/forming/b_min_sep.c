@@ -5,7 +5,7 @@
  * batch.
  *
  * In a warm start an example waits at the first step with probability 1/(1 + (b-1) p), and otherwise waits again from
- * one of the steps 1 .. b-1, uniformly.
+ * one of the steps 1 .. b-1, uniformly (S9).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

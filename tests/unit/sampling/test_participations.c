@@ -13,6 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/numerics/bound.h"
+#include "lib/numerics/quad.h"
 #include "lib/sampling/participations.h"
 
 enum { DRAWS = 512 };
@@ -72,10 +74,34 @@ static void lanes_are_draws(void **state)
         check(cases[i]);
 }
 
+/* A26: where a probability underflows, too. */
+static void logs_are_known_to_their_error(void **state)
+{
+    (void)state;
+    const double ps[] = {1e-20, 1e-9, 0.01, 0.5, 0.999, 1 - 0x1p-53};
+    const unsigned examples[] = {1, 2, 7, EPS__TOGETHER_MAX};
+    unsigned underflows = 0;
+    for (size_t c = 0; c < sizeof ps / sizeof *ps * (sizeof examples / sizeof *examples); c++) {
+        struct eps__b_min_sep_steps steps = {.n = 1, .separation = 1, .p = ps[c / 4], .examples = examples[c % 4]};
+        eps__b_min_sep_steps_fill(&steps);
+        eps__quad ways = 1, log_p = logq(steps.p), log_q = log1pq(-(eps__quad)steps.p);
+        for (unsigned j = 1; j <= steps.examples; j++) {
+            ways = ways * (steps.examples - j + 1) / j;
+            eps__quad size = -(j * log_p + (steps.examples - j) * log_q), exact = logq(ways) - size;
+            double off = (double)fabsq(exact - steps.log_pick[j - 1]);
+            if (!(off <= EPS__UNIT_ROUNDOFF * (7 * (double)size + 310)))
+                fail_msg("p %g, %u of %u: ln is off by %g", steps.p, j, steps.examples, off);
+            underflows += steps.pick[j - 1] == 0;
+        }
+    }
+    assert_true(underflows > 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_are_draws),
+        cmocka_unit_test(logs_are_known_to_their_error),
     };
     return cmocka_run_group_tests_name("participations", tests, NULL, NULL);
 }

@@ -39,8 +39,8 @@ struct b_min_sep_law {
     struct eps__mc_law base;
     struct eps__mc_columns columns;
     struct eps__b_min_sep_steps steps;
-    double keep;                            /* (1-p)^k */
-    double log_pick[EPS__TOGETHER_MAX];     /* ln Binom(k,p)(j + 1) */
+    double keep;                            /* (1-p)^k; 0 if it underflows */
+    struct eps__scaled scaled_keep;         /* (1-p)^k */
     struct eps__mc_b_min_sep_drift drift;   /* add, tilted */
     struct eps__mc_b_min_sep_copies copies; /* remove, tilted */
 };
@@ -81,7 +81,7 @@ static size_t scratch_of(const struct b_min_sep_law *law)
 /* The exponent of the factor of step i for j examples together, computed as in eps__mixture_lanes(). */
 static double exponent_of(const struct b_min_sep_law *law, size_t i, double product, unsigned j)
 {
-    return (j * product - (double)j * j * law->columns.half[i]) + law->log_pick[j - 1];
+    return (j * product - (double)j * j * law->columns.half[i]) + law->steps.log_pick[j - 1];
 }
 
 /* ------------------------------------------------------------ the recursion in plain numbers */
@@ -128,7 +128,7 @@ static void recur_scaled(const struct b_min_sep_law *law, const double *product,
                 factor = eps__scaled_add(
                     factor, eps__scaled_exp(exponent_of(law, i, product[(i - from) * EPS__LANES + lane], j)));
             struct eps__scaled sum =
-                eps__scaled_add(eps__scaled_of(law->keep * ring[after], exponent[after]),
+                eps__scaled_add(eps__scaled_times(law->scaled_keep, (struct eps__scaled){ring[after], exponent[after]}),
                                 eps__scaled_of(factor.mantissa * ring[now], factor.exponent + exponent[now]));
             ring[now] = sum.mantissa;
             exponent[now] = sum.exponent;
@@ -193,7 +193,8 @@ static bool run(const struct b_min_sep_law *law, const struct eps__stream *strea
         if (scaled) {
             recur_scaled(law, work->factor, work->ring, work->exponent, from, end);
         } else {
-            eps__mixture_lanes(work->factor, columns->half + from, law->log_pick, law->steps.examples, end - from);
+            eps__mixture_lanes(work->factor, columns->half + from, law->steps.log_pick, law->steps.examples,
+                               end - from);
             safe = recur(law, work->factor, work->ring, work->exponent, from, end);
         }
     }
@@ -299,6 +300,18 @@ static double log_most(const struct eps__mc_law *base, double eps)
                                       : eps__mc_b_min_sep_copies_most(&law->copies, eps, base->loss_error);
 }
 
+/* A26: the relative error of a sum of products is at most that of its longest product. */
+static double error_of(const struct b_min_sep_law *law)
+{
+    const struct eps__b_min_sep_steps *steps = &law->steps;
+    double n = (double)steps->n, starts = (double)eps__b_min_sep_steps_most(steps), examples = steps->examples;
+    double log_keep = steps->p < 1 ? fabs(steps->log_keep) : 0; /* no factor 1 - p if p = 1 */
+    double log_pick = fmax(-examples * Sleef_cinz_logd1_u10purec(steps->p), log_keep);
+    double warm = steps->warm ? (double)steps->separation + 16 : 0;
+    double units = n * (16 + 8 * log_keep) + starts * (1024 + 12 * log_pick) + warm;
+    return eps__raise(units * EPS__UNIT_ROUNDOFF + starts * eps__mc_columns_error(&law->columns, steps->examples), 64);
+}
+
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
                                 const struct eps__mc_aim *aim)
 {
@@ -329,22 +342,16 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
         return status;
     }
     law->keep = law->steps.p < 1 ? Sleef_cinz_expd1_u10purec(law->steps.log_keep) : 0;
-    for (unsigned j = 0; j < law->steps.examples; j++)
-        law->log_pick[j] = Sleef_cinz_logd1_u10purec(law->steps.pick[j]);
-    double n = (double)mechanism->n, starts = (double)eps__b_min_sep_steps_most(&law->steps);
-    double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
+    law->scaled_keep = law->steps.p < 1 ? eps__scaled_exp(law->steps.log_keep) : (struct eps__scaled){0, -INFINITY};
     law->base = (struct eps__mc_law){.class = &eps__mc_b_min_sep, .direction = aim->direction, .tilted = aim->tilted};
-    /* A26: the relative error of a sum of products is at most that of its longest product. */
-    law->base.loss_error =
-        eps__raise(n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
-                       starts * (eps__mc_columns_error(&law->columns, law->steps.examples) + 1024 * EPS__UNIT_ROUNDOFF),
-                   64);
+    law->base.loss_error = error_of(law);
     law->base.order = law->copies.order;
     if (aim->tilted)
         law->base.log_weight_error =
             copies ? eps__mc_b_min_sep_copies_error(&law->copies, law->base.loss_error) : law->drift.log_weight_error;
     law->base.scratch = scratch_of(law);
-    cost(setting, &law->base.operations, &n);
+    double bytes;
+    cost(setting, &law->base.operations, &bytes);
     law->base.operations *= EPS__LANES;
     *out = &law->base;
     return EPS_OK;

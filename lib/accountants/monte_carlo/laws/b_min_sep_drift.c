@@ -21,6 +21,9 @@ enum {
     HALVINGS = 80
 };
 
+/* A bound on what underflow takes from a computed probability of waiting (A19). */
+#define WAITS_LOSS 0x1p-980
+
 /* ln P/Q >= <mean, y> - level. */
 struct minorant {
     double level;  /* rounded up */
@@ -51,6 +54,7 @@ static struct minorant minorant_of(double *mean, double *waits, const struct eps
     for (size_t i = 0; i < steps->n; i++)
         mean[i] = 0;
     for (size_t i = 0; i < steps->n; i++) {
+        waits[i] += WAITS_LOSS;
         eps__sum_add(&trials, k * waits[i]);
         eps__sum_add(&own, waits[i] * (k * q * (1 - q) + k * q * k * q) * columns->half[i]);
         for (size_t d = 0; d < columns->width && i + d < steps->n; d++)
@@ -106,8 +110,10 @@ static void set(struct eps__mc_b_min_sep_drift *drift, struct eps__mc_columns *c
     double half = 0.5 * eps__sum_value(&square);
     *drift = (struct eps__mc_b_min_sep_drift){.tilt = t, .level = minorant->level, .half = half};
     drift->log_weight_error = eps__raise(EPS__UNIT_ROUNDOFF * ((n + 8) * size + 32 * half), 8);
-    /* <v, y> differs from -t <a, y> by rounding; the error of the weight counts twice (A28) */
-    drift->slack = eps__raise((minorant->units + 4) * EPS__UNIT_ROUNDOFF * size + 2 * drift->log_weight_error, 8);
+    /* <v, y> differs from -t <a, y> by rounding and underflow; the error of the weight counts twice (A28) */
+    double lost = 2 * WAITS_LOSS * t * n * EPS__TOGETHER_MAX * columns->longest * columns->reach;
+    double moved = (minorant->units + 4) * EPS__UNIT_ROUNDOFF * size + lost;
+    drift->slack = eps__raise(moved + 2 * drift->log_weight_error, 8);
 }
 
 enum eps_status eps__mc_b_min_sep_drift_make(struct eps__mc_b_min_sep_drift *drift, struct eps__mc_columns *columns,

@@ -76,9 +76,8 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
         }
         columns->tile = (columns->spectrum.len - width) / 2 * 2;
     }
-    /* The number of participations that may share a row. */
-    size_t meet = (width - 1) / separation + 1;
-    columns->reach = eps__raise(EPS__NORMAL_MOST + (double)meet * examples * columns->reach, 8);
+    columns->meet = (width - 1) / separation + 1;
+    columns->reach = eps__raise(EPS__NORMAL_MOST + (double)columns->meet * examples * columns->reach, 8);
     return EPS_OK;
 }
 
@@ -97,9 +96,10 @@ double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned exa
     for (size_t i = 0; i < columns->n; i++)
         most = fmax(most, columns->half[i]);
     double size = k * columns->longest * columns->reach + k * k * most;
-    /* products by FFT: (N8) */
+    /* products by FFT (N8); an addition for each participation beyond nine in a row (A25) */
     double units = columns->spectrum.len > 0 ? eps__spectrum_units(&columns->spectrum) : 0;
-    return eps__raise((units + (double)(columns->width + 16)) * EPS__UNIT_ROUNDOFF * size, 16);
+    units += fmax((double)columns->meet - 9, 0);
+    return eps__raise((units + (double)(columns->width + 20)) * EPS__UNIT_ROUNDOFF * size, 16);
 }
 
 double eps__mc_columns_operations(size_t width, bool alike)

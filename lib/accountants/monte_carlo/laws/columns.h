@@ -20,6 +20,7 @@ struct eps__mc_columns {
     double *drift;                 /* n numbers that are added to y, or NULL. Freed with the columns */
     double longest;                /* the largest sum of a column's entries */
     double reach;                  /* a bound on all |y_i|; the caller that sets a drift raises it */
+    size_t meet;                   /* a bound on the number of participations that share a row */
     size_t tile;                   /* rows of a tile, even */
     struct eps__spectrum spectrum; /* for products by FFT, if columns are wide and alike */
 };
@@ -31,7 +32,8 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
                                      size_t separation, unsigned examples);
 void eps__mc_columns_clear(struct eps__mc_columns *columns);
 
-/* The absolute error bound of a computed j <h_i, y> - j^2 |h_i|^2/2 for j <= examples (A25). */
+/* An absolute error bound of a computed j <h_i, y> - j^2 |h_i|^2/2 for j <= examples, and four units of roundoff of its
+ * size more (A25). */
 double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned examples);
 
 /* The participations of EPS__LANES draws, each lane's in ascending order. */

@@ -226,6 +226,17 @@ static void destroy(struct eps__mc_law *base)
     free(law);
 }
 
+/* A38: the sum over the two recursions, each as in A26. */
+static double error_of(const struct truncated_law *law)
+{
+    const struct eps__b_min_sep_steps *steps = &law->steps;
+    double n = (double)steps->n, starts = (double)eps__b_min_sep_steps_most(steps);
+    double log_keep = steps->p < 1 ? fabs(steps->log_keep) : 0;
+    double warm = steps->warm ? (double)steps->separation + 16 : 0;
+    double units = n * (16 + 8 * log_keep) + starts * (1024 + 12 * fmax(-law->log_p, log_keep)) + warm;
+    return eps__raise(2 * (units * EPS__UNIT_ROUNDOFF + starts * eps__mc_columns_error(&law->columns, SHIFT_MOST)), 64);
+}
+
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
                                 const struct eps__mc_aim *aim)
 {
@@ -251,14 +262,8 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     law->log_p = Sleef_cinz_logd1_u10purec(law->steps.p);
     law->others = (double)(sampling->dataset_size - 1);
     law->limit = (double)sampling->max_batch_size;
-    double n = (double)mechanism->n, starts = (double)eps__b_min_sep_steps_most(&law->steps);
-    double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
-    law->base = (struct eps__mc_law){.class = &eps__mc_truncated, .direction = aim->direction};
-    /* A38: the sum over the two recursions */
-    law->base.loss_error =
-        eps__raise(2 * (n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
-                        starts * (eps__mc_columns_error(&law->columns, SHIFT_MOST) + 1024 * EPS__UNIT_ROUNDOFF)),
-                   64);
+    law->base =
+        (struct eps__mc_law){.class = &eps__mc_truncated, .direction = aim->direction, .loss_error = error_of(law)};
     law->base.scratch = scratch_of(law);
     double bytes;
     cost(setting, &law->base.operations, &bytes);

@@ -33,6 +33,11 @@ static void failures_are_those_of_bernoulli_draws(void **unused)
                 assert_true(fabs(scaled - own) <= 1e-9 * (1 + fabs(scaled)));
             }
     assert_true(eps__mc_log_failure(1e6, 0.5, 0.5, 1) == 0 && eps__mc_log_failure(1e6, 0.5, 0.4, 1) == 0);
+    /* so near each other that the order of their quotients is not sure */
+    for (double most = 0.7; most > 1e-3; most *= 0.9) {
+        double t = 0.3 * most;
+        assert_true(eps__mc_log_failure(1e40, t, nextafter(t, 1), most) == 0);
+    }
     /* near each other both terms cancel */
     double near = eps__mc_log_failure(1e30, 1e-5, 1e-5 * (1 + 1e-9), 1);
     assert_true(near < -0.99 * 1e30 * 1e-5 * 1e-18 / 2 && near > -1.01 * 1e30 * 1e-5 * 1e-18 / 2);

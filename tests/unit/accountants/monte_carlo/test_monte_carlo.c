@@ -254,6 +254,35 @@ static void sums_are_those_of_the_draws(void **unused)
     eps__mc_estimator_clear(&estimator);
 }
 
+/* A27: where a loss is a cell's start, or a hair more, a division may take it for one of the cell before. */
+static void losses_are_in_the_last_cell_that_they_reach(void **unused)
+{
+    (void)unused;
+    enum { POINTS = 500 };
+    const struct eps__mc_law law = {.tilted = true};
+    uint64_t state = 7;
+    double log_weight[EPS__LANES] = {0}, loss[EPS__LANES];
+    for (int c = 0; c < 40; c++) {
+        enum eps__estimate estimate = c % 2 ? EPS__UPPER : EPS__LOWER;
+        struct eps__mc_grid grid = {draw_between(&state, 0, 3), draw_log(&state, 1e-3, 1), POINTS};
+        struct eps__mc_estimator estimator;
+        assert_int_equal(eps__mc_estimator_make(&estimator, &grid, estimate), EPS_OK);
+        for (size_t k = 1; k < POINTS; k++) {
+            double at = eps__mc_grid_at(&grid, k), least = at * (1 - 1e-14);
+            while (eps__shift(estimate, least, 0) < at) /* the least that is in the cell as the estimator rounds it */
+                least = nextafter(least, INFINITY);
+            for (size_t lane = 0; lane < EPS__LANES; lane++)
+                loss[lane] = lane % 2 ? least : nextafter(least, 0);
+            eps__mc_estimator_reset(&estimator);
+            eps__mc_estimator_add(&estimator, &law, loss, log_weight);
+            double own = estimator.sums[k * EPS__MC_SUMS + EPS__MC_REST],
+                   before = estimator.sums[(k - 1) * EPS__MC_SUMS];
+            assert_true(fabs(own - EPS__LANES / 2) < 1e-9 && before > 0); /* w e = 1 of half of them */
+        }
+        eps__mc_estimator_clear(&estimator);
+    }
+}
+
 /* The noise that is used is one whose own draws passed. */
 static void the_ladder_ends_before_the_first_failure(void **unused)
 {
@@ -556,6 +585,7 @@ int main(void)
         cmocka_unit_test(it_fails_no_more_often_than_it_says),
         cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
         cmocka_unit_test(sums_are_those_of_the_draws),
+        cmocka_unit_test(losses_are_in_the_last_cell_that_they_reach),
         cmocka_unit_test(the_ladder_ends_before_the_first_failure),
         cmocka_unit_test(a_ladder_without_a_candidate_is_proven_for_what_is_left),
         cmocka_unit_test(an_audit_is_under_the_truth),

@@ -354,7 +354,9 @@ static void binomial_numbers_have_their_probabilities(void **unused)
         static double seen[FIRST];
         memset(seen, 0, sizeof seen);
         for (int i = 0; i < POINTS; i++) {
-            double k = eps__binomial_of(laws[l].size, laws[l].p, (i + 0.5) / POINTS);
+            double k, u = (i + 0.5) / POINTS;
+            if (!eps__binomial_of(&k, laws[l].size, laws[l].p, u))
+                k = eps__binomial_closely(laws[l].size, laws[l].p, u, 0.5);
             assert_true(k >= 0 && k <= laws[l].size && k >= low && k < low + FIRST);
             seen[(size_t)(k - low)]++;
         }
@@ -363,7 +365,50 @@ static void binomial_numbers_have_their_probabilities(void **unused)
             assert_true(fabs(seen[k] - POINTS * chance) <= 2);
         }
     }
-    assert_true(eps__binomial_of(7, 1, 0.5) == 7 && eps__binomial_of(0, 0.5, 0.5) == 0);
+    double k;
+    assert_true(eps__binomial_of(&k, 7, 1, 0.5) && k == 7 && eps__binomial_of(&k, 0, 0.5, 0.5) && k == 0);
+}
+
+/* S8: about the sums of probabilities at which the number changes, found by another form of them. */
+static void rounding_decides_no_binomial_number(void **unused)
+{
+    (void)unused;
+    static const struct {
+        double size;
+        eps__quad p;
+    } laws[] = {{1, 0.3},        {5, 0.9},      {17, 0.02},     {60, 0.5},
+                {3000, 0.999},   {15, 0.0666},  {100000, 1e-4}, {14745599, 1.25e-4},
+                {0x1p40, 1e-10}, {20000, 0.03}, {2, 0x1p-70L},  {3000, 1 - 0x1p-70L}};
+    unsigned doubts = 0;
+    for (size_t l = 0; l < sizeof laws / sizeof *laws; l++) {
+        eps__quad size = laws[l].size, p = laws[l].p, sum = 0;
+        double mode = fmin(floor((laws[l].size + 1) * (double)p), laws[l].size), last = mode;
+        for (double turn = 0; turn < 400 && sum < 1 - (eps__quad)1e-9; turn++) {
+            double k = fmod(turn, 2) == 0 ? mode - turn / 2 : mode + (turn + 1) / 2;
+            if (k < 0 || k > laws[l].size)
+                continue;
+            eps__quad x = k, rest = size - x;
+            if (sum > 0)
+                for (int move = -3; move <= 3; move++) {
+                    /* the cell of the uniform that holds the sum, and cells beside it */
+                    double u = (floor((double)sum * 0x1p52) + move + 0.5) * 0x1p-52, found;
+                    if (!(u > 0 && u < 1))
+                        continue;
+                    bool told = eps__binomial_of(&found, laws[l].size, p, u);
+                    for (double v = 0.01; v < 1; v += 0.07) {
+                        eps__quad exact = u + (v - 0.5) * (eps__quad)0x1p-52;
+                        double closely = eps__binomial_closely(laws[l].size, p, u, v);
+                        if (fabsq(exact - sum) > 1e-18L)
+                            assert_true(exact < sum ? closely != k : closely != last);
+                        assert_true(!told || found == closely);
+                    }
+                    doubts += !told;
+                }
+            sum += expq(lgammaq(size + 1) - lgammaq(x + 1) - lgammaq(rest + 1) + x * logq(p) + rest * log1pq(-p));
+            last = k;
+        }
+    }
+    assert_true(doubts > 1000);
 }
 
 /* delta of the definition for two steps: all counts of the others, and y on a grid. */
@@ -506,6 +551,7 @@ int main(void)
         cmocka_unit_test(draws_are_of_the_law),
         cmocka_unit_test(counts_are_those_of_examples),
         cmocka_unit_test(binomial_numbers_have_their_probabilities),
+        cmocka_unit_test(rounding_decides_no_binomial_number),
         cmocka_unit_test(means_are_those_of_the_definition),
         cmocka_unit_test(separation_one_is_poisson),
         cmocka_unit_test(a_limit_of_all_is_none),
