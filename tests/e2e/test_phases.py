@@ -211,7 +211,7 @@ def test_the_phase_is_asked_for_where_there_are_phases(server):
     for link in (alone["matrix"], alone["error"]):
         assert server.get(link).status_code == 200
         problem = check_problem(server.get(link + "?phase=0"), 422, "invalid-job", "?phase")
-        assert "leave it out" in problem["detail"]
+        assert "remove it" in problem["detail"]
 
 
 def test_the_curve_goes_through_the_answer(server):
