@@ -45,6 +45,6 @@ int command_backup(int argc, char **argv)
         fprintf(stderr, "epsilond: %s\n", message);
         return 1;
     }
-    printf("copied %lld jobs of %s to %s\n", (long long)jobs, config.db, argv[operand]);
+    printf("%lld jobs of %s copied to %s\n", (long long)jobs, config.db, argv[operand]);
     return 0;
 }

@@ -200,7 +200,7 @@ function headline({best: [first], objective, status}) {
     h('p', {class: 'answer name', id: 'answer'}, `${first.family}${size(first)}, ${first.scheme}`),
     h('p', {},
       `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ` +
-      `${number(first.buffers)} rows of noise kept.`),
+      `${number(first.buffers)} noise rows kept.`),
     h('p', {id: 'gain'}, gain));
 }
 

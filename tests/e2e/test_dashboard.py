@@ -540,6 +540,7 @@ def test_a_plan_is_started_and_ranked(browser, host):
     assert (asked["epochs"], asked["max_bands"], plan["label"]) == (4, 4, "small")
     browser.screenshot("plan")
     browser.one("#candidates tbody button").click()
+    browser.wait(lambda: browser.one("#answer").get_attribute("data-value"))  # the page of the plan has an answer, too
     value = float(browser.one("#answer").get_attribute("data-value"))
     assert value == plan["candidates"][0]["noise_multiplier"]
 

@@ -162,7 +162,7 @@ def test_millions_of_steps_that_were_found_are_not_drawn(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     browser.chart("curve")
     for place in ("error", "matrix"):
-        assert "ask the service" in browser.text(f"#{place}-place")
+        assert "request the numbers from the service" in browser.text(f"#{place}-place")
 
 
 def test_a_job_has_one_colour_wherever_it_is_compared(browser, host):

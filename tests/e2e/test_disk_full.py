@@ -108,7 +108,7 @@ def check_refused(started, database):
     assert started.returncode == 1 and started.stdout == "", started
     last = started.stderr.splitlines()[-1]
     assert last.startswith(f"epsilond: the disk is full: there is no room to write {database} ("), started.stderr
-    assert "make room" in last and "I/O error" not in last
+    assert "free some space" in last and "I/O error" not in last
 
 
 @pytest.mark.parametrize("room, there", [(4096, False), (32768, False), (102400, False), (4096, True)])

@@ -30,7 +30,7 @@ def test_past_its_deadline(launch):
     assert "did not stop" in answer["error"]["detail"]
     assert server.solve(GAUSSIAN)["status"] == "succeeded"  # by the thread that has its place
     problem = check_problem(server.get("/readyz"), 503, "queue-full")
-    assert "do not stop" in problem["detail"]
+    assert "did not stop" in problem["detail"]
     assert server.get("/healthz").status_code == 200
     assert server.metric(STUCK) == 1 and server.metric(STUCK + "_total") == 1
     [line] = [line for line in server.log_text().splitlines() if "event=stuck " in line]
