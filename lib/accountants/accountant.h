@@ -6,11 +6,11 @@
 #ifndef EPS_ACCOUNTANTS_ACCOUNTANT_H
 #define EPS_ACCOUNTANTS_ACCOUNTANT_H
 
+#include "lib/base/progress.h"
+#include "lib/base/sentences.h"
 #include "lib/epsilon.h"
 #include "lib/pld/compose/composition.h"
-#include "lib/base/progress.h"
 #include "lib/sampling/sampling.h"
-#include "lib/base/sentences.h"
 #include "lib/strategy/strategy.h"
 
 struct eps__profile;

@@ -12,8 +12,8 @@
 
 #include "lib/accountants/stepper.h"
 #include "lib/base/error.h"
-#include "lib/sampling/sampling.h"
 #include "lib/numerics/normal.h"
+#include "lib/sampling/sampling.h"
 
 struct gaussian_profile {
     struct eps__profile base;

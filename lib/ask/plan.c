@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "lib/accountants/least.h"
+#include "lib/ask/plan_choose.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
-#include "lib/ask/plan_choose.h"
 #include "lib/base/limits.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"

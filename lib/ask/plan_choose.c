@@ -10,8 +10,8 @@
 #include <math.h>
 
 #include "lib/base/error.h"
-#include "lib/sampling/sampling.h"
 #include "lib/job/setting.h"
+#include "lib/sampling/sampling.h"
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/making.h"
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "lib/base/check.h"
-#include "lib/solve/curve.h"
 #include "lib/base/error.h"
-#include "lib/solve/largest.h"
 #include "lib/sampling/sampling.h"
+#include "lib/solve/curve.h"
+#include "lib/solve/largest.h"
 #include "lib/solve/solve.h"
 #include "lib/training/solve_phases.h"
 

@@ -17,8 +17,8 @@
 #include "lib/base/error.h"
 #include "lib/base/progress.h"
 #include "lib/sampling/scheme.h"
-#include "lib/training/solve_phases.h"
 #include "lib/strategy/families/family.h"
+#include "lib/training/solve_phases.h"
 
 enum { BETWEEN = 200 }; /* points between the ends of phases, at most */
 

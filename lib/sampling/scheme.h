@@ -9,8 +9,8 @@
 #define EPS_SAMPLING_SCHEME_H
 
 #include "lib/base/check.h"
-#include "lib/sampling/sampling.h"
 #include "lib/base/sentences.h"
+#include "lib/sampling/sampling.h"
 
 /* Options that only some schemes support. */
 enum eps__addition { EPS__TRUNCATION, EPS__EXAMPLES_PER_USER, EPS__LAST_ITERATE, EPS__ADDITIONS };

@@ -15,13 +15,13 @@
 #include "lib/accountants/least.h"
 #include "lib/accountants/monte_carlo/audit.h"
 #include "lib/accountants/monte_carlo/guarantee.h"
-#include "lib/solve/curve.h"
-#include "lib/solve/doubts.h"
 #include "lib/base/error.h"
+#include "lib/job/setting.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
+#include "lib/solve/curve.h"
+#include "lib/solve/doubts.h"
 #include "lib/solve/search.h"
-#include "lib/job/setting.h"
 
 /* A sensitivity this close to 1 counts as 1: a strategy scaled to sensitivity 1 differs from it by rounding. */
 #define SAME 1e-12

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "lib/strategy/failures.h"
-#include "lib/strategy/making.h"
 #include "lib/strategy/kept/recipe.h"
+#include "lib/strategy/making.h"
 
 #define FORMAT 3 /* of notes */
 

@@ -7,8 +7,8 @@
 #ifndef EPS_TRAINING_CURVES_H
 #define EPS_TRAINING_CURVES_H
 
-#include "lib/training/steps.h"
 #include "lib/pld/known/curves.h"
+#include "lib/training/steps.h"
 
 /* Creates the curve of all steps, as planned for the plan's direction; reversed, it is that of the other direction.
  * It excludes what is spent on bad events and what the composition leaves out (T3). The training must outlive the

@@ -14,14 +14,14 @@
 #include <string.h>
 
 #include "lib/base/check.h"
-#include "lib/base/limits.h"
-#include "lib/solve/curve.h"
 #include "lib/base/error.h"
-#include "lib/solve/largest.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/normal.h"
-#include "lib/training/training.h"
+#include "lib/solve/curve.h"
+#include "lib/solve/largest.h"
 #include "lib/solve/search.h"
 #include "lib/solve/solve.h"
+#include "lib/training/training.h"
 
 #define RUNS_LIMIT (UINT64_C(1) << 40) /* largest count that is tried */
 #define NOISE_MOST EPS_NOISE_MULTIPLIER_MOST

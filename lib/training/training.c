@@ -13,9 +13,9 @@
 
 #include "lib/base/error.h"
 #include "lib/base/members.h"
-#include "lib/training/curves.h"
 #include "lib/base/sentences.h"
 #include "lib/job/setting.h"
+#include "lib/training/curves.h"
 
 #define STRATEGIES_SHARE 0.3 /* share of progress of building strategies, if any is optimised */
 

@@ -7,8 +7,8 @@
 #define EPS_ACCOUNTANTS_CONDITIONAL_COMPOSITION_COMPOSE_H
 
 #include "lib/accountants/conditional_composition/minorant.h"
-#include "lib/pld/compose/composition.h"
 #include "lib/base/progress.h"
+#include "lib/pld/compose/composition.h"
 
 struct eps__cc_plan {
     enum eps_direction direction;

@@ -15,8 +15,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/accountants/pld/bin_classes.h"
 #include "lib/accountants/pld/balls_in_bins_redraw.h"
+#include "lib/accountants/pld/bin_classes.h"
 #include "lib/accountants/pld/parts.h"
 #include "lib/base/error.h"
 #include "lib/pld/known/balls_in_bins.h"

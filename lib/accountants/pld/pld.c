@@ -22,8 +22,8 @@
 
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/pld/balls_in_bins.h"
-#include "lib/accountants/pld/parts.h"
 #include "lib/accountants/pld/balls_in_bins_redraw.h"
+#include "lib/accountants/pld/parts.h"
 #include "lib/accountants/pld/steps.h"
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"

@@ -14,11 +14,11 @@
 #include <sleef.h>
 
 #include "lib/base/error.h"
+#include "lib/base/progress.h"
 #include "lib/moments/laws/b_min_sep_layout.h"
 #include "lib/moments/laws/multisets.h"
 #include "lib/moments/laws/raw.h"
 #include "lib/numerics/bound.h"
-#include "lib/base/progress.h"
 
 enum {
     BUILDING = 30, /* cost of making a transition, in operations */

@@ -14,9 +14,9 @@
 #include <sleef.h>
 
 #include "lib/base/error.h"
+#include "lib/base/progress.h"
 #include "lib/moments/laws/multisets.h"
 #include "lib/numerics/bound.h"
-#include "lib/base/progress.h"
 
 #define BYTES_MAX 67108864.0
 #define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */

@@ -7,8 +7,8 @@
 #ifndef EPS_MOMENTS_LAWS_BALLS_IN_BINS_H
 #define EPS_MOMENTS_LAWS_BALLS_IN_BINS_H
 
-#include "lib/moments/laws/bin_gram.h"
 #include "lib/moments/bounds/moments.h"
+#include "lib/moments/laws/bin_gram.h"
 
 /* The highest order that is computed. */
 enum { EPS__ORDERS_MAX = 128 };

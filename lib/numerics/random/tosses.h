@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "lib/numerics/random/chacha.h"
 #include "lib/numerics/quad.h"
+#include "lib/numerics/random/chacha.h"
 
 /* A coin: the probability of heads, rounded down to 128 bits. Immutable. */
 struct eps__coin {

@@ -23,8 +23,8 @@
 #include "lib/base/error.h"
 #include "lib/numerics/fft/fft.h"
 #include "lib/numerics/normal.h"
-#include "lib/pld/grid/knots.h"
 #include "lib/pld/grid/coarse.h"
+#include "lib/pld/grid/knots.h"
 
 /* A coefficient whose power is below e^-100 in modulus is replaced by zero, which the same bound covers. */
 #define NEGLIGIBLE_LOG (-100.0)

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/pld/grid/knots.h"
 #include "lib/base/error.h"
+#include "lib/pld/grid/knots.h"
 
 enum { KNOTS_LEAST = 4, POLL_EVERY = 64, INDEX_BITS = 26, TRIES = 32 };
 

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "lib/strategy/failures.h"
+#include "lib/strategy/kept/recipe.h"
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/making.h"
-#include "lib/strategy/kept/recipe.h"
 
 #define NAME_MAX_BYTES 32
 #define FORMAT 3 /* of blobs */

@@ -20,12 +20,12 @@
 
 #include <sleef.h>
 
-#include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/accountants/monte_carlo/law.h"
-#include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/accountants/monte_carlo/laws/b_min_sep_copies.h"
 #include "lib/accountants/monte_carlo/laws/b_min_sep_drift.h"
 #include "lib/accountants/monte_carlo/laws/b_min_sep_minorant.h"
+#include "lib/accountants/monte_carlo/laws/columns.h"
+#include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"

@@ -12,8 +12,8 @@
 #include <sleef.h>
 
 #include "lib/base/error.h"
-#include "lib/numerics/bound.h"
 #include "lib/base/progress.h"
+#include "lib/numerics/bound.h"
 
 #define PRODUCTS_MAX 4e9 /* multiply-adds for the Gram matrix, at most */
 

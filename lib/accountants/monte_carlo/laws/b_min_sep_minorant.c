@@ -12,9 +12,9 @@
 
 #include <sleef.h>
 
+#include "lib/base/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/numerics/sum.h"
-#include "lib/base/error.h"
 
 #define NEVER_UNIT 0x1p30 /* never is rounded down to a multiple of 1/NEVER_UNIT, which makes 1 - never exact */
 

@@ -7,8 +7,8 @@
 #ifndef EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_B_MIN_SEP_MINORANT_H
 #define EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_B_MIN_SEP_MINORANT_H
 
-#include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/accountants/monte_carlo/law.h"
+#include "lib/accountants/monte_carlo/laws/columns.h"
 
 /*
  * P/Q >= never + (1 - never) e^(slope z - level), where a = E h x and z = <a, y>/|a| is standard normal under Q (A40).

@@ -16,10 +16,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/accountants/monte_carlo/laws/factor.h"
-#include "lib/accountants/monte_carlo/law.h"
-#include "lib/accountants/monte_carlo/laws/multisets.h"
 #include "lib/accountants/merged_bins.h"
+#include "lib/accountants/monte_carlo/law.h"
+#include "lib/accountants/monte_carlo/laws/factor.h"
+#include "lib/accountants/monte_carlo/laws/multisets.h"
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/sampling.h"

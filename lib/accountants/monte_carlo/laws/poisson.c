@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
 #include "lib/accountants/monte_carlo/laws/columns.h"
+#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"

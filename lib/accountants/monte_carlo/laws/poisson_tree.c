@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
 #include "lib/accountants/monte_carlo/laws/poisson.h"
+#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/participations.h"

@@ -18,8 +18,8 @@
 
 #include <sleef.h>
 
-#include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/accountants/monte_carlo/law.h"
+#include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"
