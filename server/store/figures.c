@@ -1,17 +1,65 @@
 /*
- * The SQL function figure(core, member...), by which migration 7 fills the typed columns of results that were written
- * before there were any: the number or the text that stands there in the result's object, or NULL. An UPDATE asks for
- * one member after the other, so what was parsed last is kept.
+ * Figures in rows. Which of them are columns is the table's business (api/codec/figures.h).
+ *
+ * The SQL function figure(core, member...) fills the column of a new figure in rows that were written before: migrations call it. It
+ * returns the number or the text that stands there in the result's object, or NULL. An UPDATE asks for one member after the other,
+ * so what was parsed last is kept.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/codec/codec.h"
 #include "server/ops/text.h"
 #include "server/store/internal.h"
+
+/* ---------------------------------------------------------------- columns */
+
+static bool is_column(const struct api_figure *figure, bool listed)
+{
+    return listed ? figure->listed : figure->column != NULL;
+}
+
+void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figures, bool listed)
+{
+    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+        if (!is_column(figure, listed)) {
+            continue;
+        }
+        char name[64];
+        snprintf(name, sizeof name, ":%s", figure->column);
+        int index = sqlite3_bind_parameter_index(statement, name);
+        const char *text = api_figure_text(figure, figures);
+        if (api_figure_is_number(figure)) {
+            store__bind_number(statement, index, api_figure_number(figure, figures));
+        } else if (text[0]) { /* a name that there is not is NULL */
+            sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
+        }
+    }
+}
+
+void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed)
+{
+    api_figures_none(figures);
+    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+        if (!is_column(figure, listed)) {
+            continue;
+        }
+        if (api_figure_is_number(figure)) {
+            api_figure_set_number(figure, figures, store__column_number(row, first++));
+            continue;
+        }
+        const char *text = (const char *)sqlite3_column_text(row, first++);
+        if (text) {
+            api_figure_set_text(figure, figures, text);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- figure() */
 
 struct parsed {
     char *core; /* as it stands in the column: without its last brace */

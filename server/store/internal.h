@@ -129,6 +129,11 @@ const char *store__sql(enum store_sql sql);
 bool store__digest_register(sqlite3 *db);
 /* Makes the function known that migrations read old results by. */
 bool store__figure_register(sqlite3 *db);
+/* Binds the figures that are kept, or those that are listed, to the parameters that have the names of their columns. The statement
+ * borrows them. */
+void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figures, bool listed);
+/* Reads them from columns in the order of the table, the first of which is `first`. Others become none. */
+void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
 /* Logs and counts a row that fails its digest and returns STORE_CORRUPT. */
@@ -153,7 +158,7 @@ enum store_status store__result_present(struct store *store, const char *hash, i
 enum store_status store__job_put(struct store *store, const struct job_record *record, bool *unanswered);
 /* Within the writer's transaction: if the job is a child, its row is final too, with what answered it (or NULL). */
 enum store_status store__child_end(struct store *store, const struct job_change *change,
-                                   const struct result_figures *figures);
+                                   const struct api_figures *figures);
 /* The group of that job is canceled: it stays so, whatever its last children come to. */
 enum store_status store__group_cancel(struct store *store, const char *job);
 /* Makes room for `incoming` bytes; STORE_NONE: there is none. */

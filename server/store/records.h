@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/codec/figures.h"
 #include "lib/epsilon.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
@@ -88,37 +89,19 @@ struct child_record {
     size_t ended;        /* the how manieth of its group, from 1; 0: it is not final */
     char job[UUID_SIZE]; /* "": it came to none */
     enum job_status status;
-    double epsilon; /* NAN: none, as the next five */
-    double delta;
-    double noise_multiplier;
-    double mean_squared;
-    double max_squared;
-    double last_squared;
-    char accountant[32]; /* "": none */
-    const char *detail;  /* lent; or NULL */
-    bool damaged;        /* the row fails its digest: it is told as failed */
+    struct api_figures figures; /* those that are listed; none of the others */
+    const char *detail;         /* lent; or NULL */
+    bool damaged;               /* the row fails its digest: it is told as failed */
 };
+
+/* The row of a child before its turn has come. */
+struct child_record child_record_new(size_t number);
 
 void job_record_clear(struct job_record *record);
 /* Its state becomes that of a job that was just accepted. An error text is the caller's to free. */
 void job_record_restart(struct job_record *record);
 /* The bytes it holds, for bounding what is kept in memory. */
 size_t job_record_bytes(const struct job_record *record);
-
-/* What a result says, apart from its text. Names: "" none. Numbers: NAN none. */
-struct result_figures {
-    char solved_for[24];
-    double epsilon;
-    double delta;
-    double noise_multiplier;
-    double lower; /* the bracket of the one that was solved for */
-    double upper;
-    double mean_squared; /* its error figures */
-    double max_squared;
-    double last_squared;
-    char accountant[32];
-    char factorization[65]; /* its id */
-};
 
 /* A row of results, immutable once made and counted by reference: documents of many jobs share one. */
 struct result_record {
@@ -127,7 +110,7 @@ struct result_record {
     int version; /* accounting version; negative: see result_record_part() */
     int64_t finished_at;
     double elapsed_seconds;
-    struct result_figures figures;
+    struct api_figures figures;
     char *core;  /* the result object up to its cache member, without the closing brace */
     char *cache; /* the cache member of the job that computed it */
     char *curve; /* or NULL */

@@ -627,7 +627,7 @@ static void a_job_in_no_known_state_is_open(void **state)
     store_close(store);
 }
 
-static const struct result_figures some_figures = {.solved_for = "epsilon",
+static const struct api_figures some_figures = {.solved_for = "epsilon",
                                                    .epsilon = 0.1 + 0.2,
                                                    .delta = 1e-6,
                                                    .noise_multiplier = 2,
@@ -644,7 +644,7 @@ static const char some_core[] =
     "\"factorization\":{\"id\":\"abc\",\"iterations\":0},\"error\":{\"mean_squared\":202,\"max_squared\":203,\"last_"
     "squared\":204}";
 
-static void put_figures(struct store *store, const char *hash, const struct result_figures *figures)
+static void put_figures(struct store *store, const char *hash, const struct api_figures *figures)
 {
     struct result_record *result = result_record_create(hash);
     assert_non_null(result);
@@ -657,11 +657,11 @@ static void put_figures(struct store *store, const char *hash, const struct resu
     result_record_release(result);
 }
 
-static void assert_figures(struct store *store, const char *hash, const struct result_figures *expected)
+static void assert_figures(struct store *store, const char *hash, const struct api_figures *expected)
 {
     struct result_record *read = NULL;
     assert_int_equal(store_read_result(store, hash, EPS_ACCOUNTING_VERSION, &read), STORE_OK);
-    const struct result_figures *figures = &read->figures;
+    const struct api_figures *figures = &read->figures;
     assert_string_equal(figures->solved_for, expected->solved_for);
     assert_string_equal(figures->accountant, expected->accountant);
     assert_string_equal(figures->factorization, expected->factorization);
@@ -698,7 +698,7 @@ static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
         if (store_read_result(store, hash, EPS_ACCOUNTING_VERSION, &read) != STORE_CORRUPT)
             fail_msg("%s", changes[i]);
     }
-    struct result_figures none = {.epsilon = NAN,
+    struct api_figures none = {.epsilon = NAN,
                                   .delta = NAN,
                                   .noise_multiplier = -0.0,
                                   .lower = NAN,
@@ -716,7 +716,7 @@ static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
  * bit; a row that was damaged before is not made good by that. */
 static void an_older_result_gets_its_figures(void **state)
 {
-    static const struct result_figures nothing = {.epsilon = NAN};
+    static const struct api_figures nothing = {.epsilon = NAN};
     char good[HASH_SIZE], bad[HASH_SIZE];
     struct result_record *read = NULL;
     snprintf(good, sizeof good, "%064u", 1U);
