@@ -53,8 +53,8 @@ enum api_shown {
     API_IN_CANDIDATE = 8,       /* a plan's candidate, but not among the ten best */
 };
 
-/* The order of the columns is part of the digests in the database: a new row goes behind all others that are kept, and the migration
- * that adds its column renews the digests, as migrations/0010_errors.sql does. */
+/* The digests of stored rows cover the columns in this order. The migration that adds a column renews them, as
+ * migrations/0010_errors.sql does. */
 /* clang-format off */
 #define API_FIGURES(told, kept, listed) \
     kept(solved_for, "solved_for", VALUES, UNKNOWN, solved_for) \

@@ -12,7 +12,8 @@ import {sortable} from './sortable.js';
 
 const PAGE = 500; /* points a request */
 const LINES = 12; /* of a chart, at most */
-const FOUND = ['epsilon', 'delta', 'noise_multiplier', 'mean_squared'];
+const OTHERS = ['job', 'status', 'accountant', 'detail']; /* members of a point that are no number */
+const ROUNDED_UP = ['epsilon', 'delta', 'noise_multiplier'];
 const FINAL = ['succeeded', 'failed', 'canceled'];
 
 const settled = ({items}) => items.every(({status}) => FINAL.includes(status));
@@ -39,12 +40,15 @@ async function refresh(pages, path) {
 
 const plain = (value) => typeof value === 'number' || typeof value === 'string' ? value : value === undefined ? null : JSON.stringify(value);
 
+/* The numbers that the service gives for a point. */
+const numbersOf = (point) => Object.keys(point).filter((member) => member[0] !== '/' && !OTHERS.includes(member));
+
 /* y: what was found, which stands first after what was varied. */
-function columns(pointers, y) {
+function columns(pointers, numbers, y) {
   const found = (member) => ({title: member, read: (point) => point[member],
-                              show: (point) => member === 'mean_squared' ? number(point[member]) : safe(point[member])});
+                              show: (point) => ROUNDED_UP.includes(member) ? safe(point[member]) : number(point[member])});
   return [...pointers.map((pointer) => ({title: pointer, read: (point) => plain(point[pointer]), show: (point) => String(plain(point[pointer]))})),
-          ...[y, ...FOUND.filter((member) => member !== y)].map(found), {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)},
+          ...[y, ...numbers.filter((member) => member !== y)].map(found), {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)},
           {title: 'accountant', read: (point) => point.accountant, show: (point) => point.accountant ?? point.detail ?? '–'},
           {title: 'job', read: (point) => point.job, show: (point) => point.job ? h('a', {href: `#/jobs/${point.job}`}, `…${point.job.slice(-8)}`) : '–'}];
 }
@@ -86,10 +90,11 @@ export class Points {
     this.pointers = Object.keys(grid);
     this.axes = this.pointers.filter((pointer) => grid[pointer].some((value) => typeof value === 'number'));
     this.x = this.axes[0];
-    this.y = FOUND.find((member) => !(member in base) && !(`/${member}` in grid)) || FOUND[0];
-    this.sorted = sortable('points', 'Points', columns(this.pointers, this.y));
+    const numbers = numbersOf(this.pages[0].items[0]);
+    this.y = numbers.find((member) => !(member in base) && !(`/${member}` in grid)) || numbers[0];
+    this.sorted = sortable('points', 'Points', columns(this.pointers, numbers, this.y));
     this.element.append(...(this.x ? [h('p', {class: 'filters'},
-      choice('sweep-y', 'What was found', FOUND, this.y, (value) => { this.y = value; this.draw(); }),
+      choice('sweep-y', 'What was found', numbers, this.y, (value) => { this.y = value; this.draw(); }),
       choice('sweep-x', 'over', this.axes, this.x, (value) => { this.x = value; this.draw(); }))] : []),
     this.chart, this.sorted.element, h('div', {class: 'actions'}, saveButton('Save as CSV', 'sweep.csv', links.points, 'text/csv')));
   }

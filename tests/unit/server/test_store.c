@@ -628,16 +628,16 @@ static void a_job_in_no_known_state_is_open(void **state)
 }
 
 static const struct api_figures some_figures = {.solved_for = "epsilon",
-                                                   .epsilon = 0.1 + 0.2,
-                                                   .delta = 1e-6,
-                                                   .noise_multiplier = 2,
-                                                   .lower = 0,
-                                                   .upper = 0.1 + 0.2,
-                                                   .mean_squared = 202,
-                                                   .max_squared = 203,
-                                                   .last_squared = 204,
-                                                   .accountant = "pld",
-                                                   .factorization = "abc"};
+                                                .epsilon = 0.1 + 0.2,
+                                                .delta = 1e-6,
+                                                .noise_multiplier = 2,
+                                                .lower = 0,
+                                                .upper = 0.1 + 0.2,
+                                                .mean_squared = 202,
+                                                .max_squared = 203,
+                                                .last_squared = 204,
+                                                .accountant = "pld",
+                                                .factorization = "abc"};
 static const char some_core[] =
     "{\"solved_for\":\"epsilon\",\"epsilon\":0.30000000000000004,\"delta\":1e-6,\"noise_multiplier\":2,"
     "\"bracket\":{\"lower\":0,\"upper\":0.30000000000000004},\"accountant\":\"pld\",\"directions\":{},"
@@ -699,13 +699,13 @@ static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
             fail_msg("%s", changes[i]);
     }
     struct api_figures none = {.epsilon = NAN,
-                                  .delta = NAN,
-                                  .noise_multiplier = -0.0,
-                                  .lower = NAN,
-                                  .upper = INFINITY,
-                                  .mean_squared = NAN,
-                                  .max_squared = NAN,
-                                  .last_squared = NAN};
+                               .delta = NAN,
+                               .noise_multiplier = -0.0,
+                               .lower = NAN,
+                               .upper = INFINITY,
+                               .mean_squared = NAN,
+                               .max_squared = NAN,
+                               .last_squared = NAN};
     put_figures(store, hash, &none);
     none.upper = NAN;
     assert_figures(store, hash, &none);
