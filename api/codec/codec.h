@@ -76,6 +76,18 @@ void api_job_hash(char hash[65], const struct api_job *job);
 /* Compact text of a value, numbers as the shortest decimal that decodes to the same double; malloc'ed. */
 char *api_json_text(const json_t *json);
 
+/*
+ * The members of a job as the tables of lib/base/members.h have them: an array of objects, new reference; NULL without memory.
+ *   pointer   where it stands in a job; a member that is written differently by variant comes once for each way
+ *   type      real, integer, boolean, name, id, numbers, rows, phases or label
+ *   of        the pointer of the member that says whether there is this one; absent: it is there in every job
+ *   variants  the values of that member with which it is there
+ *   names     of a name, those that it takes
+ *   initial   the default; absent: the member is required, or its default depends on other members
+ *   range     what a number must lie in, as messages write it
+ */
+json_t *api_members_encode(void);
+
 /* A double as JSON: null for NAN and infinities. */
 json_t *api_number(double value);
 

@@ -49,6 +49,8 @@ enum eps__quantity {
 };
 
 bool eps__in_range(enum eps__quantity quantity, double value);
+/* The range as messages write it: "[1e-12, 1)". Static. */
+const char *eps__range_text(enum eps__quantity quantity);
 /* Says the range where the value does not lie in it; true where it does. NaN lies in none. */
 bool eps__check_range(struct eps__check *check, const char *pointer, enum eps__quantity quantity, double value);
 

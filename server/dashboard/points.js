@@ -90,7 +90,7 @@ export class Points {
     this.pointers = Object.keys(grid);
     this.axes = this.pointers.filter((pointer) => grid[pointer].some((value) => typeof value === 'number'));
     this.x = this.axes[0];
-    const numbers = numbersOf(this.pages[0].items[0]);
+    const numbers = numbersOf(this.pages[0].items[0] ?? {});
     this.y = numbers.find((member) => !(member in base) && !(`/${member}` in grid)) || numbers[0];
     this.sorted = sortable('points', 'Points', columns(this.pointers, numbers, this.y));
     this.element.append(...(this.x ? [h('p', {class: 'filters'},

@@ -23,6 +23,7 @@ SCHEMAS = CONTRACT["components"]["schemas"]
 FOLDER = ROOT / "server" / "dashboard"
 FILES = sorted(path.name for path in FOLDER.iterdir() if path.name != "index.html")
 FROM_DEBIAN = ["chart.min.js", "chart.licence.txt"]
+MADE = ["members.js"]  # by the service, from the library's table of members
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml",
          "txt": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8"}
 BANDS = {"n": 32, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
@@ -68,8 +69,80 @@ def test_the_charts_are_debians_with_their_licence(server):
     assert "Permission is hereby granted" in licence.text
 
 
+def members_of(server):
+    """The library's table of members, as the page has it."""
+    answer = server.get("/dashboard/members.js")
+    check_headers(answer, "js")
+    return json.loads(re.fullmatch(r"export const members = (\[.*\]);\n", answer.text)[1])
+
+
+CHOICES = {"/matrix/family": "Matrix", "/sampling/scheme": "Sampling", "/accountant/method": "Tuning", "/workload/type": "Workload"}
+
+
+def resolved(schema):
+    """With what it refers to, and of alternatives the one that is an object."""
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in schema and "discriminator" not in schema:
+            schema = next((one for one in schema[several] if "$ref" in one), schema[several][0]) | schema
+    name = schema.get("$ref", "").rsplit("/", 1)[-1]
+    return resolved(SCHEMAS[name]) | schema if name else schema
+
+
+def described(pointer, variants):
+    """What the contract says of a member: once, or once for each of these variants of its object."""
+    first, *rest = pointer[1:].split("/")
+    if not rest:
+        return [resolved(SCHEMAS["JobRequest"]["properties"][first])]
+    choice = next(choice for choice in CHOICES if choice.startswith(f"/{first}/"))
+    found = []
+    for variant, reference in SCHEMAS[CHOICES[choice]]["discriminator"]["mapping"].items():
+        if variants is None or variant in variants:
+            schema = resolved({"$ref": reference})
+            for name in rest:
+                schema = resolved(schema["properties"][name])
+            found.append(schema)
+    return found
+
+
+def range_of(schema):
+    """With its brackets, as the service's messages write it; None: it has no upper end."""
+    if not schema.keys() & {"maximum", "exclusiveMaximum"}:
+        return None
+    least = ("(", schema["exclusiveMinimum"]) if "exclusiveMinimum" in schema else ("[", schema["minimum"])
+    return *least, *((schema["exclusiveMaximum"], ")") if "exclusiveMaximum" in schema else (schema["maximum"], "]"))
+
+
 @pytest.mark.sanitized
-@pytest.mark.parametrize("path", ["/", "/dashboard/main.js"])
+def test_the_table_behind_the_form_is_the_contract(server):
+    """The members and which variants have them, their names, defaults and ranges."""
+    table = members_of(server)
+    for choice, schema in CHOICES.items():
+        prefix, mapping = choice[:choice.rindex("/") + 1], SCHEMAS[schema]["discriminator"]["mapping"]
+        assert next(row["names"] for row in table if row["pointer"] == choice) == list(mapping)
+        for variant, reference in mapping.items():
+            there = {row["pointer"][len(prefix):].split("/")[0] for row in table if row["pointer"].startswith(prefix)
+                     and ("of" not in row or row["of"] == choice and variant in row["variants"])}
+            assert there == set(SCHEMAS[reference.rsplit("/", 1)[1]]["properties"]), (variant, there)
+    assert {row["pointer"].split("/")[1] for row in table} == set(SCHEMAS["JobRequest"]["properties"])
+    ranges = defaults = 0
+    for row in table:
+        for schema in described(row["pointer"], row.get("variants")):
+            if row["pointer"] not in CHOICES and row["type"] == "name":
+                assert row["names"] == [name for name in schema["enum"] if name], row
+            if "default" in schema and row["pointer"] != "/matrix/decoder":  # that of its family
+                assert schema["default"] == row["initial"], (row, schema)
+                defaults += 1
+            if "range" in row:
+                opened, least, most, closed = re.match(r"([\[(])(\S+), (\S+)([\])])", row["range"]).groups()
+                assert (opened, float(least), float(most), closed) == range_of(schema), (row, schema)
+                ranges += 1
+            elif row["type"] == "real":
+                assert range_of(schema) is None, (row, schema)
+    assert ranges > 15 and defaults > 5
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("path", ["/", "/dashboard/main.js", "/dashboard/members.js"])
 def test_what_a_browser_has_is_not_sent_again(server, path):
     tag = server.get(path).headers["ETag"]
     again = server.get(path, headers={"If-None-Match": tag})
@@ -95,7 +168,7 @@ def test_the_page_needs_nothing_from_elsewhere():
         text = (FOLDER / name).read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"(https?:)?//[a-z0-9]+\.[a-z]", text), name
         for imported in re.findall(r"from '\./([^']+)'", text):
-            assert imported in FILES, (name, imported)
+            assert imported in FILES + MADE, (name, imported)
     page = (FOLDER / "index.html").read_text()
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]* src=)", page)
     for named in re.findall(r'(?:src|href)="/dashboard/([^"]+)"', page):
@@ -293,13 +366,12 @@ def test_the_form_takes_up_every_example(browser, host, name):
     assert again.json()["job"] == document["job"]
 
 
-def test_the_form_has_every_member_of_the_contract(browser):
+def test_the_form_has_every_member_of_the_contract(browser, host):
     """Each property of each family, scheme, accountant and workload has a field, which shows when that one is chosen."""
     browser.open("#/new")
-    choices = {"/matrix/family": ("Matrix", "/matrix/"), "/sampling/scheme": ("Sampling", "/sampling/"),
-               "/accountant/method": ("Tuning", "/accountant/"), "/workload/type": ("Workload", "/workload/")}
     shown_ever = set()
-    for choice, (schema, prefix) in choices.items():
+    for choice, schema in CHOICES.items():
+        prefix = choice[:choice.rindex("/") + 1]
         mapping = SCHEMAS[schema]["discriminator"]["mapping"]
         options = [option.get_attribute("value") for option in browser.field(choice).find_elements("css selector", "option")]
         assert sorted(options) == sorted(mapping)
@@ -324,6 +396,9 @@ def test_the_form_has_every_member_of_the_contract(browser):
     every = set(browser.run("return [...document.querySelectorAll('#job-form [name]')].map((entry) => entry.name)"))
     top = {pointer.split("/")[1] for pointer in every if pointer.startswith("/")}
     assert top | {"curve"} == set(SCHEMAS["JobRequest"]["properties"])
+    assert {pointer for pointer in every if pointer.startswith("/")} == {row["pointer"] for row in members_of(host)} - {"/curve"}
+    tolerance = browser.run("return document.getElementById('field-accountant-tolerance-help').textContent")
+    assert tolerance.endswith("Must lie in [1e-9, 0.1]. Default: 0.001.")
 
 
 def test_every_field_has_a_label_and_help(browser):
