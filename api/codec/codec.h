@@ -77,7 +77,7 @@ void api_job_hash(char hash[65], const struct api_job *job);
 char *api_json_text(const json_t *json);
 
 /*
- * The members of a job as the tables of lib/base/members.h have them: an array of objects, new reference; NULL without memory.
+ * The members of a job, from the tables of lib/base/members.h: an array of objects, new reference; NULL without memory.
  *   pointer   where it stands in a job; a member that is written differently by variant comes once for each way
  *   type      real, integer, boolean, name, id, numbers, rows, phases or label
  *   of        the pointer of the member that says whether there is this one; absent: it is there in every job

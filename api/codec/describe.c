@@ -1,5 +1,6 @@
 /*
- * The tables of members as JSON, for the dashboard's form: types, names, defaults, ranges, and which variants have a member.
+ * The tables of members as JSON, for the dashboard's form: types, names, defaults, ranges, and the variants that have a
+ * member.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * The table of figures.h. A row names its members once: place, size and C type follow from them. A row whose type does not fit its
- * member does not compile.
+ * The table of figures.h. A row names its members once: place, size and C type follow from them. A row whose type does
+ * not fit its member does not compile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,8 +26,9 @@
 #define CHECK(type, member) \
     _Static_assert(_Generic(((struct eps_result *)0)->member, TYPE_##type : true, default : false), #member ": type");
 #define CHECK_TOLD(name, place, type, member) CHECK(type, member)
-#define CHECK_KEPT(column, name, place, type, member, ...) CHECK(type, member)
-API_FIGURES(CHECK_TOLD, CHECK_KEPT, CHECK_KEPT)
+#define CHECK_KEPT(column, name, place, type, member) CHECK(type, member)
+#define CHECK_LISTED(column, name, place, type, member, where) CHECK(type, member)
+API_FIGURES(CHECK_TOLD, CHECK_KEPT, CHECK_LISTED)
 
 #define FIGURE(json, where, kind, member) \
     .name = (json), .place = API_##where, .type = API_FIGURE_##kind, .offset = offsetof(struct eps_result, member)

@@ -1,14 +1,18 @@
 /*
- * The figures of a result: one row for each. The members of an answer, the columns of the database, the points of a sweep and the
- * candidates of a plan all go by these rows, so a new figure is one row. A unit test holds the rows against the migrated database and
- * against openapi.yaml (tests/unit/server/test_figures.c).
+ * The figures of a result: one row for each. The members of an answer, the columns of the database, the points of a
+ * sweep and the candidates of a plan all go by these rows. A unit test compares the rows with the migrated database
+ * and with openapi.yaml (tests/unit/server/test_figures.c).
  *
- * A figure is shown in the answer, and may also be kept:
- *   told(NAME, PLACE, TYPE, MEMBER)                   shown in the answer alone
+ *   told(NAME, PLACE, TYPE, MEMBER)                   a figure of the answer alone
  *   kept(COLUMN, NAME, PLACE, TYPE, MEMBER)           also a column of the table results
  *   listed(COLUMN, NAME, PLACE, TYPE, MEMBER, SHOWN)  also a column of the table children, for sweeps and plans
- * NAME is the name in the answer, inside the object PLACE (enum api_place); TYPE an enum api_figure_type; MEMBER a member of struct
- * eps_result; COLUMN the SQL column and the member of struct api_figures; SHOWN bits of enum api_shown.
+ *
+ * NAME    the name in the answer
+ * PLACE   the object of the answer that has it: enum api_place, without API_
+ * TYPE    enum api_figure_type, without API_FIGURE_
+ * MEMBER  the member of struct eps_result
+ * COLUMN  the SQL column, and the member of struct api_figures
+ * SHOWN   bits of enum api_shown
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,12 +23,12 @@
 
 #include "lib/epsilon.h"
 
-/* Where a figure stands in an answer: members of the answer itself, or of one of its objects. In the order of the answer. */
+/* Where a figure stands in an answer. The places are in the order of the answer, and so are the rows of one place. */
 enum api_place {
     API_VALUES,  /* the answer's first members */
     API_BRACKET, /* "bracket" */
-    API_SOURCE,  /* members of the answer: what is known beside the bracket, and who says so */
-    API_BASIS,   /* members of the answer: what the guarantee holds for */
+    API_SOURCE,  /* members of the answer, behind "bracket": the guarantee and its accountant */
+    API_BASIS,   /* members of the answer, behind "candidates": what the guarantee presumes */
     API_SAMPLING,
     API_SENSITIVITY,
     API_FACTORIZATION,
@@ -134,7 +138,7 @@ void api_figure_set_text(const struct api_figure *figure, struct api_figures *fi
 /* No figure at all. */
 void api_figures_none(struct api_figures *figures);
 
-/* Those of a result. A curve is of all epsilons and deltas: it has none of the values. */
+/* The figures of a result. A curve has none of type API_FIGURE_VALUE. */
 void api_figures_fill(struct api_figures *figures, const struct eps_result *result);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * The fields of the form: for each member of a job where it stands on the page, what it is called and what it means. What the library
- * knows of a member comes from its own table (members.js, which the service makes): how it is written, its names, default and range,
- * and which families, schemes, workloads and accountants have it. Tests hold that each member has a field, and each field a member.
+ * The fields of the form: for each member of a job its place on the page, its label and its help. The rest comes from the
+ * library's table of members (members.js, which the service makes): how a member is written, its names, default and range,
+ * and which families, schemes, workloads and accountants have it. Tests hold that each member has a field, and each field
+ * a member.
  *
- * pointer: of the member; one that starts with @ is a choice of the form's own and is not sent. when: what else it depends on, beside
- * the table. start: what stands in the field at first, where that is not the default. texts: how names are shown. none: how it is
- * shown that no name is chosen. What is `advanced` is folded away. A choice of the form's own has its `options` here.
+ * pointer: of the member; one that starts with @ is a choice of the form's own, has its `options` here and is not sent.
+ * when: what it depends on beside the table. start: what the field holds at first, if not the default. texts: how names
+ * are shown. none: how it is shown that no name is chosen. What is `advanced` is folded away.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -203,7 +204,8 @@ const KINDS = {real: 'number', boolean: 'switch', id: 'text', label: 'text', pha
 
 /* [value, text, family]: the last where only that family takes the name. */
 function optionsOf({texts = {}, none}, rows) {
-  const names = rows.flatMap((row) => row.names.map((name) => [name, texts[name] ?? name, rows.length > 1 ? row.variants[0] : undefined]));
+  const family = (row) => rows.length > 1 ? row.variants[0] : undefined;
+  const names = rows.flatMap((row) => row.names.map((name) => [name, texts[name] ?? name, family(row)]));
   return none ? [['', none], ...names] : names;
 }
 
@@ -212,7 +214,8 @@ function helpOf({help}, {type, range, initial}) {
   return [help, range && `Must lie in ${range}.`, shown && `Default: ${initial}.`].filter(Boolean).join(' ');
 }
 
-/* kind: integer, number, text, switch (true or false), numbers (a list), rows (a list of lists) or json; or there are `options`. */
+/* kind: integer, number, text, switch (true or false), numbers (a list), rows (a list of lists) or json; a name has
+ * `options`. */
 function complete(entry) {
   const rows = members.filter(({pointer}) => pointer === entry.pointer);
   if (!rows.length) {
@@ -220,9 +223,9 @@ function complete(entry) {
   }
   const [row] = rows;
   const chosen = ['boolean', 'name'].includes(row.type) && row.initial !== undefined ? String(row.initial) : undefined;
+  const there = (v) => rows.some(({of: by, variants}) => !by || variants.includes(v(by)));
   return {...entry, kind: KINDS[row.type] ?? row.type, start: entry.start ?? chosen, help: helpOf(entry, row),
-          options: row.names && optionsOf(entry, rows),
-          when: both((v) => rows.some(({of: by, variants}) => !by || variants.includes(v(by))), entry.when ?? (() => true))};
+          options: row.names && optionsOf(entry, rows), when: entry.when ? both(there, entry.when) : there};
 }
 
 export const sections = layout.map(({title, fields: entries}) => ({title, fields: entries.map(complete)}));

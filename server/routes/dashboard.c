@@ -2,7 +2,7 @@
  * The dashboard: a page and its files, out of the binary. It asks nothing but this service: its policy lets it load, and
  * talk to, nothing else, and run no script that stands in the page.
  *
- * One file is not embedded: members.js has the table of a job's members (lib/base/members.h), from which the form is made.
+ * One file is not embedded: members.js has the table of a job's members (lib/base/members.h), for the form.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,9 +1,9 @@
 /*
- * Figures in rows. Which of them are columns is the table's business (api/codec/figures.h).
+ * Figures in rows. The table says which of them are columns (api/codec/figures.h).
  *
- * The SQL function figure(core, member...) fills the column of a new figure in rows that were written before: migrations call it. It
- * returns the number or the text that stands there in the result's object, or NULL. An UPDATE asks for one member after the other,
- * so what was parsed last is kept.
+ * The SQL function figure(core, member...) reads a number or a text out of the JSON of a stored result; NULL: it is not
+ * there. Migrations fill new columns with it. An UPDATE asks for one member after the other, so the JSON that was
+ * parsed last is kept.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -129,10 +129,10 @@ const char *store__sql(enum store_sql sql);
 bool store__digest_register(sqlite3 *db);
 /* Makes the function known that migrations read old results by. */
 bool store__figure_register(sqlite3 *db);
-/* Binds the figures that are kept, or those that are listed, to the parameters that have the names of their columns. The statement
- * borrows them. */
+/* Binds the figures that are kept, or those that are listed, to the parameters that are named like their columns. The
+ * statement borrows them. */
 void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figures, bool listed);
-/* Reads them from columns in the order of the table, the first of which is `first`. Others become none. */
+/* Reads them from consecutive columns in the order of the table. Figures that have no column here are absent. */
 void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);

@@ -10,7 +10,7 @@
 #define TEXT "digest(id, job)"
 #define STATE "digest(id, status, attempts, started_at, finished_at, from_cache, version, error)"
 
-/* The figures of a result, from their table: lists that go on, so each begins with a comma. */
+/* Lists of figures, from their table. Each item begins with a comma. */
 #define NOTHING(...)
 #define COLUMN(column, ...) ", " #column
 #define PARAMETER(column, ...) ", :" #column
@@ -39,9 +39,10 @@
 #define GROUP_COLUMNS                                                                                         \
     "id, kind, label, status, total, done, failed, created_at, finished_at, request, checksum = " GROUP_FIXED \
     ", state_checksum = " GROUP_STATE ", request_id"
-#define CHILD_COLUMNS                                                                                             \
-    "number, ended, job, status, detail, checksum = digest(parent, number, job, status, ended" LISTED(COLUMN) ", " \
-    "detail)" LISTED(COLUMN)
+#define CHILD_COLUMNS                                                                                  \
+    "number, ended, job, status, detail, checksum = digest(parent, number, job, status, ended" LISTED( \
+        COLUMN) ", "                                                                                   \
+                "detail)" LISTED(COLUMN)
 
 /* As the index jobs_answered has it. */
 #define ANSWERED "from_cache = 1 AND parent IS NULL AND status = 2"
@@ -122,11 +123,11 @@ static const char *const statements[SQL_COUNT] = {
 
     [SQL_CHILD_INSERT] = "INSERT INTO children (parent, number, job, status, checksum) "
                          "VALUES (?1,?2,?3,0, digest(?1,?2,?3,0,NULL" LISTED(NULL_VALUE) ",NULL))",
-    [SQL_CHILD_END] =
-        "UPDATE children SET status = ?4, ended = (SELECT done + 1 FROM job_groups WHERE id = ?1)" LISTED(SET)
-        ", detail = " CHILD_DETAIL ", checksum = digest(?1,?2,?3,?4,"
-        "(SELECT done + 1 FROM job_groups WHERE id = ?1)" LISTED(PARAMETER) "," CHILD_DETAIL ") "
-        "WHERE parent = ?1 AND number = ?2 AND job IS ?3 AND ended IS NULL",
+    [SQL_CHILD_END] = "UPDATE children SET status = ?4, ended = (SELECT done + 1 FROM job_groups WHERE id = ?1)" LISTED(
+        SET) ", detail = " CHILD_DETAIL ", checksum = digest(?1,?2,?3,?4,"
+             "(SELECT done + 1 FROM job_groups WHERE id = ?1)" LISTED(
+                 PARAMETER) "," CHILD_DETAIL ") "
+                            "WHERE parent = ?1 AND number = ?2 AND job IS ?3 AND ended IS NULL",
     [SQL_CHILD_DELETE] = "DELETE FROM children WHERE parent = ?1",
     [SQL_CHILD_ORPHAN] = "DELETE FROM children WHERE parent IN (SELECT parent FROM orphans AS o WHERE EXISTS "
                          "(SELECT 1 FROM children AS c WHERE c.parent = o.parent) LIMIT 1)",
@@ -138,12 +139,15 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_CHILD_ENDED] =
         "SELECT " CHILD_COLUMNS " FROM children WHERE parent = ?1 AND ended > ?2 ORDER BY ended LIMIT ?3",
 
-    [SQL_RESULT_PUT] = "INSERT INTO results (hash, version, finished_at, core, cache, elapsed_seconds, curve, note, "
-                       "points, checksum" KEPT(COLUMN) ", figures_checksum) "
-                       "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10" KEPT(PARAMETER) ", digest(?1,?2" KEPT(PARAMETER) ")) "
-                       "ON CONFLICT (hash, version) DO UPDATE SET finished_at = ?3, core = ?4, cache = ?5, "
-                       "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10" KEPT(SET)
-                       ", figures_checksum = excluded.figures_checksum",
+    [SQL_RESULT_PUT] =
+        "INSERT INTO results (hash, version, finished_at, core, cache, elapsed_seconds, curve, note, "
+        "points, checksum" KEPT(
+            COLUMN) ", figures_checksum) "
+                    "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10" KEPT(PARAMETER) ", digest(?1,?2" KEPT(
+                        PARAMETER) ")) "
+                                   "ON CONFLICT (hash, version) DO UPDATE SET finished_at = ?3, core = ?4, cache = ?5, "
+                                   "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10" KEPT(
+                                       SET) ", figures_checksum = excluded.figures_checksum",
     [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum, "
                         "figures_checksum = " FIGURES KEPT(COLUMN) " FROM results WHERE hash = ?1 AND version = ?2",
     [SQL_RESULT_PRESENT] = "SELECT 1 FROM results WHERE hash = ?1 AND version = ?2",

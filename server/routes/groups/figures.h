@@ -9,8 +9,8 @@
 #include "api/codec/figures.h"
 #include "server/ops/text.h"
 
-/* Writes the figures that are shown there as members of a JSON object. `before` goes before the first one, a comma before each of the
- * others. */
+/* Writes the figures that are shown there as members of a JSON object. The first one follows `before`, each of the others
+ * a comma. */
 void figures_write(struct text *out, const struct api_figures *figures, enum api_shown shown, const char *before);
 
 /* Writes their names as a part of CSV's header, and the figures as cells, each after a comma. */

@@ -1,7 +1,7 @@
 /*
- * The table of figures (api/codec/figures.h) against everything that shows or keeps them: the answer, the columns of a migrated
- * database, a sweep's points as JSON and as CSV, a plan's candidates, and what api/openapi.yaml says of each. A figure that one of
- * them lacks fails here, and so does one that the table lacks.
+ * The table of figures (api/codec/figures.h) against all that shows or keeps them: the answer, the columns of a
+ * migrated database, a sweep's points as JSON and as CSV, a plan's candidates, and the schemas of api/openapi.yaml. A
+ * figure that one of them lacks fails here, and so does one that the table lacks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
